@@ -1,0 +1,48 @@
+# make demo   a virtual environment, the audit of the shipped segments into ./lake, and what is in it
+# make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
+# A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
+
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do command -v $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+LAKE ?= ./lake
+
+.PHONY: demo test lint clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.installed
+	@$(BIN)/kgroups demo --lake $(LAKE)
+
+test: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The stamps: installed once, and again when pyproject.toml changes. The package itself is installed in place.
+$(VENV)/.installed: pyproject.toml
+	@$(MAKE) --no-print-directory machine-is-ready $(BIN)/python
+	@echo "installing into $(VENV) (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local]'
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml
+	@$(MAKE) --no-print-directory machine-is-ready $(BIN)/python
+	@echo "installing into $(VENV), with what the tests need (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,test]'
+	@touch $@ $(VENV)/.installed
+
+$(BIN)/python:
+	@$(PYTHON) -m venv $(VENV)
+
+.PHONY: machine-is-ready
+machine-is-ready:
+	@test -n "$(PYTHON)" || { echo "make: no python3 found; install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: $(PYTHON) is $$($(PYTHON) --version); Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) kgroups_spark/java.py
+
+clean:
+	rm -rf $(VENV) build *.egg-info lake spark-warehouse .mypy_cache .pytest_cache .ruff_cache .hypothesis
