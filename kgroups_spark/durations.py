@@ -1,0 +1,39 @@
+"""Durations as people type and read them: `15m`, `48h`, `1d12h`; milliseconds inside."""
+
+import re
+
+UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+LONGEST_MS = 36_500 * UNITS_MS["d"]  # a century: beyond it, a time plus a duration leaves what a TIMESTAMP holds
+
+_PART = re.compile(r"([0-9]+)(ms|[smhd])")
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of `500ms`, `30s`, `15m`, `48h`, `7d`, or several in a row (`1d12h`). Raises ValueError."""
+    word = text.strip().lower()
+    if re.fullmatch(r"[0-9]+", word):
+        raise ValueError(f"{text!r} has no unit: say {word}ms, {word}s, {word}m, {word}h or {word}d")
+    parts = _PART.findall(word)
+    if not parts or "".join(number + unit for number, unit in parts) != word:
+        raise ValueError(f"{text!r} is no duration: whole numbers with ms, s, m, h or d are, as in 15m, 48h or 7d")
+    duration_ms = sum(int(number) * UNITS_MS[unit] for number, unit in parts)
+    if duration_ms > LONGEST_MS:
+        raise ValueError(f"{text!r} is longer than a hundred years (36500d)")
+    return duration_ms
+
+
+def format_duration(duration_ms: int) -> str:
+    """The two largest units that say it: `6d 23h`, `15m`, `0s`; a minus sign in front of what lies behind us."""
+    if duration_ms < 0:
+        return "-" + format_duration(-duration_ms)
+    parts = []
+    rest = duration_ms
+    for unit, size in UNITS_MS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+        elif parts:
+            break  # `7d 3m` would pretend to be exact about the hours
+        if len(parts) == 2:
+            break
+    return " ".join(parts) or "0s"

@@ -1,0 +1,57 @@
+"""Moments as people type and read them; milliseconds since 1970-01-01T00:00Z inside."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_LAST_MS = (datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC) - _EPOCH) // _MILLISECOND
+
+
+def parse_time(text: str) -> int:
+    """Epoch milliseconds of an ISO 8601 time (UTC where it names no zone; `T` or a blank before the hours; seconds
+    optional; a date alone is its midnight) or of epoch milliseconds. Raises ValueError."""
+    word = text.strip()
+    if re.fullmatch(r"[0-9]+", word):
+        return _epoch_ms(text, int(word))
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError as error:
+        raise ValueError(
+            f"{text!r} is no time: 2026-11-16T06:30, '2026-11-16 06:30:15Z', 2026-11-16T06:30+01:00 "
+            "or epoch milliseconds are"
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return to_epoch_ms(moment)
+
+
+def _epoch_ms(text: str, number: int) -> int:
+    """A bare number is milliseconds; what can only be seconds, or a date without its dashes, is refused."""
+    if len(text.strip()) < 12:  # 12 digits begin in 1973, before any Kafka
+        raise ValueError(f"{text!r} has too few digits for epoch milliseconds (13 today); for seconds, append 000")
+    if number > _LAST_MS:
+        raise ValueError(f"{text!r} has too many digits for epoch milliseconds: it lies behind the year 9999")
+    return number
+
+
+def to_epoch_ms(moment: datetime) -> int:
+    """Milliseconds since the epoch of a datetime with a zone, rounded down."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def to_datetime(time_ms: int) -> datetime:
+    """The UTC datetime of epoch milliseconds, exact."""
+    return _EPOCH + time_ms * _MILLISECOND
+
+
+def format_time(moment: datetime | int) -> str:
+    """`2026-11-16T06:34:36.650Z`, of a datetime with a zone or of epoch milliseconds."""
+    if isinstance(moment, int):
+        moment = to_datetime(moment)
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def format_time_for_people(moment: datetime | int) -> str:
+    """`2026-11-16 06:34:36`, UTC: what tables on a screen show, whose headings say so."""
+    return format_time(moment)[:19].replace("T", " ")

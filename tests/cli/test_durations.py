@@ -1,0 +1,61 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroups_spark.durations import UNITS_MS, format_duration, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [
+        ("500ms", 500),
+        ("30s", 30_000),
+        ("15m", 900_000),
+        ("48h", 172_800_000),
+        ("7d", 604_800_000),
+        ("1d12h", 129_600_000),
+        (" 7D ", 604_800_000),
+        ("0s", 0),
+    ],
+)
+def test_a_duration_is_whole_numbers_with_units(text, duration_ms):
+    assert parse_duration(text) == duration_ms
+
+
+def test_a_bare_number_is_refused_with_advice():
+    with pytest.raises(ValueError, match=r"'48' has no unit: say 48ms, 48s, 48m, 48h or 48d"):
+        parse_duration("48")
+
+
+@pytest.mark.parametrize("text", ["", "h", "-1h", "1.5h", "7 days", "7w", "1h-", "h1", "7d 3", "１h"])
+def test_what_is_no_duration_is_refused_with_examples(text):
+    with pytest.raises(ValueError, match="as in 15m, 48h or 7d"):
+        parse_duration(text)
+
+
+def test_more_than_a_century_is_refused_as_no_timestamp_could_hold_it():
+    assert parse_duration("36500d") == 36_500 * UNITS_MS["d"]
+    with pytest.raises(ValueError, match="longer than a hundred years"):
+        parse_duration("36501d")
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0s"),
+        (1, "1ms"),
+        (900_000, "15m"),
+        (604_800_000, "7d"),
+        (604_799_999, "6d 23h"),
+        (604_980_000, "7d"),
+        (3_723_004, "1h 2m"),
+        (-900_000, "-15m"),
+    ],
+)
+def test_a_duration_reads_as_its_two_largest_units(duration_ms, text):
+    assert format_duration(duration_ms) == text
+
+
+@given(number=st.integers(0, 10_000), unit=st.sampled_from(list(UNITS_MS)))
+def test_every_whole_number_of_a_unit_is_read_exactly(number, unit):
+    assert parse_duration(f"{number}{unit}") == number * UNITS_MS[unit]

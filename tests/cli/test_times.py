@@ -1,0 +1,63 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroups_spark.times import format_time, format_time_for_people, parse_time, to_datetime, to_epoch_ms
+
+SIX_THIRTY = 1_794_810_600_000  # 2026-11-16T06:30:00Z
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("2026-11-16T06:30", SIX_THIRTY),
+        ("2026-11-16 06:30", SIX_THIRTY),
+        ("2026-11-16T06:30Z", SIX_THIRTY),
+        ("2026-11-16T07:30+01:00", SIX_THIRTY),
+        ("2026-11-16T06:30:15", SIX_THIRTY + 15_000),
+        ("2026-11-16 06:30:15.25Z", SIX_THIRTY + 15_250),
+        ("2026-11-16", SIX_THIRTY - 6 * 3_600_000 - 30 * 60_000),
+        ("1794810600000", SIX_THIRTY),
+        (" 2026-11-16T06:30 ", SIX_THIRTY),
+    ],
+)
+def test_a_time_is_iso_8601_in_utc_or_epoch_milliseconds(text, time_ms):
+    assert parse_time(text) == time_ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-13-01", "16.11.2026", "06:30", "-1794810600000", "2026-11-16T25:00"]
+)
+def test_what_is_no_time_is_refused_with_examples(text):
+    with pytest.raises(ValueError, match=r"is no time: 2026-11-16T06:30, "):
+        parse_time(text)
+
+
+@pytest.mark.parametrize("text", ["1794810600", "20261116", "0"])
+def test_seconds_and_dates_without_dashes_are_not_taken_for_milliseconds(text):
+    with pytest.raises(
+        ValueError, match=r"too few digits for epoch milliseconds \(13 today\); for seconds, append 000"
+    ):
+        parse_time(text)
+
+
+def test_microseconds_are_refused():
+    with pytest.raises(ValueError, match="too many digits"):
+        parse_time("1794810600000000")
+
+
+def test_times_are_printed_to_the_millisecond_in_utc():
+    in_berlin = datetime(2026, 11, 16, 7, 30, 0, 5_999, tzinfo=timezone(timedelta(hours=1)))
+    assert format_time(in_berlin) == "2026-11-16T06:30:00.005Z"
+    assert format_time(SIX_THIRTY + 650) == "2026-11-16T06:30:00.650Z"
+    assert format_time_for_people(SIX_THIRTY + 650) == "2026-11-16 06:30:00"
+
+
+@given(time_ms=st.integers(100_000_000_000, 253_402_300_799_999))
+def test_every_millisecond_survives_all_forms(time_ms):
+    assert to_epoch_ms(to_datetime(time_ms)) == time_ms
+    assert parse_time(format_time(time_ms)) == time_ms
+    assert parse_time(str(time_ms)) == time_ms
+    assert to_datetime(time_ms).tzinfo is UTC
