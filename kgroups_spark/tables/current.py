@@ -1,0 +1,261 @@
+"""The tables that say what is so now: as of the last finished audit, rewritten by each.
+
+Columns of `groups` and `group_members` come again in the version tables of history.py, with the place in the log that made
+them so.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import MapType, StructType
+
+from kgroups_spark.tables.columns import (
+    AUDIT_ID,
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    INT,
+    OFFSETS_PARTITION,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    array,
+    column,
+    required,
+)
+
+ASSIGNED_PARTITION = StructType(
+    [
+        column("topic", STRING, "Null: only the topic id stands in the log, and no record or cluster names it"),
+        column("topic_id", STRING, "Topic id in Kafka's text form; null: only the name stands in the log"),
+        required("partition", INT, "Partition of the topic"),
+        column("assignment_epoch", INT, "Epoch in which the member got it (4.3 and newer); null: not logged"),
+    ]
+)
+
+TASK = StructType(
+    [
+        required("role", STRING, "active, standby or warmup"),
+        required("subtopology_id", STRING, "Subtopology of the group's topology"),
+        required("partition", INT, "Partition that the task works on"),
+    ]
+)
+
+GROUP_COLUMNS = [
+    required("group_id", STRING, "Group"),
+    required("group_type", STRING, "classic, consumer, share or streams"),
+    required(
+        "state", STRING, "State in Kafka's words, as the log alone tells it (a live PreparingRebalance is never logged)"
+    ),
+    required("is_simple", BOOLEAN, "The group only has offsets: nobody ever joined it, or its metadata is gone"),
+    column("protocol_type", STRING, "Classic: consumer, connect, ...; null: none (simple groups)"),
+    column("protocol", STRING, "Classic: name of the chosen protocol, as range; null: none or not classic"),
+    column("generation", INT, "Classic: generation; null: not classic"),
+    column("group_epoch", INT, "Consumer, share, streams: group epoch; null: classic"),
+    column(
+        "assignment_epoch", INT, "Consumer, share, streams: epoch of the target assignment; null: none yet, or classic"
+    ),
+    column("leader", STRING, "Classic: member id of the leader; null: none or not classic"),
+    column(
+        "current_state_timestamp", TIMESTAMP, "Classic: time of the state in the group's own record; null: not logged"
+    ),
+    column("state_since", TIMESTAMP, "Log time of the record that led to the state; null: that record has no time"),
+    required("member_count", INT, "Members of the group"),
+    column(
+        "metadata_hash", BIGINT, "Consumer, share, streams: hash of the subscribed topics' metadata; null: not logged"
+    ),
+    column(
+        "resolved_regex_topics", MapType(STRING, array(STRING), False), "Topics per subscribed expression; null: none"
+    ),
+]
+
+GROUPS = StructType(
+    [
+        AUDIT_ID,
+        OFFSETS_PARTITION,
+        *GROUP_COLUMNS,
+        column("topology", STRING, "Streams: topology as JSON text; null: none"),
+        column(
+            "is_misplaced",
+            BOOLEAN,
+            "The group's name does not hash to this partition; null: number of partitions unknown",
+        ),
+        column(
+            "log_offset", BIGINT, "Newest record about the group itself; null: the group exists by its offsets only"
+        ),
+    ]
+)
+
+MEMBER_COLUMNS = [
+    required("group_id", STRING, "Group"),
+    required("member_id", STRING, "Member"),
+    column("group_instance_id", STRING, "group.instance.id of a static member; null: dynamic"),
+    column("client_id", STRING, "client.id; null: not logged"),
+    column("client_host", STRING, "Host as the broker saw it; null: not logged"),
+    column("rack_id", STRING, "Rack; null: not logged"),
+    column("rebalance_timeout_ms", INT, "Rebalance timeout; null: not logged"),
+    column("session_timeout_ms", INT, "Classic protocol: session timeout; null: not logged"),
+    column("member_epoch", INT, "Member epoch, -2: a static member that is away; null: classic, or none yet"),
+    column("previous_member_epoch", INT, "Epoch before; null: classic, or none yet"),
+    column(
+        "member_state",
+        STRING,
+        "STABLE, UNREVOKED_PARTITIONS, UNRELEASED_PARTITIONS, UNREVOKED_TASKS, UNRELEASED_TASKS, UNKNOWN; "
+        "null: classic",
+    ),
+    column(
+        "uses_classic_protocol", BOOLEAN, "Speaks the classic protocol; null: share and streams, which have no other"
+    ),
+    column("server_assignor", STRING, "Assignor that the member asked for; null: none"),
+    column("subscribed_topics", array(STRING), "Names subscribed to; null: unknown, its subscription cannot be read"),
+    column("subscribed_regex", STRING, "Expression subscribed to; null: none"),
+    column("assigned_partitions", array(ASSIGNED_PARTITION), "What it has; null: unknown, or streams"),
+    column(
+        "pending_revocation_partitions", array(ASSIGNED_PARTITION), "What it has to give up; null: classic or streams"
+    ),
+    column("target_partitions", array(ASSIGNED_PARTITION), "What it shall have; null: classic or streams"),
+    column("assigned_tasks", array(TASK), "Streams: tasks it has; null: not streams"),
+    column("target_tasks", array(TASK), "Streams: tasks it shall have; null: not streams"),
+    column("pending_revocation_tasks", array(TASK), "Streams: tasks it has to give up; null: not streams"),
+    column("topology_epoch", INT, "Streams: epoch of the member's topology; null: not streams"),
+    column("process_id", STRING, "Streams: process; null: not streams"),
+]
+
+GROUP_MEMBERS = StructType(
+    [
+        AUDIT_ID,
+        OFFSETS_PARTITION,
+        *MEMBER_COLUMNS,
+        column("user_data", BINARY, "User data of its subscription; null: none"),
+        column("log_offset", BIGINT, "Newest record about the member"),
+    ]
+)
+
+SLOT = [
+    required("group_id", STRING, "Group"),
+    required("topic", STRING, "Topic"),
+    required("partition", INT, "Partition of the topic"),
+]
+
+COMMIT = [
+    required("committed_offset", BIGINT, "Offset that the group committed: the next one it wants to read"),
+    column("leader_epoch", INT, "Leader epoch of the record before it; null: not given"),
+    required("metadata", STRING, "Text the client left with it; '' is normal"),
+    column("commit_timestamp", TIMESTAMP, "Time of the commit; null: none, or one that no TIMESTAMP can hold"),
+    column("expire_timestamp", TIMESTAMP, "When it shall expire (clients before 2.1); null: not given"),
+    column("topic_id", STRING, "Topic id; null: not logged"),
+]
+
+COMMITTED_OFFSETS = StructType(
+    [
+        AUDIT_ID,
+        OFFSETS_PARTITION,
+        *SLOT,
+        *COMMIT,
+        required("record_type", SMALLINT, "Type of the record: 0 or 1"),
+        required("value_version", SMALLINT, "Version of the record's value"),
+        required("log_offset", BIGINT, "Record that committed it"),
+        required("is_orphan", BOOLEAN, "No group of that id exists: the broker neither shows nor expires it"),
+    ]
+)
+
+TRANSACTIONAL_ID = column(
+    "transactional_id", STRING, "transactional.id of the producer; null: __transaction_state was not read"
+)
+
+PENDING_OFFSETS = StructType(
+    [
+        AUDIT_ID,
+        OFFSETS_PARTITION,
+        required("producer_id", BIGINT, "Producer of the transaction"),
+        column("producer_epoch", SMALLINT, "Its epoch; null: none"),
+        *SLOT,
+        *COMMIT,
+        required("log_offset", BIGINT, "Record that holds it"),
+        column(
+            "transaction_start_offset",
+            BIGINT,
+            "Transaction's first record on this partition; null: the record has a producer but is in no transaction",
+        ),
+        column("open_since", TIMESTAMP, "Log time of that first record; null: no transaction, or no time"),
+        TRANSACTIONAL_ID,
+    ]
+)
+
+OPEN_TRANSACTIONS = StructType(
+    [
+        AUDIT_ID,
+        OFFSETS_PARTITION,
+        required("producer_id", BIGINT, "Producer of the transaction"),
+        column("producer_epoch", SMALLINT, "Its epoch; null: none"),
+        required("transaction_start_offset", BIGINT, "Its first record after its last marker"),
+        column("open_since", TIMESTAMP, "Log time of that record; null: it has none"),
+        required("offset_count", INT, "Offsets in the transaction so far"),
+        required("group_ids", array(STRING), "Groups whose offsets are in it"),
+        TRANSACTIONAL_ID,
+    ]
+)
+
+JUDGED = [
+    required("as_of", TIMESTAMP, "Time at which expiry was judged"),
+    required("retention_ms", BIGINT, "Retention that was used"),
+]
+
+OFFSET_EXPIRY = StructType(
+    [
+        AUDIT_ID,
+        OFFSETS_PARTITION,
+        *JUDGED,
+        *SLOT,
+        required("committed_offset", BIGINT, "The committed offset"),
+        required("log_offset", BIGINT, "Record that committed it"),
+        required("decision", STRING, "expire or keep, at the broker's next check after as_of"),
+        required(
+            "reason",
+            STRING,
+            "The first that holds: orphan, group_active, subscription_unknown, subscribed, pending_transaction, "
+            "expire_timestamp_passed, before_expire_timestamp, retention_passed, within_retention",
+        ),
+        column(
+            "base",
+            STRING,
+            "What is counted from: commit_timestamp, current_state_timestamp, expire_timestamp; null: none",
+        ),
+        column("base_timestamp", TIMESTAMP, "That time; null: none"),
+        column("expires_at", TIMESTAMP, "Earliest moment, if the group stays as it is; null: not as things stand"),
+        column("expires_at_if_empty", TIMESTAMP, "The same if its last member left at as_of; null: not even then"),
+    ]
+)
+
+GROUP_EXPIRY = StructType(
+    [
+        AUDIT_ID,
+        OFFSETS_PARTITION,
+        *JUDGED,
+        required("group_id", STRING, "Group"),
+        required("group_type", STRING, "classic, consumer, share or streams"),
+        required("state", STRING, "State in Kafka's words"),
+        required("decision", STRING, "delete or keep, at the broker's next check after as_of"),
+        required(
+            "reason",
+            STRING,
+            "empty_and_nothing_left (delete); has_members, offsets_left, open_transaction, share_group, "
+            "topology_description",
+        ),
+        column("deletes_at", TIMESTAMP, "Earliest moment, if the group stays as it is; null: not as things stand"),
+        required("writes_tombstone", BOOLEAN, "The broker writes a tombstone when it deletes the group"),
+    ]
+)
+
+TOPICS = StructType(
+    [
+        AUDIT_ID,
+        required("topic_id", STRING, "Topic id in Kafka's text form"),
+        required("topic", STRING, "Its name"),
+        column(
+            "seen_log_timestamp",
+            TIMESTAMP,
+            "Log time of the newest record that says so; null: none, or the cluster said so",
+        ),
+        required("source", STRING, "offset_commit, group_record or cluster"),
+    ]
+)

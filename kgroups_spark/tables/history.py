@@ -1,0 +1,168 @@
+"""The tables that are only ever appended to.
+
+`offset_commits`, `group_records`, `transaction_markers` and `quarantine` together are the log: every record read stands in
+exactly one of them. The version tables say what the records made of groups and members; `group_traffic` counts.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import StructField, StructType
+
+from kgroups_spark.tables.columns import (
+    AUDIT_ID,
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    INT,
+    OFFSETS_PARTITION,
+    PLACE_IN_LOG,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    array,
+    column,
+    nullable,
+    required,
+)
+from kgroups_spark.tables.current import GROUP_COLUMNS, GROUPS, MEMBER_COLUMNS
+
+RAW_KEY_AND_VALUE = [
+    column("raw_key", BINARY, "Key's bytes, only where the columns do not say everything"),
+    column("raw_value", BINARY, "Value's bytes, only where the columns do not say everything"),
+]
+
+OFFSET_COMMITS = StructType(
+    [
+        *PLACE_IN_LOG,
+        required("group_id", STRING, "Group"),
+        required("topic", STRING, "Topic"),
+        required("partition", INT, "Partition of the topic"),
+        column("committed_offset", BIGINT, "Offset that the group committed; null: tombstone"),
+        column("leader_epoch", INT, "Leader epoch of the record before it; null: not given"),
+        column("metadata", STRING, "Text the client left with it, '' is normal; null: tombstone"),
+        column(
+            "commit_timestamp",
+            TIMESTAMP,
+            "Time of the commit; null: tombstone, none, or one that no TIMESTAMP can hold",
+        ),
+        column("expire_timestamp", TIMESTAMP, "When it shall expire (clients before 2.1); null: not given"),
+        column("topic_id", STRING, "Topic id; null: not logged"),
+        required("record_type", SMALLINT, "Type of the record: 0 or 1"),
+        column("value_version", SMALLINT, "Version of the value; null: tombstone"),
+        column("producer_id", BIGINT, "Producer; null: none"),
+        column("producer_epoch", SMALLINT, "Its epoch; null: none"),
+        required("is_transactional", BOOLEAN, "The record is part of a transaction"),
+        column(
+            "outcome",
+            STRING,
+            "committed or aborted; null: no transaction, or its marker lies outside the range that wrote the row "
+            "(view offset_history completes it). It does not say that this was the committed offset",
+        ),
+        column("marker_offset", BIGINT, "Place of the marker that ended the transaction; null: as outcome"),
+        *RAW_KEY_AND_VALUE,
+    ]
+)
+
+GROUP_RECORDS = StructType(
+    [
+        *PLACE_IN_LOG,
+        required("record_type", SMALLINT, "Type of the record: 2 to 23"),
+        required("record_name", STRING, "Kafka's name of the type: GroupMetadata, ConsumerGroupMemberMetadata, ..."),
+        required("group_id", STRING, "Group"),
+        column("member_id", STRING, "Member in the record's key; null: the record is about the group"),
+        column("regular_expression", STRING, "Expression in the record's key; null: another type"),
+        column("value_version", SMALLINT, "Version of the value; null: tombstone"),
+        column(
+            "value",
+            STRING,
+            "Value as JSON text: keys as in Kafka's message files, bytes as base64, a protocol blob as an object or, where "
+            "it cannot be read, as base64 under its key with Raw added; null: tombstone",
+        ),
+        column("producer_id", BIGINT, "Producer; null: none"),
+        required("is_transactional", BOOLEAN, "The record is part of a transaction"),
+        *RAW_KEY_AND_VALUE,
+    ]
+)
+
+TRANSACTION_MARKERS = StructType(
+    [
+        *PLACE_IN_LOG,
+        column("producer_id", BIGINT, "Producer whose transaction it ends; null: none"),
+        column("producer_epoch", SMALLINT, "Its epoch; null: none"),
+        column(
+            "coordinator_epoch",
+            INT,
+            "Epoch of the transaction coordinator; null: not a transaction's end, or unreadable",
+        ),
+        required("control_type", SMALLINT, "Type of the control record: 0 abort, 1 commit"),
+        column("outcome", STRING, "committed or aborted; null: neither"),
+        column(
+            "transaction_start_offset",
+            BIGINT,
+            "The producer's first transactional record after its marker before; null: none",
+        ),
+        column("offset_count", INT, "Offsets in the transaction; null: neither committed nor aborted"),
+        column("group_ids", array(STRING), "Groups whose offsets were in it; null: neither committed nor aborted"),
+    ]
+)
+
+QUARANTINE = StructType(
+    [
+        *PLACE_IN_LOG,
+        required("record_count", INT, "1; of a batch what its header claims"),
+        column("record_type", SMALLINT, "Type in the key; null: cannot be read"),
+        column("record_name", STRING, "Kafka's name of the type; null: unknown"),
+        column("group_id", STRING, "Group in the key; null: cannot be read"),
+        column("topic", STRING, "Topic in the key; null: none, or cannot be read"),
+        column("partition", INT, "Partition in the key; null: none, or cannot be read"),
+        column("value_version", SMALLINT, "Version of the value; null: none, or cannot be read"),
+        column("producer_id", BIGINT, "Producer; null: none"),
+        required(
+            "reason",
+            STRING,
+            "unknown_record_type, unknown_value_version, truncated, empty_value, null_key or corrupt_batch",
+        ),
+        required("detail", STRING, "One sentence that a person can act on"),
+        required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),
+        column("file", STRING, "Segment; null: read from a cluster"),
+        column("file_position", BIGINT, "Byte in the segment at which its batch starts; null: read from a cluster"),
+        column("raw_key", BINARY, "Key's bytes; null: none, or a whole batch (which is in raw_value)"),
+        column("raw_value", BINARY, "Value's bytes, or the batch's, at most 1 MiB; null: none"),
+        column("resolved_by", BIGINT, "Audit that decoded it later; null: none has"),
+    ]
+)
+
+
+def _of_one_version(columns: list[StructField], *, key: set[str]) -> list[StructField]:
+    return [field if field.name in key else nullable(field) for field in columns]
+
+
+GROUP_VERSIONS = StructType(
+    [
+        *PLACE_IN_LOG,
+        required("is_removed", BOOLEAN, "The record removed the group; the columns behind group_id are then null"),
+        *_of_one_version([*GROUP_COLUMNS, GROUPS["is_misplaced"]], key={"group_id"}),
+    ]
+)
+
+GROUP_MEMBER_VERSIONS = StructType(
+    [
+        *PLACE_IN_LOG,
+        required("is_removed", BOOLEAN, "The record removed the member; the columns behind member_id are then null"),
+        *_of_one_version(MEMBER_COLUMNS, key={"group_id", "member_id"}),
+    ]
+)
+
+GROUP_TRAFFIC = StructType(
+    [
+        AUDIT_ID,
+        OFFSETS_PARTITION,
+        required("group_id", STRING, "Group"),
+        column("hour", TIMESTAMP, "Start of the hour of log time; null: records without a time"),
+        required("commits", BIGINT, "Offset commits, transactional ones included"),
+        required("tombstones", BIGINT, "Offset tombstones"),
+        required("transactional_commits", BIGINT, "Offset commits in transactions, whatever became of them"),
+        required("other_records", BIGINT, "Records of other types"),
+        required("bytes", BIGINT, "Bytes of these records' keys and values"),
+    ]
+)

@@ -1,0 +1,135 @@
+"""Every table of the lake, by name: what it is, its columns, its key, and which columns files have statistics on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from kgroups_spark.tables import current, history, internal, ledger_schema
+from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP
+
+Kind = Literal["history", "current", "ledger", "internal"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table. `kind`: history and ledger are appended to, current is rewritten by each audit, internal is for us alone."""
+
+    name: str
+    kind: Kind
+    schema: StructType
+    key: tuple[str, ...]
+    comment: str
+    statistics: tuple[str, ...] = ("audit_id", "offsets_partition")
+
+
+PLACE = ("offsets_partition", "log_offset")
+GROUP = ("offsets_partition", "group_id")
+SLOT = (*GROUP, "topic", "partition")
+# audit_id is what rows of an unfinished audit are found by.
+HISTORY_STATISTICS = ("audit_id", "offsets_partition", "log_offset", "log_timestamp", "group_id")
+
+
+def _history(name: str, schema: StructType, comment: str, key: tuple[str, ...] = PLACE) -> Table:
+    named = tuple(field for field in HISTORY_STATISTICS if field in schema.fieldNames())
+    return Table(name, "history", schema, key, comment, named)
+
+
+def _current(name: str, schema: StructType, key: tuple[str, ...], comment: str) -> Table:
+    return Table(name, "current", schema, key, comment, ("audit_id", key[0]))
+
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        _history(
+            "offset_commits", history.OFFSET_COMMITS, "Record of type 0 or 1: offset commits and their tombstones"
+        ),
+        _history("group_records", history.GROUP_RECORDS, "Record of types 2 to 23: groups and members"),
+        _history("transaction_markers", history.TRANSACTION_MARKERS, "Control record: the end of a transaction"),
+        _history("quarantine", history.QUARANTINE, "Record or batch that could not be used"),
+        _history("group_versions", history.GROUP_VERSIONS, "State of a group after a record changed it"),
+        _history(
+            "group_member_versions",
+            history.GROUP_MEMBER_VERSIONS,
+            "State of a member after a record changed it",
+            key=(*PLACE, "member_id"),
+        ),
+        _history(
+            "group_traffic",
+            history.GROUP_TRAFFIC,
+            "What an audit read of a group, by hour of log time",
+            key=("audit_id", *GROUP, "hour"),
+        ),
+        _current("groups", current.GROUPS, GROUP, "Group that exists"),
+        _current("group_members", current.GROUP_MEMBERS, (*GROUP, "member_id"), "Member of a group"),
+        _current("committed_offsets", current.COMMITTED_OFFSETS, SLOT, "Committed offset"),
+        _current(
+            "pending_offsets",
+            current.PENDING_OFFSETS,
+            ("offsets_partition", "producer_id", "group_id", "topic", "partition"),
+            "Offset inside an open transaction",
+        ),
+        _current(
+            "open_transactions",
+            current.OPEN_TRANSACTIONS,
+            ("offsets_partition", "producer_id"),
+            "Transaction that is open on a partition of __consumer_offsets, with or without offsets left in it",
+        ),
+        _current("offset_expiry", current.OFFSET_EXPIRY, SLOT, "Whether and when a committed offset expires, and why"),
+        _current("group_expiry", current.GROUP_EXPIRY, GROUP, "Whether and when a group is deleted, and why"),
+        _current("topics", current.TOPICS, ("topic_id",), "Topic id that was seen, and its name"),
+        Table("audits", "ledger", ledger_schema.AUDITS, ("audit_id", "status"), "The ledger of audits", ("audit_id",)),
+        Table(
+            "coordinator_state",
+            "internal",
+            internal.COORDINATOR_STATE,
+            ("audit_id", "offsets_partition", "entry_type", "group_id"),
+            "Internal: the state an audit goes on from; its form changes without notice",
+        ),
+        Table(
+            "state_corrections",
+            "internal",
+            internal.STATE_CORRECTIONS,
+            (*PLACE, "entry_type", "group_id"),
+            "Internal: what a partition read again no longer held; its form changes without notice",
+        ),
+    )
+}
+
+
+@cache
+def arrow_schema(name: str) -> pa.Schema:
+    """The table's columns for Arrow: the same names, order and nullability, times as timestamp('us', 'UTC')."""
+    return pa.schema([_arrow_field(field) for field in TABLES[name].schema])
+
+
+ARROW_TYPES: dict[DataType, pa.DataType] = {
+    BIGINT: pa.int64(),
+    INT: pa.int32(),
+    SMALLINT: pa.int16(),
+    STRING: pa.string(),
+    BOOLEAN: pa.bool_(),
+    BINARY: pa.binary(),
+    TIMESTAMP: pa.timestamp("us", "UTC"),
+}
+
+
+def _arrow_field(field: StructField) -> pa.Field:
+    return pa.field(field.name, _arrow_type(field.dataType), field.nullable)
+
+
+def _arrow_type(data_type: DataType) -> pa.DataType:
+    # The same as PySpark's to_arrow_type, which is not public and names list elements as we do.
+    if isinstance(data_type, ArrayType):
+        return pa.list_(pa.field("element", _arrow_type(data_type.elementType), data_type.containsNull))
+    if isinstance(data_type, MapType):
+        value = pa.field("value", _arrow_type(data_type.valueType), data_type.valueContainsNull)
+        return pa.map_(pa.field("key", _arrow_type(data_type.keyType), nullable=False), value)
+    if isinstance(data_type, StructType):
+        return pa.struct([_arrow_field(field) for field in data_type])
+    return ARROW_TYPES[data_type]
