@@ -1,7 +1,7 @@
 """The tables that say what is so now: as of the last finished audit, rewritten by each.
 
-Columns of `groups` and `group_members` come again in the version tables of history.py, with the place in the log that made
-them so.
+Columns of `groups` and `group_members` come again in the version tables of history.py, with the place in the log that
+made them so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tables that are only ever appended to.
 
-`offset_commits`, `group_records`, `transaction_markers` and `quarantine` together are the log: every record read stands in
-exactly one of them. The version tables say what the records made of groups and members; `group_traffic` counts.
+`offset_commits`, `group_records`, `transaction_markers` and `quarantine` together are the log: every record read
+stands in exactly one of them. The version tables hold what they made of groups and members, `group_traffic` counts.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ GROUP_RECORDS = StructType(
         column(
             "value",
             STRING,
-            "Value as JSON text: keys as in Kafka's message files, bytes as base64, a protocol blob as an object or, where "
-            "it cannot be read, as base64 under its key with Raw added; null: tombstone",
+            "Value as JSON text: keys as in Kafka's message files, bytes as base64, a protocol blob as an object or, "
+            "where it cannot be read, as base64 under its key with Raw added; null: tombstone",
         ),
         column("producer_id", BIGINT, "Producer; null: none"),
         required("is_transactional", BOOLEAN, "The record is part of a transaction"),

@@ -17,7 +17,7 @@ Kind = Literal["history", "current", "ledger", "internal"]
 
 @dataclass(frozen=True)
 class Table:
-    """One table. `kind`: history and ledger are appended to, current is rewritten by each audit, internal is for us alone."""
+    """One table. History and ledger are appended to, current is rewritten by each audit, internal is for us alone."""
 
     name: str
     kind: Kind

@@ -1,0 +1,162 @@
+"""The Spark session: our own on a laptop, whoever's it is under spark-submit or on a platform.
+
+Our own session is set up for many small Delta tables on one machine. Where a master was chosen already (spark-submit, a
+notebook), only what nothing works without is added: what belongs to the cluster is in conf/.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.java import NoJava, require_java
+
+DELTA_JAR = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+NEEDED = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+# Settings of a session, not of the JVM: right for our small tables on any cluster, and safe to set late.
+PER_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Delta's snapshots of tables of a few files: 50 tasks each by default (an overwrite costs 4 times as much).
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # VACUUM lists a tiny table in 10,000 tasks by default.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+}
+
+ON_ONE_MACHINE = {
+    "spark.master": "local[*]",
+    "spark.driver.memory": "2g",
+    # Nothing comes from outside, and a laptop's name may not resolve.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+# A night on one machine is over before the second compiler earns its cost: without it the JVM takes half the CPU.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile="
+
+
+def spark_session(app_name: str, extra: Mapping[str, str] | None = None) -> SparkSession:
+    """The session to work in: the active one, spark-submit's, or a new one on this machine, with `extra` settings.
+
+    Raises KgroupsError when there is no Java that Spark runs on, Delta's jars cannot be had, or Spark does not start.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return _with_session_settings(active, extra or {})
+    if _master_is_chosen():
+        return _with_session_settings(_started(_builder(app_name, NEEDED)), extra or {})
+    return _local_session(app_name, extra or {})
+
+
+def _master_is_chosen() -> bool:
+    """Spark-submit started this process, or the environment names a Spark Connect server."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+
+
+def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> SparkSession:
+    for name, value in {**PER_SESSION, **extra}.items():
+        if spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
+    return spark
+
+
+def _local_session(app_name: str, extra: Mapping[str, str]) -> SparkSession:
+    try:
+        require_java()
+    except NoJava as missing:
+        raise KgroupsError(str(missing)) from missing
+    # Workers run this interpreter, or they lack the packages.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_delta_jars(), **extra}
+    own_options = JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()
+    settings["spark.driver.extraJavaOptions"] = (
+        f"{own_options} {extra.get('spark.driver.extraJavaOptions', '')}".strip()
+    )
+    spark = _started(_builder(app_name, settings))
+    _remember_jars(spark)
+    return spark
+
+
+def _builder(app_name: str, settings: Mapping[str, str]) -> SparkSession.Builder:
+    builder: SparkSession.Builder = SparkSession.builder.appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise KgroupsError(
+            f"Spark did not start ({error.getCondition()}): what it said stands above. The first start downloads "
+            f"{DELTA_JAR} and what it needs into {ivy_folder()}; later ones need no network"
+        ) from error
+
+
+def ivy_folder() -> Path:
+    """Where Delta's jars are kept: our own folder in the user's cache, so that nobody else's downloads disturb ours."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "kgroups-spark" / "ivy"
+
+
+def _delta_jars() -> dict[str, str]:
+    """Settings that put Delta on the class path: the jars of an earlier start, else a download by Ivy."""
+    jars = _remembered_jars()
+    if jars:
+        # Ivy would resolve all of it again, 1 to 3 CPU seconds and a screen of text at each start.
+        return {"spark.jars": ",".join(jars)}
+    return {
+        "spark.jars.packages": DELTA_JAR,
+        "spark.jars.ivy": str(ivy_folder()),
+        "spark.jars.ivySettings": str(Path(__file__).parent / "ivysettings.xml"),
+        # Spark has these itself, in versions of its own; they are three quarters of the download.
+        "spark.jars.excludes": ",".join(SHIPPED_WITH_SPARK),
+    }
+
+
+SHIPPED_WITH_SPARK = (
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.apache.parquet:parquet-hadoop",
+    "com.github.luben:zstd-jni",
+    "org.apache.logging.log4j:log4j-core",
+    "org.apache.logging.log4j:log4j-api",
+    "org.apache.logging.log4j:log4j-slf4j2-impl",
+    "com.fasterxml.jackson.core:jackson-databind",
+)
+
+
+def _jar_list() -> Path:
+    return ivy_folder() / (DELTA_JAR.replace(":", "_") + ".jars")
+
+
+def _remembered_jars() -> list[str]:
+    try:
+        jars = _jar_list().read_text().split()
+    except OSError:
+        return []
+    return jars if all(Path(jar).is_file() for jar in jars) else []
+
+
+def _remember_jars(spark: SparkSession) -> None:
+    if spark.conf.get("spark.jars.packages", "") != DELTA_JAR or _remembered_jars():
+        return
+    jars = [jar.removeprefix("file://") for jar in str(spark.conf.get("spark.jars", "")).split(",")]
+    _jar_list().write_text("\n".join(jar for jar in jars if jar.startswith(str(ivy_folder()))))
