@@ -1,0 +1,121 @@
+"""Records of magic-2 batches as columns: sizes checked, compressed batches opened, records framed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgroups_spark.records.codecs import Undecompressable, decompress
+from kgroups_spark.records.columns import CODEC_MASK, LOG_APPEND_TIME, BatchColumns, RecordColumns
+from kgroups_spark.records.framing import SMALLEST_RECORD, frame_records
+from kgroups_spark.records.headers import HEADER_BYTES, PADDING
+
+# Bytes of records opened at once: what a chunk of compressed batches may become before it is handed on in pieces.
+OPENED_BYTES = 32 << 20
+
+
+class BadBatches(Exception):
+    """Some batches hold no sound records: `details` says which (index into the batches) and why."""
+
+    def __init__(self, details: dict[int, str]) -> None:
+        super().__init__(f"{len(details)} batches cannot be read")
+        self.details = details
+
+
+@dataclass(frozen=True, eq=False)
+class Bodies:
+    """Uncompressed records of m batches, first[i] .. end[i] of `data`, which is padded."""
+
+    data: NDArray[np.uint8]
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns) -> Bodies:
+    """The records of the batches at edges[i] .. edges[i + 1]: in place if none is compressed, else in a new buffer.
+
+    The new buffer ends after OPENED_BYTES: it may hold fewer batches, at least one. Raises BadBatches.
+    """
+    bodies = Bodies(data, edges[:-1] + HEADER_BYTES, edges[1:])
+    return _decompressed(bodies, batches) if (batches.attributes & CODEC_MASK).any() else bodies
+
+
+def _decompressed(bodies: Bodies, batches: BatchColumns) -> Bodies:
+    view = memoryview(bodies.data)
+    parts: list[bytes | memoryview] = []
+    total = 0
+    details: dict[int, str] = {}
+    codecs = (batches.attributes & CODEC_MASK).tolist()
+    for i, (codec, first, end) in enumerate(zip(codecs, bodies.first.tolist(), bodies.end.tolist(), strict=True)):
+        part: bytes | memoryview = view[first:end]
+        if codec and first < end:
+            try:
+                part = decompress(codec, part)
+            except Undecompressable as err:
+                details[i] = str(err)
+        parts.append(part)
+        total += len(part)
+        if total >= OPENED_BYTES:
+            break
+    if details:
+        raise BadBatches(details)
+    sizes = np.array([len(part) for part in parts], np.int64)
+    end_at = np.cumsum(sizes)
+    parts.append(bytes(PADDING))
+    return Bodies(np.frombuffer(b"".join(parts), np.uint8), end_at - sizes, end_at)
+
+
+def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArray[np.int64]) -> RecordColumns:
+    """The records of batches of magic 2; raises BadBatches if any is unsound."""
+    data, first, end = bodies.data, bodies.first, bodies.end
+    counts = batches.record_count.astype(np.int64)
+    wrong = (counts < 0) | (counts * SMALLEST_RECORD > end - first)
+    if wrong.any():
+        raise BadBatches({
+            i: f"the header claims {counts[i]} records, the batch has room for {(end[i] - first[i]) // SMALLEST_RECORD}"
+            for i in np.flatnonzero(wrong).tolist()
+        })
+    framed = frame_records(data, first, end, counts)
+    offset = np.repeat(batches.base_offset, counts) + framed.offset_delta
+    wrong = framed.is_bad
+    if wrong.any():
+        raise BadBatches({
+            i: f"{end[i] - first[i]} bytes are not exactly the {counts[i]} records that the header claims"
+            for i in np.flatnonzero(wrong).tolist()
+        })
+    check_offsets(offset, framed.batch, batches)
+    is_append_time = batches.attributes & LOG_APPEND_TIME != 0
+    timestamp = np.repeat(np.where(is_append_time, batches.max_timestamp, base_timestamp), counts)
+    if is_append_time.any():
+        timestamp += np.where(is_append_time[framed.batch], 0, framed.timestamp_delta)
+    else:
+        timestamp += framed.timestamp_delta
+    return RecordColumns(
+        data,
+        batches,
+        framed.batch,
+        offset,
+        timestamp,
+        framed.key_start,
+        framed.key_length,
+        framed.value_start,
+        framed.value_length,
+    )
+
+
+def check_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batches: BatchColumns) -> None:
+    """Raises BadBatches unless offsets increase within each batch's claimed range. Batches are in order already."""
+    is_bad = offset < batches.base_offset[batch]
+    is_bad |= offset > batches.last_offset[batch]
+    is_bad[1:] |= (offset[1:] <= offset[:-1]) & (batch[1:] == batch[:-1])
+    if is_bad.any():
+        raise BadBatches({
+            i: f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}"
+            for i in np.unique(batch[is_bad]).tolist()
+        })
+

@@ -1,0 +1,152 @@
+"""Where sound batches are among damaged ones.
+
+A batch's CRC covers neither its place, its length, its offset nor its leader epoch. So three questions are asked of a stretch of a log:
+is the offset in order, where does the next sound batch start, and what can still be believed of a damaged header.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgroups_spark.records.columns import CODEC_MASK
+from kgroups_spark.records.framing import SMALLEST_RECORD
+from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, LENGTH_END, SMALLEST_LENGTH, checksum
+
+SEARCH_BYTES = 1 << 20  # positions looked at in one step
+MAGIC_END = 17
+
+_unpack_offset_and_length = struct.Struct(">qi").unpack_from
+_unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
+_unpack_length = struct.Struct(">i").unpack_from
+
+
+class Claim(NamedTuple):
+    """What a header that looks like one says."""
+
+    base_offset: int
+    last_offset: int
+    record_count: int
+    size: int  # bytes
+    crc: int
+
+
+def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> NDArray[np.bool_]:
+    """Which batches stay if offsets have to increase, the first one above `before`.
+
+    Of two batches in the wrong order the odd one goes: the later, if the batch after it fits behind the earlier; else the earlier.
+    """
+    stays = np.ones(len(first), np.bool_)
+    if not len(first) or (first[0] > before and (first[1:] > last[:-1]).all() and (last >= first).all()):
+        return stays
+    firsts, lasts = first.tolist(), last.tolist()
+    kept: list[int] = []
+    for i in range(len(firsts)):
+        floor = lasts[kept[-1]] if kept else before
+        floor_without_last = lasts[kept[-2]] if len(kept) > 1 else before
+        if lasts[i] < firsts[i]:
+            continue
+        if firsts[i] > floor:
+            kept.append(i)
+        elif kept and firsts[i] > floor_without_last and not (i + 1 < len(firsts) and firsts[i + 1] > floor):
+            kept[-1] = i
+    stays[:] = False
+    stays[kept] = True
+    return stays
+
+
+def read_claim(buffer: memoryview, pos: int, filled: int, above: int) -> Claim | None:
+    """The header at `pos`, or None if no batch with offsets above `above` has such a header. The CRC is not checked."""
+    if pos + MAGIC_END > filled:
+        return None
+    offset, length = _unpack_offset_and_length(buffer, pos)
+    if offset <= above or not SMALLEST_LENGTH <= length <= LARGEST_BATCH:
+        return None
+    size, magic = LENGTH_END + length, buffer[pos + 16]
+    if magic == 2:
+        return _read_claim_v2(buffer, pos, filled, size)
+    return _read_legacy_claim(buffer, pos, filled, magic, size) if magic < 2 else None
+
+
+def _read_claim_v2(buffer: memoryview, pos: int, filled: int, size: int) -> Claim | None:
+    if size < HEADER_BYTES or pos + HEADER_BYTES > filled:
+        return None
+    base, _, _, _, crc, attributes, delta, _, _, _, _, _, count = _unpack_header(buffer, pos)
+    room = LARGEST_BATCH if attributes & CODEC_MASK else size - HEADER_BYTES
+    is_believable = attributes >> 7 == 0 and 0 <= count <= delta + 1 and count * SMALLEST_RECORD <= room
+    return Claim(base, base + delta, count, size, crc) if is_believable else None
+
+
+def _read_legacy_claim(buffer: memoryview, pos: int, filled: int, magic: int, size: int) -> Claim | None:
+    key_at = 26 if magic else 18
+    if size < key_at + 8 or pos + key_at + 4 > filled or buffer[pos + 17] & 0xF0:
+        return None
+    value_at = key_at + 4 + max(_unpack_length(buffer, pos + key_at)[0], 0)
+    if value_at + 4 > size:
+        return None
+    offset, _, crc = struct.unpack_from(">qiI", buffer, pos)
+    if pos + value_at + 4 <= filled and value_at + 4 + max(_unpack_length(buffer, pos + value_at)[0], 0) != size:
+        return None
+    return Claim(offset, offset, 1, size, crc)
+
+
+def diagnose(buffer: memoryview, start: int, end: int, above: int) -> str:
+    """Why the bytes start .. end are not a sound batch with offsets above `above`, in one sentence."""
+    if end - start < MAGIC_END:
+        return f"{end - start} bytes are too few for a batch"
+    offset, length = _unpack_offset_and_length(buffer, start)
+    magic = buffer[start + 16]
+    if not SMALLEST_LENGTH <= length <= LARGEST_BATCH:
+        return f"the batch claims a length of {length} bytes, {SMALLEST_LENGTH} to {LARGEST_BATCH} are possible"
+    if magic > 2:
+        return f"magic {magic} is unknown (0, 1 and 2 are known)"
+    if magic == 2 and length + LENGTH_END < HEADER_BYTES:
+        return f"the batch claims a length of {length} bytes, its header alone has {HEADER_BYTES - LENGTH_END}"
+    if start + LENGTH_END + length > end:
+        return f"the batch claims {LENGTH_END + length} bytes, {end - start} are there"
+    claimed = struct.unpack_from(">I", buffer, start + (17 if magic == 2 else 12))[0]
+    found = checksum(buffer, start, start + LENGTH_END + length)
+    if found != claimed:
+        return f"the CRC of {LENGTH_END + length} bytes is {found}, the header says {claimed}"
+    return f"the CRC is right, but offset {offset} is out of order (the last one before it is {above})"
+
+
+class Found(NamedTuple):
+    position: int
+    is_whole: bool  # false: the buffer ends before the batch that may be there
+
+
+def find_batch(
+    data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool
+) -> Found | None:
+    """The first position from `start` of a batch with the right CRC and offsets above `above`.
+
+    Or of one that would need more data, unless the file ends with the buffer.
+    """
+    buffer = memoryview(data)
+    for low in range(start, filled - MAGIC_END + 1, SEARCH_BYTES):
+        high = min(low + SEARCH_BYTES, filled - MAGIC_END + 1)
+        for pos in _plausible(data, low, high, above):
+            claim = read_claim(buffer, pos, filled, above)
+            is_cut = pos + HEADER_BYTES > filled or (claim is not None and pos + claim.size > filled)
+            if is_cut and not at_end:
+                return Found(pos, False)
+            if claim is not None and not is_cut and checksum(buffer, pos, pos + claim.size) == claim.crc:
+                return Found(pos, True)
+    return None
+
+
+def _plausible(data: NDArray[np.uint8], low: int, high: int, above: int) -> list[int]:
+    """Positions low .. high - 1 with a known magic, a possible length and an offset above `above`."""
+    at = np.flatnonzero(data[low + 16 : high + 16] <= 2) + low
+    length = _big_endian(data, ">i4")[at + 8]
+    at = at[(length >= SMALLEST_LENGTH) & (length <= LARGEST_BATCH)]
+    return at[_big_endian(data, ">i8")[at] > above].tolist()
+
+
+def _big_endian(data: NDArray[np.uint8], dtype: str) -> NDArray[np.int64]:
+    """A view whose element i is the number at byte i."""
+    return np.ndarray((data.size - np.dtype(dtype).itemsize + 1,), dtype, data, strides=(1,))

@@ -1,0 +1,141 @@
+"""Batches in a buffer: where they are, their headers, their checksums.
+
+    every magic:  baseOffset i64 | batchLength i32, the bytes behind it | ... | magic i8 at byte 16
+    magic 2:      0 baseOffset i64 | 8 batchLength i32 | 12 partitionLeaderEpoch i32 | 16 magic i8 | 17 crc u32
+                  | 21 attributes i16 | 23 lastOffsetDelta i32 | 27 baseTimestamp i64 | 35 maxTimestamp i64 | 43 producerId i64
+                  | 51 producerEpoch i16 | 53 baseSequence i32 | 57 recordCount i32 | 61 records
+    magic 0, 1:   0 offset i64 | 8 size i32 | 12 crc u32 | 16 magic i8 | 17 attributes i8 | 18 timestamp i64 (magic 1) | key | value
+
+Kafka: DefaultRecordBatch.java, LegacyRecord.java 4.3.1. The crc of magic 2 is CRC-32C from the attributes to the end (offset, length,
+leader epoch and magic are not covered); of magic 0 and 1 CRC-32 from the magic to the end.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from kgroups_spark.records.columns import BatchColumns
+
+PADDING = 64  # bytes behind the data of a buffer, so that wide reads need no bounds
+LENGTH_END = 12  # a batch has 12 + batchLength bytes
+SMALLEST_LENGTH = 14  # an empty message of magic 0
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+HEADER_BYTES = HEADER.itemsize  # 61
+LEGACY_HEADER = np.dtype(
+    {
+        "names": ["offset", "length", "crc", "magic", "attributes", "timestamp"],
+        "formats": [">i8", ">i4", ">u4", "i1", "i1", ">i8"],
+        "offsets": [0, 8, 12, 16, 17, 18],
+        "itemsize": HEADER_BYTES,
+    }
+)
+# A batch cannot be larger than the log's segment, and the offsets topic's are 100 MiB; longer lengths are damage. It bounds memory.
+LARGEST_BATCH = 128 << 20
+
+_read_length = struct.Struct(">i").unpack_from
+
+
+def walk(buffer: memoryview, filled: int, start: int = 0) -> tuple[NDArray[np.int64], bool]:
+    """Edges of the whole batches from `start`: m + 1 positions, the last one behind the last batch.
+
+    And whether the bytes there can still become a batch with more data: false if its length is impossible.
+    """
+    edges: list[int] = []
+    add, pos, may_go_on = edges.append, start, True
+    while pos + LENGTH_END <= filled:
+        length = _read_length(buffer, pos + 8)[0]
+        if not SMALLEST_LENGTH <= length <= LARGEST_BATCH:
+            may_go_on = False
+            break
+        after = pos + LENGTH_END + length
+        if after > filled:
+            break
+        add(pos)
+        pos = after
+    add(pos)
+    return np.array(edges, np.int64), may_go_on
+
+
+def gather(data: NDArray[np.uint8], at: NDArray[np.int64], dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    """One packed struct of the given type per position: a single gather, many times cheaper than one per field."""
+    width = dtype.itemsize
+    windows = np.ndarray((data.size - width + 1,), f"V{width}", data, strides=(1,))
+    return windows[at].view(dtype)
+
+
+def read_headers(data: NDArray[np.uint8], edges: NDArray[np.int64], position: int) -> tuple[BatchColumns, NDArray[np.int64]]:
+    """Headers of the batches at edges[:-1] and their base timestamps (ms); `position` is the buffer's place in the file.
+
+    A compressed message of magic 0 or 1 tells neither its first offset nor its count here: base offset and count are those of its last message.
+    """
+    starts = edges[:-1]
+    header = gather(data, starts, HEADER)
+    base_offset = header["base_offset"].astype(np.int64)
+    batches = BatchColumns(
+        base_offset=base_offset,
+        last_offset=base_offset + header["last_offset_delta"],
+        leader_epoch=header["leader_epoch"].astype(np.int32),
+        magic=header["magic"].copy(),
+        crc=header["crc"].astype(np.int64),
+        attributes=header["attributes"].astype(np.int16),
+        max_timestamp=header["max_timestamp"].astype(np.int64),
+        producer_id=header["producer_id"].astype(np.int64),
+        producer_epoch=header["producer_epoch"].astype(np.int16),
+        record_count=header["record_count"].astype(np.int32),
+        position=starts + position,
+        size=np.diff(edges),
+    )
+    base_timestamp = header["base_timestamp"].astype(np.int64)
+    legacy = np.flatnonzero(batches.magic < 2)
+    if legacy.size:
+        _fill_in_legacy(batches, legacy, header[legacy].view(LEGACY_HEADER))
+    return batches, base_timestamp
+
+
+def _fill_in_legacy(batches: BatchColumns, rows: NDArray[np.int64], header: NDArray[np.void]) -> None:
+    batches.last_offset[rows] = header["offset"]
+    batches.leader_epoch[rows] = -1
+    batches.crc[rows] = header["crc"]
+    batches.attributes[rows] = header["attributes"]
+    batches.max_timestamp[rows] = np.where(header["magic"] == 1, header["timestamp"], -1)
+    batches.producer_id[rows] = batches.producer_epoch[rows] = -1
+    batches.record_count[rows] = 1
+
+
+def has_right_crc(buffer: memoryview, edges: NDArray[np.int64], batches: BatchColumns) -> NDArray[np.bool_]:
+    """Whether each batch has a known magic, room for its header and the checksum it claims."""
+    edge, magic = edges.tolist(), batches.magic
+    if (magic == 2).all() and (batches.size >= HEADER_BYTES).all():
+        found = [crc32c(buffer[a + 21 : b]) for a, b in zip(edge[:-1], edge[1:], strict=True)]
+    else:
+        found = [checksum(buffer, a, b) for a, b in zip(edge[:-1], edge[1:], strict=True)]
+    return np.array(found, np.int64) == batches.crc
+
+
+def checksum(buffer: memoryview, start: int, end: int) -> int:
+    """The checksum of one batch of any magic; -1, which no batch claims, if the magic is unknown or the header is cut."""
+    magic = buffer[start + 16]
+    if magic == 2:
+        return crc32c(buffer[start + 21 : end]) if end - start >= HEADER_BYTES else -1
+    return zlib.crc32(buffer[start + 16 : end]) if magic < 2 else -1

@@ -1,0 +1,281 @@
+"""A log segment read from front to back: its records, and what of it cannot be read.
+
+The file comes in chunks of whole batches. Every batch is checked (length, magic, CRC, order of offsets, records that fill it exactly);
+one that fails comes out as CorruptBatch, never in part, and reading goes on at the next sound batch: at the damaged one's own end if
+a sound batch starts there, else at the first place where one does. Reading always ends and never raises because of content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgroups_spark.records.batches import BadBatches, decode_batches, open_bodies
+from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
+from kgroups_spark.records.damage import diagnose, find_batch, in_order, read_claim
+from kgroups_spark.records.headers import HEADER_BYTES, has_right_crc, read_headers, walk
+from kgroups_spark.records.legacy import decode_legacy
+from kgroups_spark.records.window import BinaryFile, Window
+
+CHUNK_BYTES = 16 << 20
+SMALLEST_CHUNK = 1 << 8
+RAW_BYTES = 1 << 20  # of a corrupt batch that are kept
+LOOK_AHEAD = 2  # batches held back: whether a batch's offset is in order shows in those behind it
+
+
+def read_segment(
+    file: BinaryFile,
+    *,
+    position: int = 0,
+    end: int | None = None,
+    from_offset: int = 0,
+    chunk_bytes: int = CHUNK_BYTES,
+    verify: bool = True,
+) -> SegmentReader:
+    """The records of a segment from byte `position` (a batch border) to byte `end`, in chunks, and its corrupt batches, in log order.
+
+    Records below from_offset are left out, as are corrupt batches that lie wholly below it. `verify=False` skips the CRC. The data of
+    each RecordColumns is valid until the next is asked for. A half-written or zero-filled tail ends the reading: see `stopped`.
+    """
+    return SegmentReader(file, position, end, from_offset, chunk_bytes, verify)
+
+
+def scan_batches(
+    file: BinaryFile, *, position: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES, verify: bool = True
+) -> BatchColumns:
+    """Headers of all sound batches; records are not looked at. Compressed messages of magic 0 and 1 are not opened:
+    their base offset and count are those of the last message in them."""
+    reader = SegmentReader(file, position, end, 0, chunk_bytes, verify)
+    return BatchColumns.concat([run.batches for run in reader.runs() if isinstance(run, Run)])
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Sound batches in a row at edges[i] .. edges[i + 1] of the buffer; records not looked at yet."""
+
+    data: NDArray[np.uint8]
+    edges: NDArray[np.int64]
+    batches: BatchColumns
+    base_timestamp: NDArray[np.int64]  # ms
+
+    def __getitem__(self, part: slice) -> Run:
+        start, stop, _ = part.indices(len(self.batches))
+        return Run(self.data, self.edges[start : stop + 1], self.batches[start:stop], self.base_timestamp[start:stop])
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
+    """Reads once, forward. After the last item `position` is where reading stopped, `stopped` why."""
+
+    def __init__(
+        self, file: BinaryFile, position: int, end: int | None, from_offset: int, chunk_bytes: int, verify: bool
+    ) -> None:
+        self.stopped: str | None = None  # "end", "partial batch" or "zeros"; None while reading
+        self._from_offset = from_offset
+        self._verify = verify
+        self._last_offset = -1
+        self._window = Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
+        self._items = self._read()
+
+    @property
+    def position(self) -> int:
+        """Where the first byte stands that is not dealt with yet."""
+        return self._window.position
+
+    def __next__(self) -> RecordColumns | CorruptBatch:
+        return next(self._items)
+
+    def _read(self) -> Iterator[RecordColumns | CorruptBatch]:
+        for run in self.runs():
+            if isinstance(run, Run):
+                yield from self._decode(run[int(np.searchsorted(run.batches.last_offset, self._from_offset)) :])
+            elif run.last_offset is None or run.last_offset >= self._from_offset:
+                yield run
+
+    def runs(self) -> Iterator[Run | CorruptBatch]:
+        """Sound batches, as many in a row as there are, and corrupt ones, in log order."""
+        window = self._window
+        while self.stopped is None:
+            edges, may_go_on = walk(window.view, window.filled)
+            run = Run(window.data, edges, *read_headers(window.data, edges, window.position))
+            is_good = self._judge(run)
+            take = self._settled(run, is_good, may_go_on)
+            if take:
+                consumed = yield from self._take(run, is_good, take)
+                window.drop(consumed)
+            elif window.filled == 0:
+                self.stopped = "end"
+            elif is_good.all() and not window.at_end and may_go_on and self._may_be_batch(int(edges[-1])):
+                window.grow()
+            else:
+                yield from self._search()
+
+    def _judge(self, run: Run) -> NDArray[np.bool_]:
+        """Which batches have a known magic, the right CRC, and offsets in order."""
+        batches = run.batches
+        if self._verify:
+            is_good = has_right_crc(self._window.view, run.edges, batches)
+        else:
+            is_good = (batches.magic == 2) & (batches.size >= HEADER_BYTES) | (batches.magic >> 1 == 0)
+        good = np.flatnonzero(is_good)
+        is_good[good] = in_order(batches.base_offset[good], batches.last_offset[good], self._last_offset)
+        return is_good
+
+    def _settled(self, run: Run, is_good: NDArray[np.bool_], may_go_on: bool) -> int:
+        """How many batches can be dealt with now: those whose end is certain because a good batch or the file's end follows."""
+        window, count, end = self._window, len(run), int(run.edges[-1])
+        if window.at_end and end == window.filled:
+            return count
+        good = np.flatnonzero(is_good)
+        certain = int(good[-1]) + 1 if good.size else 0
+        if certain < count or window.at_end or not may_go_on or not self._may_be_batch(end):
+            return certain
+        held_back = good[good >= count - LOOK_AHEAD]
+        return int(held_back[0]) if held_back.size else count
+
+    def _may_be_batch(self, pos: int) -> bool:
+        """Whether a batch can start at `pos` that the buffer does not hold wholly."""
+        window = self._window
+        is_cut = pos + HEADER_BYTES > window.filled
+        return is_cut or read_claim(window.view, pos, window.filled, self._last_offset) is not None
+
+    def _take(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Generator[Run | CorruptBatch, None, int]:
+        """What the first batches of the run are; returns the bytes dealt with."""
+        changes = np.flatnonzero(np.diff(is_good[:take])) + 1
+        for start, stop in pairwise([0, *changes.tolist(), take]):
+            part = run[start:stop]
+            if is_good[start]:
+                yield part
+                self._last_offset = int(part.batches.last_offset[-1])
+                continue
+            next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
+            if sound := self._swallowed(int(part.edges[0]), int(part.edges[-1])):
+                yield self._corrupt(int(part.edges[0]), sound)
+                return sound
+            for pos, end in pairwise(part.edges.tolist()):
+                yield self._corrupt(pos, end, next_offset)
+        return int(run.edges[take])
+
+    def _swallowed(self, start: int, end: int) -> int | None:
+        """Where sound batches begin inside a damaged one whose length was made longer: they have to reach its end exactly,
+        or else bytes that somebody stored in a record could pass as batches."""
+        window, pos = self._window, start + 1
+        while found := find_batch(window.data, pos, end, self._last_offset, at_end=True):
+            edges, _ = walk(window.view[:end], end, found.position)
+            batches, _ = read_headers(window.data, edges, 0)
+            if edges[-1] == end and has_right_crc(window.view, edges, batches).all():
+                return found.position
+            pos = found.position + 1
+        return None
+
+    def _search(self) -> Iterator[CorruptBatch]:
+        """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""
+        window, begin, start = self._window, self._window.position, 1
+        first = self._corrupt(0, window.filled)
+        while True:
+            found = find_batch(window.data, start, window.filled, self._last_offset, at_end=window.at_end)
+            if found and found.is_whole:
+                window.drop(found.position)
+                break
+            if window.at_end:
+                if window.position == begin:
+                    yield from self._tail()
+                    return
+                window.drop(window.filled)
+                self.stopped = "end"
+                break
+            if found and found.position == 0:
+                window.grow()
+            else:
+                window.drop(found.position if found else max(window.filled - HEADER_BYTES, 1))
+            start = 0
+        size = window.position - begin
+        yield replace(first, size=size, raw=first.raw[:size], detail=f"{size} bytes are not a batch: {first.detail}")
+
+    def _tail(self) -> Iterator[CorruptBatch]:
+        """The window holds the rest of the file, and no sound batch is in it."""
+        window = self._window
+        edges, _ = walk(window.view, window.filled)
+        for pos, end in pairwise(edges.tolist()):
+            yield self._corrupt(pos, end)
+        window.drop(int(edges[-1]))
+        if not window.data[: window.filled].any():
+            self.stopped = "zeros" if window.filled else "end"
+        elif self._may_be_batch(0):
+            self.stopped = "partial batch"
+        else:
+            yield self._corrupt(0, window.filled)
+            window.drop(window.filled)
+            self.stopped = "end"
+
+    def _corrupt(self, start: int, end: int, next_offset: int | None = None, detail: str = "") -> CorruptBatch:
+        """The bytes start .. end of the window as a corrupt batch, with what can be believed of its header."""
+        window = self._window
+        claim = read_claim(window.view, start, window.filled, self._last_offset)
+        if claim and next_offset is not None and claim.last_offset >= next_offset:
+            claim = None
+        return CorruptBatch(
+            position=window.position + start,
+            size=end - start,
+            base_offset=claim.base_offset if claim else None,
+            last_offset=claim.last_offset if claim else None,
+            record_count=claim.record_count if claim else 1,
+            detail=detail or diagnose(window.view, start, end, self._last_offset),
+            raw=bytes(window.view[start : min(end, start + RAW_BYTES)]),
+        )
+
+    def _decode(self, run: Run) -> Iterator[RecordColumns | CorruptBatch]:
+        """The records of sound batches of any magic."""
+        changes = np.flatnonzero(np.diff(run.batches.magic < 2)) + 1
+        for start, stop in pairwise([0, *changes.tolist(), len(run)] if len(run) else []):
+            yield from self._decode_alike(run[start:stop])
+
+    def _decode_alike(self, run: Run) -> Iterator[RecordColumns | CorruptBatch]:
+        """The records of batches that are all of magic 2, or all of the old formats."""
+        while len(run):
+            try:
+                records, count = self._decode_some(run)
+            except BadBatches as err:
+                yield from self._decode_around(run, err.details)
+                return
+            if records.batches.base_offset[0] < self._from_offset:
+                records = records.take(records.offset >= self._from_offset)
+            yield records
+            run = run[count:]
+
+    def _decode_some(self, run: Run) -> tuple[RecordColumns, int]:
+        """The records of the first batches of a run, and of how many."""
+        if run.batches.magic[0] < 2:
+            return decode_legacy(run.data, run.edges, run.batches)
+        bodies = open_bodies(run.data, run.edges, run.batches)
+        some = run[: len(bodies)]
+        return decode_batches(bodies, some.batches, some.base_timestamp), len(some)
+
+    def _decode_around(self, run: Run, details: dict[int, str]) -> Iterator[RecordColumns | CorruptBatch]:
+        start = 0
+        for bad in sorted(details):
+            yield from self._decode_alike(run[start:bad])
+            batches = run.batches
+            yield CorruptBatch(
+                position=int(batches.position[bad]),
+                size=int(batches.size[bad]),
+                base_offset=int(batches.base_offset[bad]),
+                last_offset=int(batches.last_offset[bad]),
+                record_count=believable_count(batches, bad),
+                detail=details[bad],
+                raw=run.data[run.edges[bad] : run.edges[bad + 1]][:RAW_BYTES].tobytes(),
+            )
+            start = bad + 1
+        yield from self._decode_alike(run[start:])
+
+
+def believable_count(batches: BatchColumns, i: int) -> int:
+    """The records a sound header claims, if its offsets have room for them; else 1."""
+    count = int(batches.record_count[i])
+    return count if 0 <= count <= batches.last_offset[i] - batches.base_offset[i] + 1 else 1
