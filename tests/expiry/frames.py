@@ -1,0 +1,80 @@
+"""Rows of the current tables as dicts (times in epoch milliseconds, a missing column is null) to DataFrames and back."""
+
+import json
+
+import pyarrow as pa
+from pyspark.sql.types import StructType, TimestampType
+
+from kgroups_spark.expiry import group_expiry, offset_expiry
+from kgroups_spark.tables.current import COMMITTED_OFFSETS, GROUP_MEMBERS, GROUPS, PENDING_OFFSETS
+
+AUDIT_ID = 7
+READ = {  # the columns that expiry looks at, and no other
+    "groups": (
+        GROUPS,
+        "offsets_partition group_id group_type state protocol_type protocol generation current_state_timestamp "
+        "resolved_regex_topics topology",
+    ),
+    "group_members": (GROUP_MEMBERS, "offsets_partition group_id subscribed_topics"),
+    "committed_offsets": (
+        COMMITTED_OFFSETS,
+        "offsets_partition group_id topic partition committed_offset log_offset commit_timestamp expire_timestamp "
+        "value_version",
+    ),
+    "pending_offsets": (PENDING_OFFSETS, "offsets_partition group_id topic partition"),
+}
+ARROW = {"integer": pa.int32(), "long": pa.int64(), "short": pa.int16(), "string": pa.string()}
+
+
+def arrow_type(field):
+    if field.name == "subscribed_topics":
+        return pa.list_(pa.string())
+    if field.name == "resolved_regex_topics":
+        return pa.map_(pa.string(), pa.list_(pa.string()))
+    if isinstance(field.dataType, TimestampType):
+        return pa.timestamp("us", "UTC")
+    return ARROW[field.dataType.typeName()]
+
+
+def plain(value, field):
+    if value is None:
+        return None
+    if isinstance(field.dataType, TimestampType):
+        return value * 1000
+    if field.name == "topology":
+        return json.dumps(value)
+    if field.name == "resolved_regex_topics":
+        return list(value.items())
+    return value
+
+
+def frame(spark, table, rows):
+    schema, names = READ[table]
+    schema = StructType([schema[name] for name in names.split()])
+    columns = [pa.array([plain(row.get(f.name), f) for row in rows], arrow_type(f)) for f in schema]
+    return spark.createDataFrame(pa.Table.from_arrays(columns, names=schema.names), schema)
+
+
+def held_frame(spark, held_groups):
+    return spark.createDataFrame(sorted(held_groups), "offsets_partition int, group_id string")
+
+
+def rows_of(data_frame):
+    """Rows as dicts, times in epoch milliseconds."""
+    table = data_frame.toArrow()
+    columns = {}
+    for field in table.schema:
+        column = table[field.name]
+        is_time = pa.types.is_timestamp(field.type)
+        values = column.cast(pa.int64()).to_pylist() if is_time else column.to_pylist()
+        columns[field.name] = [None if v is None else v // 1000 for v in values] if is_time else values
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def expiry_frames(spark, tables, *, as_of, retention_ms, release_version, held_groups=None):
+    """Both frames of one clean-up over tables ({name: rows})."""
+    frames = {name: frame(spark, name, tables.get(name, [])) for name in READ}
+    arguments = {"as_of": as_of, "retention_ms": retention_ms, "release_version": release_version, "audit_id": AUDIT_ID}
+    offsets = offset_expiry(**frames, **arguments)
+    held = None if held_groups is None else held_frame(spark, held_groups)
+    return offsets, group_expiry(offsets, frames["groups"], frames["pending_offsets"], **arguments, held_groups=held)

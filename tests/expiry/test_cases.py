@@ -1,0 +1,80 @@
+"""Every named case, by the DataFrames and by their twin in plain Python."""
+
+import pytest
+
+from tests.expiry import twin
+from tests.expiry.cases import CASES, NOW, R
+from tests.expiry.frames import AUDIT_ID, expiry_frames, rows_of
+from tests.expiry.versions import parsed
+
+ids = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def test_case_names_are_unique():
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def by_topic(case, judged):
+    """Expected answers may be keyed by topic alone where a topic has one partition."""
+    return {key if key in case.expected else key[0]: answer for key, answer in judged.items()}
+
+
+@ids
+def test_the_twin_says_so(case):
+    version, java = parsed(case.release)
+    tables = case.tables()
+    arguments = (tables["groups"], tables["group_members"], tables["pending_offsets"], NOW, R, version, java)
+    judged = {(row["topic"], row["partition"]): twin.judge_offset(row, *arguments) for row in tables["committed_offsets"]}
+    assert by_topic(case, {key: (j[0], j[1], *j[3:]) for key, j in judged.items()}) == case.expected
+    for row in tables["groups"]:
+        decided = twin.judge_group(
+            row, list(judged.values()), tables["pending_offsets"], case.held_groups(), NOW, version, java
+        )
+        assert decided == case.expected_group
+
+
+@pytest.fixture(scope="module")
+def judged(spark):
+    """(offset rows, group rows) of each case by its name; one frame per release."""
+    result = {case.name: ([], []) for case in CASES}
+    for release in sorted({case.release for case in CASES}):
+        cases = [case for case in CASES if case.release == release]
+        tables = {}
+        for case in cases:
+            for name, rows in case.tables().items():
+                tables.setdefault(name, []).extend(rows)
+        held = set().union(*(case.held_groups() for case in cases))
+        frames = expiry_frames(
+            spark, tables, as_of=NOW, retention_ms=R, release_version=release, held_groups=held or None
+        )
+        for place, data_frame in enumerate(frames):
+            for row in rows_of(data_frame):
+                result[row["group_id"]][place].append(row)
+    return result
+
+
+@pytest.mark.spark
+@ids
+def test_the_frames_say_so(case, judged):
+    offsets, groups = judged[case.name]
+    columns = ("reason", "base", "expires_at", "expires_at_if_empty")
+    got = {(row["topic"], row["partition"]): tuple(row[name] for name in columns) for row in offsets}
+    assert by_topic(case, got) == case.expected
+    assert all(row["decision"] == ("expire" if twin.expires(row["reason"]) else "keep") for row in offsets)
+    columns = ("reason", "deletes_at", "writes_tombstone")
+    assert [tuple(row[name] for name in columns) for row in groups] == [case.expected_group] * (case.group is not None)
+    assert all(row["decision"] == ("delete" if row["reason"] == "empty_and_nothing_left" else "keep") for row in groups)
+
+
+@pytest.mark.spark
+def test_a_row_says_what_was_judged_and_by_which_audit(judged):
+    (offset,), (group,) = judged["T10 committed yesterday, Empty for 8 days"]
+    assert {key: offset[key] for key in ("audit_id", "offsets_partition", "as_of", "retention_ms")} == {
+        "audit_id": AUDIT_ID,
+        "offsets_partition": 3,
+        "as_of": NOW,
+        "retention_ms": R,
+    }
+    assert (offset["committed_offset"], offset["log_offset"], offset["base_timestamp"]) == (40, 11, NOW - 8 * 86_400_000)
+    assert (group["audit_id"], group["as_of"], group["retention_ms"]) == (AUDIT_ID, NOW, R)
+    assert (group["group_type"], group["state"]) == ("classic", "Empty")
