@@ -132,7 +132,7 @@ def compile_reader(
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned varint as Java's int (it may be negative) and the position after it (ByteUtils.readUnsignedVarint)."""
+    """An unsigned varint as Java's int (it may be negative) and the position after it (Kafka: ByteUtils)."""
     value = shift = 0
     while True:
         byte = data[position]
@@ -331,4 +331,4 @@ class _Source:
         self.emit(depth + 2, f"if {size} < 0 or {size} > end - p: raise Malformed('a tag beyond the bytes')")
         self.emit(depth + 2, f"p += {size}")
         self.emit(depth + 2, f"{last} = {tag}")
-        self.emit(depth + 2, f"notes.append('unknown tag')")
+        self.emit(depth + 2, "notes.append('unknown tag')")

@@ -1,0 +1,284 @@
+"""Records of types 2 to 23 of `__consumer_offsets`: key and value bytes -> GroupRecord or Undecodable.
+
+Rules, in their order (semantics as in CoordinatorRecordSerde and GroupCoordinatorRecordSerde, 4.3):
+
+1. No key, or a key that cannot be read: undecodable. A type that no release had is unknown, tombstone or not (T41).
+2. A null value is a tombstone. A value of no bytes is not: it is an error (T42).
+3. Versions a type never had are unknown.
+4. A value is read in the released layout. Where an early-access release used the same version for another layout,
+   that one is taken if it reads all bytes and the released one does not (T58).
+5. Bytes left over and unknown tags are no error, but the record keeps its raw bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from kgroups_spark.messages.definition import Definition
+from kgroups_spark.messages.group_metadata import BlobCache, with_parsed_blobs
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
+from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text, compile_reader
+
+REASONS = ("unknown_record_type", "unknown_value_version", "truncated", "empty_value", "null_key")
+_CACHED_KEYS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Undecodable:
+    """A record that cannot be used, and whatever of it could be read (else None)."""
+
+    reason: str  # one of REASONS
+    detail: str  # one sentence a person can act on
+    record_type: int | None = None
+    record_name: str | None = None
+    group_id: str | None = None
+    member_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    value_version: int | None = None
+
+
+class LazyValue:
+    """A value whose bytes have been found sound; its fields are made when first asked for."""
+
+    __slots__ = ("_fields", "_finish", "_notes", "_value")
+
+    def __init__(self, fields: dict[str, Any], notes: list[str], finish: Callable[[dict, list[str]], dict] | None):
+        self._fields = fields
+        self._notes = notes
+        self._finish = finish
+        self._value: dict[str, Any] | None = None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        if self._value is None:
+            self._value = self._finish(self._fields, self._notes) if self._finish else self._fields
+        return self._value
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the value says everything the bytes do."""
+        return self.value is not None and not self._notes
+
+    def json(self) -> str:
+        return orjson.dumps(self.value).decode()
+
+
+@dataclass(slots=True)
+class GroupRecord:
+    """A decoded record of a group, or its tombstone. Nothing in it may be changed: equal parts may be one object."""
+
+    record_type: int
+    record_name: str
+    group_id: str
+    member_id: str | None
+    regular_expression: str | None
+    value_version: int | None  # None: tombstone
+    layout: str  # "" released; "3.7", "4.0" early access; "?3.7" released, but the bytes fit both wholly (T58)
+    is_key_exact: bool
+    content: LazyValue | None  # None: tombstone
+
+    @property
+    def is_tombstone(self) -> bool:
+        return self.content is None
+
+    @property
+    def value(self) -> dict[str, Any] | None:
+        """The decoded value; None: tombstone. Parsed when first asked for."""
+        return None if self.content is None else self.content.value
+
+    @property
+    def keeps_raw(self) -> bool:
+        """Whether key and value bytes say more than this record: left-over bytes, unknown tags, improper UTF-8."""
+        return not self.is_key_exact or (self.content is not None and not self.content.is_exact)
+
+    def value_json(self) -> str | None:
+        """The value as JSON text; None: tombstone."""
+        return None if self.content is None else self.content.json()
+
+
+def value_from_json(record_type: int, text: str) -> dict[str, Any]:
+    """The value of which value_json() is the text, whatever the record type."""
+    value: dict[str, Any] = orjson.loads(text)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    record_type: RecordType
+    group_id: str
+    member_id: str | None
+    regular_expression: str | None
+    is_exact: bool
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """One layout of one value version. `missing`: what the released layout has and this one has not."""
+
+    name: str
+    reader: MessageReader
+    missing: dict[str, Any]
+
+
+class GroupRecordDecoder:
+    """Decodes group records one by one; remembers keys and protocol blobs it has seen."""
+
+    def __init__(self) -> None:
+        self._blobs = BlobCache()
+        self._keys: dict[bytes, _Key | Undecodable] = {}
+        self._key_readers = {n: compile_reader(t.key, 0) for n, t in CONSUMER_OFFSETS.items()}
+        self._layouts = {n: _layouts(t) for n, t in CONSUMER_OFFSETS.items() if n not in OFFSET_COMMIT_TYPES}
+        self._finish: dict[int, Callable[[dict, list[str]], dict]] = {2: self._finish_classic, 5: self._finish_member}
+
+    def decode(self, key: bytes | None, value: bytes | None) -> GroupRecord | Undecodable:
+        """The record. Raises ValueError for an offset commit: OffsetCommitDecoder decodes those."""
+        known = self._key(key)
+        if isinstance(known, Undecodable):
+            return known
+        if value is None:
+            return _record(known, None, "", None)
+        if len(value) < 2:
+            return _undecodable_value(known, value)
+        version = int.from_bytes(value[:2], "big", signed=True)
+        layouts = self._layouts[known.record_type.number].get(version)
+        if layouts is None:
+            return _unknown_version(known, version, self._layouts[known.record_type.number])
+        try:
+            layout, fields, notes = _read_layouts(layouts, value)
+        except Truncated as error:
+            return _undecodable(known, "truncated", str(error), version)
+        finish = None if layout.strip("?") else self._finish.get(known.record_type.number)
+        return _record(known, version, layout, LazyValue(fields, notes, finish))
+
+    def _key(self, key: bytes | None) -> _Key | Undecodable:
+        if key is None:
+            return Undecodable("null_key", "The record has no key, so nothing says what it is about")
+        known = self._keys.get(key)
+        if known is None:
+            known = self._read_key(key)
+            if len(self._keys) >= _CACHED_KEYS:
+                self._keys.clear()
+            self._keys[key] = known
+        return known
+
+    def _read_key(self, key: bytes) -> _Key | Undecodable:
+        if len(key) < 2:
+            return Undecodable("truncated", f"The key has {len(key)} bytes, too few for a record type")
+        number = int.from_bytes(key[:2], "big", signed=True)
+        if number in OFFSET_COMMIT_TYPES:
+            raise ValueError(f"A record of type {number} is an offset commit: OffsetCommitDecoder decodes it")
+        record_type = CONSUMER_OFFSETS.get(number)
+        if record_type is None:
+            return Undecodable("unknown_record_type", f"Record type {number} is unknown to every release", number)
+        notes: list[str] = []
+        try:
+            fields, end = self._key_readers[number].read(key, 2, notes)
+        except Truncated as error:
+            return Undecodable("truncated", str(error), number, record_type.name)
+        group_id = fields.get("groupId", fields.get("group"))
+        is_exact = end == len(key) and not notes
+        return _Key(record_type, group_id, fields.get("memberId"), fields.get("regularExpression"), is_exact)
+
+    def _finish_classic(self, fields: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+        return with_parsed_blobs(fields, self._blobs, notes)
+
+    def _finish_member(self, fields: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+        """A ConsumerGroupMemberMetadataValue: a classic member's protocols carry consumer subscriptions."""
+        classic = fields["classicMemberMetadata"]
+        if classic is None:
+            return fields
+        protocols = [
+            dict(
+                [
+                    ("name", p["name"]),
+                    self._blobs.entry("metadata", "ConsumerProtocolSubscription", p["metadata"], notes),
+                ]
+            )
+            for p in classic["supportedProtocols"]
+        ]
+        return {**fields, "classicMemberMetadata": {**classic, "supportedProtocols": protocols}}
+
+
+def _layouts(record_type: RecordType) -> dict[int, list[_Layout]]:
+    """Value version -> layouts, the released one first."""
+    found: dict[int, list[_Layout]] = {}
+    released = record_type.layouts[0]
+    for message in record_type.layouts:
+        for version in message.versions:
+            keep_bytes = record_type.number in (2, 5) and not message.layout
+            reader = compile_reader(message, version, bytes_value=bytes if keep_bytes else base64_text)
+            found.setdefault(version, []).append(_Layout(message.layout, reader, _missing(released, message)))
+    return found
+
+
+def _missing(released: Definition, message: Definition) -> dict[str, Any]:
+    """What stands for fields of the released layout in another: no elements of an array, else None (not known)."""
+    names = {f.name for f in message.fields}
+    return {f.name: [] if f.is_array else None for f in released.fields if f.name not in names}
+
+
+def _read_layouts(layouts: list[_Layout], value: bytes) -> tuple[str, dict[str, Any], list[str]]:
+    """Layout name, fields and notes by rule 4. Raises Truncated, about the released layout."""
+    released, *early = layouts
+    fits = [(layout, fields, notes) for layout in early for fields, notes in _read_wholly(layout, value)]
+    notes: list[str] = []
+    try:
+        fields, end = released.reader.read(value, 2, notes)
+    except Truncated:
+        if not fits:
+            raise
+        end = -1
+    if fits and end != len(value):
+        layout, fields, notes = fits[0]
+        return layout.name, {**fields, **layout.missing}, notes
+    if end != len(value):
+        notes.append("bytes left over")
+    return f"?{fits[0][0].name}" if fits else released.name, fields, notes
+
+
+def _read_wholly(layout: _Layout, value: bytes) -> list[tuple[dict[str, Any], list[str]]]:
+    """Fields and notes if the layout reads the whole value, else nothing."""
+    notes: list[str] = []
+    try:
+        fields, end = layout.reader.read(value, 2, notes)
+    except Truncated:
+        return []
+    return [(fields, notes)] if end == len(value) else []
+
+
+def _record(key: _Key, version: int | None, layout: str, content: LazyValue | None) -> GroupRecord:
+    kind = key.record_type
+    return GroupRecord(
+        kind.number,
+        kind.name,
+        key.group_id,
+        key.member_id,
+        key.regular_expression,
+        version,
+        layout,
+        key.is_exact,
+        content,
+    )
+
+
+def _undecodable_value(key: _Key, value: bytes) -> Undecodable:
+    if not value:
+        detail = f"{key.record_type.name} has a value of no bytes: neither a tombstone, which is null, nor a value"
+        return _undecodable(key, "empty_value", detail, None)
+    return _undecodable(key, "truncated", f"{key.record_type.name} has a value of 1 byte, too few for a version", None)
+
+
+def _unknown_version(key: _Key, version: int, known: dict[int, list[_Layout]]) -> Undecodable:
+    versions = f"{min(known)} to {max(known)} are" if len(known) > 1 else f"{min(known)} is"
+    detail = f"{key.record_type.name}Value version {version} is unknown ({versions} known)"
+    return _undecodable(key, "unknown_value_version", detail, version)
+
+
+def _undecodable(key: _Key, reason: str, detail: str, version: int | None) -> Undecodable:
+    kind = key.record_type
+    return Undecodable(reason, detail, kind.number, kind.name, key.group_id, key.member_id, value_version=version)
