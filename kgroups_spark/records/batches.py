@@ -46,7 +46,7 @@ def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: Batc
 
 
 def _decompressed(bodies: Bodies, batches: BatchColumns) -> Bodies:
-    view = memoryview(bodies.data)
+    view = bodies.data.data
     parts: list[bytes | memoryview] = []
     total = 0
     details: dict[int, str] = {}
@@ -76,18 +76,22 @@ def decode_batches(bodies: Bodies, batches: BatchColumns, base_timestamp: NDArra
     counts = batches.record_count.astype(np.int64)
     wrong = (counts < 0) | (counts * SMALLEST_RECORD > end - first)
     if wrong.any():
-        raise BadBatches({
-            i: f"the header claims {counts[i]} records, the batch has room for {(end[i] - first[i]) // SMALLEST_RECORD}"
-            for i in np.flatnonzero(wrong).tolist()
-        })
+        raise BadBatches(
+            {
+                i: f"the header claims {counts[i]} records, more than {end[i] - first[i]} bytes can hold"
+                for i in np.flatnonzero(wrong).tolist()
+            }
+        )
     framed = frame_records(data, first, end, counts)
     offset = np.repeat(batches.base_offset, counts) + framed.offset_delta
     wrong = framed.is_bad
     if wrong.any():
-        raise BadBatches({
-            i: f"{end[i] - first[i]} bytes are not exactly the {counts[i]} records that the header claims"
-            for i in np.flatnonzero(wrong).tolist()
-        })
+        raise BadBatches(
+            {
+                i: f"{end[i] - first[i]} bytes are not exactly the {counts[i]} records that the header claims"
+                for i in np.flatnonzero(wrong).tolist()
+            }
+        )
     check_offsets(offset, framed.batch, batches)
     is_append_time = batches.attributes & LOG_APPEND_TIME != 0
     timestamp = np.repeat(np.where(is_append_time, batches.max_timestamp, base_timestamp), counts)
@@ -114,8 +118,9 @@ def check_offsets(offset: NDArray[np.int64], batch: NDArray[np.int32], batches: 
     is_bad |= offset > batches.last_offset[batch]
     is_bad[1:] |= (offset[1:] <= offset[:-1]) & (batch[1:] == batch[:-1])
     if is_bad.any():
-        raise BadBatches({
-            i: f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}"
-            for i in np.unique(batch[is_bad]).tolist()
-        })
-
+        raise BadBatches(
+            {
+                i: f"offsets of records leave or repeat within {batches.base_offset[i]} to {batches.last_offset[i]}"
+                for i in np.unique(batch[is_bad]).tolist()
+            }
+        )

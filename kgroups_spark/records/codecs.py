@@ -1,11 +1,154 @@
-"""Compressed records, opened with a bound on what may come out."""
+"""Compressed records, opened with a bound on what may come out.
+
+Codec ids (Kafka: CompressionType.java 4.3.1): 1 gzip, 2 snappy, 3 lz4, 4 zstd (magic 2 only).
+
+- snappy: xerial's stream, 8 bytes magic | version i32 | compatible version i32 | { length i32 | raw block }; clients
+  that are not written in Java may send one raw block alone.
+- lz4: one frame. In magic 0 the checksum of the frame's header was computed over its 4 magic bytes, too, by mistake
+  (KAFKA-3160); as Kafka's own reader does there, we do not look at it.
+"""
 
 from __future__ import annotations
+
+import zlib
+from functools import cache
+
+import lz4.frame
+import pyarrow as pa
+import zstandard
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+# What one batch may become. Brokers take about a megabyte before compression; a bomb is stopped here.
+LARGEST_BODY = 64 << 20
+ZSTD_STEP = LARGEST_BODY >> 15  # a zstd block of 4 bytes can stand for 128 KiB, so a step gives LARGEST_BODY at most
+LZ4_RATIO = 255  # the most that one byte can stand for
+SNAPPY_RATIO = 64  # a copy of 64 bytes takes at least 2
+GZIP_HEADER = 16 + zlib.MAX_WBITS
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+LZ4_CONTENT_SIZE = 0x08  # bits of an lz4 frame's first descriptor byte
+LZ4_DICTIONARY = 0x01
 
 
 class Undecompressable(Exception):
     """Bytes that are not what their codec id says, or that would become too many."""
 
 
-def decompress(codec: int, data: memoryview) -> bytes:
-    raise Undecompressable(f"codec {codec} is unknown (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd are known)")
+def decompress(codec: int, data: bytes | memoryview, magic: int = 2) -> bytes:
+    """The records in `data`, LARGEST_BODY bytes at most. Raises Undecompressable, and nothing else.
+
+    Bytes behind the end of the compressed stream are ignored, as Kafka does.
+    """
+    try:
+        if codec == GZIP:
+            return _gunzip(data)
+        if codec == SNAPPY:
+            return _unsnappy(data)
+        if codec == LZ4:
+            return _unlz4(with_right_lz4_header(data) if magic == 0 else data)
+        if codec == ZSTD and magic == 2:
+            return _unzstd(data)
+    except (zlib.error, zstandard.ZstdError, pa.ArrowException, OSError, RuntimeError, ValueError, MemoryError) as err:
+        raise Undecompressable(f"{len(data)} bytes do not decompress as codec {codec}: {err}") from err
+    known = "1 gzip, 2 snappy, 3 lz4" + (", 4 zstd" if magic == 2 else "")
+    raise Undecompressable(f"codec {codec} is unknown in magic {magic} (0 none, {known} are known)")
+
+
+def _gunzip(data: bytes | memoryview) -> bytes:
+    stream = zlib.decompressobj(GZIP_HEADER)
+    body = stream.decompress(data, LARGEST_BODY)
+    return _whole(body, stream.eof)
+
+
+def _unzstd(data: bytes | memoryview) -> bytes:
+    stream = _zstd().decompressobj()
+    parts: list[bytes] = []
+    total = 0
+    for start in range(0, len(data), ZSTD_STEP):
+        parts.append(stream.decompress(data[start : start + ZSTD_STEP]))
+        total += len(parts[-1])
+        if stream.eof or total > LARGEST_BODY:
+            break
+    return _whole(parts[0] if len(parts) == 1 else b"".join(parts), stream.eof)
+
+
+@cache
+def _zstd() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor()
+
+
+def _unlz4(data: bytes | memoryview) -> bytes:
+    # The one-shot call is many times faster, but believes a claimed size and knows no bound.
+    if len(data) > 4 and len(data) * LZ4_RATIO <= LARGEST_BODY and not data[4] & LZ4_CONTENT_SIZE:
+        body: bytes = lz4.frame.decompress(data)
+        return body
+    stream = lz4.frame.LZ4FrameDecompressor()
+    return _whole(stream.decompress(data, LARGEST_BODY), stream.eof)
+
+
+def _whole(body: bytes, is_whole: bool) -> bytes:
+    if len(body) > LARGEST_BODY or (len(body) == LARGEST_BODY and not is_whole):
+        raise ValueError(f"more than {LARGEST_BODY} bytes come out")
+    if not is_whole:
+        raise ValueError(f"the stream ends after {len(body)} bytes, without its end mark")
+    return body
+
+
+def _unsnappy(data: bytes | memoryview) -> bytes:
+    if data[:8] != XERIAL_MAGIC:
+        return _unsnappy_block(data, LARGEST_BODY)
+    parts: list[bytes] = []
+    pos, room = 16, LARGEST_BODY
+    while pos < len(data):
+        length = int.from_bytes(data[pos : pos + 4], "big", signed=True)
+        pos += 4
+        if not 0 <= length <= len(data) - pos:
+            raise ValueError(f"a block of {length} bytes at byte {pos}, {len(data) - pos} are left")
+        parts.append(_unsnappy_block(data[pos : pos + length], room))
+        room -= len(parts[-1])
+        pos += length
+    return b"".join(parts)
+
+
+def _unsnappy_block(data: bytes | memoryview, room: int) -> bytes:
+    size = shift = 0
+    for byte in data[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > room or size > SNAPPY_RATIO * len(data):
+        raise ValueError(f"a block of {len(data)} bytes claims to hold {size}")
+    body: bytes = _snappy().decompress(data, size, asbytes=True)
+    return body
+
+
+@cache
+def _snappy() -> pa.Codec:
+    return pa.Codec("snappy")
+
+
+def with_right_lz4_header(frame: bytes | memoryview) -> bytes:
+    """The frame with the checksum of its header made right: magic 4 bytes | flags | block size | [size] |
+    [dictionary] | checksum."""
+    if len(frame) < 7:
+        raise ValueError(f"{len(frame)} bytes are too few for an lz4 frame")
+    size = 2 + (8 if frame[4] & LZ4_CONTENT_SIZE else 0) + (4 if frame[4] & LZ4_DICTIONARY else 0)
+    descriptor = bytes(frame[4 : 4 + size])
+    return b"".join([frame[:4], descriptor, bytes([xxhash32(descriptor) >> 8 & 0xFF]), frame[5 + size :]])
+
+
+def xxhash32(data: bytes) -> int:
+    """xxHash32 with seed 0 of less than 16 bytes, as in the specification github.com/Cyan4973/xxHash."""
+    prime1, prime2, prime3, prime4, prime5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    mask = 0xFFFFFFFF
+    words = len(data) // 4 * 4
+    value = (prime5 + len(data)) & mask
+    for start in range(0, words, 4):
+        value = (value + int.from_bytes(data[start : start + 4], "little") * prime3) & mask
+        value = (value << 17 | value >> 15) * prime4 & mask
+    for byte in data[words:]:
+        value = (value + byte * prime5) & mask
+        value = (value << 11 | value >> 21) * prime1 & mask
+    value = (value ^ value >> 15) * prime2 & mask
+    value = (value ^ value >> 13) * prime3 & mask
+    return value ^ value >> 16

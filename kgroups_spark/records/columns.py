@@ -20,7 +20,8 @@ DELETE_HORIZON = 0x40
 
 @dataclass(frozen=True, eq=False)
 class BatchColumns:
-    """Headers of m batches. A message of the old formats (magic 0 and 1) that is not compressed is a batch of its own."""
+    """Headers of m batches. A message of the old formats (magic 0 and 1) that is not compressed is a batch of its
+    own."""
 
     base_offset: NDArray[np.int64]  # magic 0 and 1: the first message's offset
     last_offset: NDArray[np.int64]  # base offset + lastOffsetDelta, survives compaction; the next offset is one more
@@ -49,16 +50,19 @@ class BatchColumns:
 
     @staticmethod
     def empty() -> BatchColumns:
-        i64, i32, i16, i8 = (np.zeros(0, t) for t in (np.int64, np.int32, np.int16, np.int8))
+        i64, i32 = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        i16, i8 = np.zeros(0, np.int16), np.zeros(0, np.int8)
         return BatchColumns(i64, i64, i32, i8, i64, i16, i64, i64, i16, i32, i64, i64)
 
     @property
     def is_transactional(self) -> NDArray[np.bool_]:
-        return (self.magic >= 2) & (self.attributes & TRANSACTIONAL != 0)
+        is_set: NDArray[np.bool_] = (self.magic >= 2) & (self.attributes & TRANSACTIONAL != 0)
+        return is_set
 
     @property
     def is_control(self) -> NDArray[np.bool_]:
-        return (self.magic >= 2) & (self.attributes & CONTROL != 0)
+        is_set: NDArray[np.bool_] = (self.magic >= 2) & (self.attributes & CONTROL != 0)
+        return is_set
 
     @property
     def timestamp_type(self) -> NDArray[np.int8]:

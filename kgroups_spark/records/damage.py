@@ -1,7 +1,8 @@
 """Where sound batches are among damaged ones.
 
-A batch's CRC covers neither its place, its length, its offset nor its leader epoch. So three questions are asked of a stretch of a log:
-is the offset in order, where does the next sound batch start, and what can still be believed of a damaged header.
+A batch's CRC covers neither its place, its length, its offset nor its leader epoch. So three questions are asked of
+a stretch of a log: is the offset in order, where does the next sound batch start, and what can still be believed of
+a damaged header.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.records.columns import CODEC_MASK
 from kgroups_spark.records.framing import SMALLEST_RECORD
-from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, LENGTH_END, SMALLEST_LENGTH, checksum
+from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, LENGTH_END, SMALLEST_LENGTH, big_endian, checksum
 
 SEARCH_BYTES = 1 << 20  # positions looked at in one step
 MAGIC_END = 17
@@ -37,7 +38,8 @@ class Claim(NamedTuple):
 def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> NDArray[np.bool_]:
     """Which batches stay if offsets have to increase, the first one above `before`.
 
-    Of two batches in the wrong order the odd one goes: the later, if the batch after it fits behind the earlier; else the earlier.
+    Of two batches in the wrong order the odd one goes: the later, if the batch after it fits behind the earlier;
+    else the earlier.
     """
     stays = np.ones(len(first), np.bool_)
     if not len(first) or (first[0] > before and (first[1:] > last[:-1]).all() and (last >= first).all()):
@@ -119,14 +121,12 @@ class Found(NamedTuple):
     is_whole: bool  # false: the buffer ends before the batch that may be there
 
 
-def find_batch(
-    data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool
-) -> Found | None:
+def find_batch(data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool) -> Found | None:
     """The first position from `start` of a batch with the right CRC and offsets above `above`.
 
     Or of one that would need more data, unless the file ends with the buffer.
     """
-    buffer = memoryview(data)
+    buffer = data.data
     for low in range(start, filled - MAGIC_END + 1, SEARCH_BYTES):
         high = min(low + SEARCH_BYTES, filled - MAGIC_END + 1)
         for pos in _plausible(data, low, high, above):
@@ -142,11 +142,7 @@ def find_batch(
 def _plausible(data: NDArray[np.uint8], low: int, high: int, above: int) -> list[int]:
     """Positions low .. high - 1 with a known magic, a possible length and an offset above `above`."""
     at = np.flatnonzero(data[low + 16 : high + 16] <= 2) + low
-    length = _big_endian(data, ">i4")[at + 8]
+    length = big_endian(data, ">i4")[at + 8]
     at = at[(length >= SMALLEST_LENGTH) & (length <= LARGEST_BATCH)]
-    return at[_big_endian(data, ">i8")[at] > above].tolist()
-
-
-def _big_endian(data: NDArray[np.uint8], dtype: str) -> NDArray[np.int64]:
-    """A view whose element i is the number at byte i."""
-    return np.ndarray((data.size - np.dtype(dtype).itemsize + 1,), dtype, data, strides=(1,))
+    positions: list[int] = at[big_endian(data, ">i8")[at] > above].tolist()
+    return positions

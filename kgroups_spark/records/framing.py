@@ -5,8 +5,8 @@
              | headerCount varint | headers { keyLength varint | key | valueLength varint (-1 null) | value }
 
 Kafka: DefaultRecord.java 4.3.1; all varints are zigzag, `length` counts the bytes after itself, at least 6.
-A record can only be found from the one before it. So the batches go in lock-step: the first record of every batch, then the
-second of every batch that has one, and so on; each step is a handful of NumPy operations over all batches.
+A record can only be found from the one before it. So the batches go in lock-step: the first record of every batch,
+then the second of every batch that has one, and so on; each step is a handful of NumPy operations over all batches.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def frame_records(
 ) -> Framed:
     """The records between first[i] and end[i], counts[i] of them, for every batch i.
 
-    `data` needs 32 readable bytes behind the last end. A batch is bad unless exactly `counts` records fill it exactly; every
-    count must be believable (0 <= 7 * count <= bytes), which the caller checks because it bounds the memory.
+    `data` needs 32 readable bytes behind the last end. A batch is bad unless exactly `counts` records fill it
+    exactly; every count must be believable (0 <= 7 * count <= bytes), which the caller checks because it bounds the
+    memory.
     """
     start, stop, is_bad = find_records(data, first, end, counts)
     batch = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
@@ -54,7 +55,7 @@ def frame_records(
     pos = np.minimum(value_start + np.maximum(value_length, 0), stop)
     # One zero byte is left where there are no headers: all of a coordinator's records. The others are read one by one.
     unusual = [np.flatnonzero((pos + 1 != stop) | (data[pos] != 0)), endless_a, endless_b, endless_c, endless_d]
-    view = memoryview(data)
+    view = data.data
     for row in np.unique(np.concatenate(unusual)).tolist():
         if not is_whole_record(view, int(start[row]), int(stop[row])):
             is_bad[batch[row]] = True
@@ -73,7 +74,8 @@ def frame_records(
 def find_records(
     data: NDArray[np.uint8], first: NDArray[np.int64], end: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Where each record starts (behind its length) and stops, in log order, and which batches are not filled exactly."""
+    """Where each record starts (behind its length) and stops, in log order, and which batches are not filled
+    exactly."""
     total = int(counts.sum())
     start, stop = np.empty(total, np.int64), np.empty(total, np.int64)
     by_count = np.argsort(-counts, kind="stable")
@@ -97,7 +99,7 @@ def find_records(
         start[at], stop[at] = body, behind
         pos[:k] = behind
         step += 1
-    view = memoryview(data)
+    view = data.data
     for lane in range(int(running[step]) if step < longest else 0):
         rows = slice(int(slot[lane]) + step, int(slot[lane]) + int(count[lane]))
         pos[lane], is_whole = _find_rest(view, int(pos[lane]), int(limit[lane]), start[rows], stop[rows])
@@ -109,7 +111,8 @@ def find_records(
 def _find_rest(
     data: memoryview, pos: int, limit: int, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> tuple[int, bool]:
-    """Fills start and stop of one batch's remaining records; the position behind them and whether they were all there."""
+    """Fills start and stop of one batch's remaining records; the position behind them and whether they were all
+    there."""
     starts, stops = [], []
     try:
         for _ in range(len(start)):
@@ -131,7 +134,8 @@ def _find_rest(
 
 
 def is_whole_record(data: memoryview, start: int, stop: int) -> bool:
-    """Whether the bytes behind a record's length are one record with its headers, nothing missing, nothing left over."""
+    """Whether the bytes behind a record's length are one record with its headers, nothing missing, nothing left
+    over."""
     try:
         pos = read_varint(data, start + 1, stop, LONG_BYTES)[1]
         pos = read_varint(data, pos, stop)[1]

@@ -2,18 +2,21 @@
 
     every magic:  baseOffset i64 | batchLength i32, the bytes behind it | ... | magic i8 at byte 16
     magic 2:      0 baseOffset i64 | 8 batchLength i32 | 12 partitionLeaderEpoch i32 | 16 magic i8 | 17 crc u32
-                  | 21 attributes i16 | 23 lastOffsetDelta i32 | 27 baseTimestamp i64 | 35 maxTimestamp i64 | 43 producerId i64
+                  | 21 attributes i16 | 23 lastOffsetDelta i32 | 27 baseTimestamp i64 | 35 maxTimestamp i64 | 43
+                  producerId i64
                   | 51 producerEpoch i16 | 53 baseSequence i32 | 57 recordCount i32 | 61 records
-    magic 0, 1:   0 offset i64 | 8 size i32 | 12 crc u32 | 16 magic i8 | 17 attributes i8 | 18 timestamp i64 (magic 1) | key | value
+    magic 0, 1:   0 offset i64 | 8 size i32 | 12 crc u32 | 16 magic i8 | 17 attributes i8 | 18 timestamp i64 (magic
+    1) | key | value
 
-Kafka: DefaultRecordBatch.java, LegacyRecord.java 4.3.1. The crc of magic 2 is CRC-32C from the attributes to the end (offset, length,
-leader epoch and magic are not covered); of magic 0 and 1 CRC-32 from the magic to the end.
+Kafka: DefaultRecordBatch.java, LegacyRecord.java 4.3.1. The crc of magic 2 is CRC-32C from the attributes to the end
+(offset, length, leader epoch and magic are not covered); of magic 0 and 1 CRC-32 from the magic to the end.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from itertools import pairwise
 
 import numpy as np
 from crc32c import crc32c
@@ -50,7 +53,8 @@ LEGACY_HEADER = np.dtype(
         "itemsize": HEADER_BYTES,
     }
 )
-# A batch cannot be larger than the log's segment, and the offsets topic's are 100 MiB; longer lengths are damage. It bounds memory.
+# A batch cannot be larger than the log's segment, and the offsets topic's are 100 MiB; longer lengths are damage. It
+# bounds memory.
 LARGEST_BATCH = 128 << 20
 
 _read_length = struct.Struct(">i").unpack_from
@@ -84,10 +88,19 @@ def gather(data: NDArray[np.uint8], at: NDArray[np.int64], dtype: np.dtype[np.vo
     return windows[at].view(dtype)
 
 
-def read_headers(data: NDArray[np.uint8], edges: NDArray[np.int64], position: int) -> tuple[BatchColumns, NDArray[np.int64]]:
-    """Headers of the batches at edges[:-1] and their base timestamps (ms); `position` is the buffer's place in the file.
+def big_endian(data: NDArray[np.uint8], dtype: str) -> NDArray[np.int64]:
+    """A view whose element i is the number of the given type at byte i: for a few rows, or one field."""
+    return np.ndarray((data.size - np.dtype(dtype).itemsize + 1,), dtype, data, strides=(1,))
 
-    A compressed message of magic 0 or 1 tells neither its first offset nor its count here: base offset and count are those of its last message.
+
+def read_headers(
+    data: NDArray[np.uint8], edges: NDArray[np.int64], position: int
+) -> tuple[BatchColumns, NDArray[np.int64]]:
+    """Headers of the batches at edges[:-1] and their base timestamps (ms); `position` is the buffer's place in the
+    file.
+
+    A compressed message of magic 0 or 1 tells neither its first offset nor its count here: base offset and count are
+    those of its last message.
     """
     starts = edges[:-1]
     header = gather(data, starts, HEADER)
@@ -127,14 +140,15 @@ def has_right_crc(buffer: memoryview, edges: NDArray[np.int64], batches: BatchCo
     """Whether each batch has a known magic, room for its header and the checksum it claims."""
     edge, magic = edges.tolist(), batches.magic
     if (magic == 2).all() and (batches.size >= HEADER_BYTES).all():
-        found = [crc32c(buffer[a + 21 : b]) for a, b in zip(edge[:-1], edge[1:], strict=True)]
+        found = [crc32c(buffer[a + 21 : b]) for a, b in pairwise(edge)]
     else:
-        found = [checksum(buffer, a, b) for a, b in zip(edge[:-1], edge[1:], strict=True)]
-    return np.array(found, np.int64) == batches.crc
+        found = [checksum(buffer, a, b) for a, b in pairwise(edge)]
+    return np.equal(np.array(found, np.int64), batches.crc)
 
 
 def checksum(buffer: memoryview, start: int, end: int) -> int:
-    """The checksum of one batch of any magic; -1, which no batch claims, if the magic is unknown or the header is cut."""
+    """The checksum of one batch of any magic; -1, which no batch claims, if the magic is unknown or the header is
+    cut."""
     magic = buffer[start + 16]
     if magic == 2:
         return crc32c(buffer[start + 21 : end]) if end - start >= HEADER_BYTES else -1

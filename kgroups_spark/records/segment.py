@@ -1,8 +1,9 @@
 """A log segment read from front to back: its records, and what of it cannot be read.
 
-The file comes in chunks of whole batches. Every batch is checked (length, magic, CRC, order of offsets, records that fill it exactly);
-one that fails comes out as CorruptBatch, never in part, and reading goes on at the next sound batch: at the damaged one's own end if
-a sound batch starts there, else at the first place where one does. Reading always ends and never raises because of content.
+The file comes in chunks of whole batches. Every batch is checked (length, magic, CRC, order of offsets, records that
+fill it exactly); one that fails comes out as CorruptBatch, never in part, and reading goes on at the next sound
+batch: at the damaged one's own end if a sound batch starts there, else at the first place where one does. Reading
+always ends and never raises because of content.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ def read_segment(
     chunk_bytes: int = CHUNK_BYTES,
     verify: bool = True,
 ) -> SegmentReader:
-    """The records of a segment from byte `position` (a batch border) to byte `end`, in chunks, and its corrupt batches, in log order.
+    """The records of a segment from byte `position` (a batch border) to byte `end`, in chunks, and its corrupt
+    batches, in log order.
 
-    Records below from_offset are left out, as are corrupt batches that lie wholly below it. `verify=False` skips the CRC. The data of
-    each RecordColumns is valid until the next is asked for. A half-written or zero-filled tail ends the reading: see `stopped`.
+    Records below from_offset are left out, as are corrupt batches that lie wholly below it. `verify=False` skips the
+    CRC. The data of each RecordColumns is valid until the next is asked for. A half-written or zero-filled tail ends
+    the reading: see `stopped`.
     """
     return SegmentReader(file, position, end, from_offset, chunk_bytes, verify)
 
@@ -128,7 +131,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return is_good
 
     def _settled(self, run: Run, is_good: NDArray[np.bool_], may_go_on: bool) -> int:
-        """How many batches can be dealt with now: those whose end is certain because a good batch or the file's end follows."""
+        """How many batches can be dealt with now: those whose end is certain because a good batch or the file's end
+        follows."""
         window, count, end = self._window, len(run), int(run.edges[-1])
         if window.at_end and end == window.filled:
             return count
@@ -163,8 +167,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return int(run.edges[take])
 
     def _swallowed(self, start: int, end: int) -> int | None:
-        """Where sound batches begin inside a damaged one whose length was made longer: they have to reach its end exactly,
-        or else bytes that somebody stored in a record could pass as batches."""
+        """Where sound batches begin inside a damaged one whose length was made longer: they have to reach its end
+        exactly, or else bytes that somebody stored in a record could pass as batches."""
         window, pos = self._window, start + 1
         while found := find_batch(window.data, pos, end, self._last_offset, at_end=True):
             edges, _ = walk(window.view[:end], end, found.position)

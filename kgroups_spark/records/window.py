@@ -47,7 +47,7 @@ class Window:
 
     def _allocate(self, size: int) -> None:
         self.data = np.zeros(size + PADDING, np.uint8)
-        self.view = memoryview(self.data)
+        self.view = self.data.data
 
     def _fill(self) -> None:
         room = len(self.data) - PADDING
