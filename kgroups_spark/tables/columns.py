@@ -9,9 +9,11 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     StructField,
+    StructType,
     TimestampType,
 )
 
@@ -24,9 +26,23 @@ BINARY = BinaryType()
 TIMESTAMP = TimestampType()
 
 
+# Inside arrays and maps everything is nullable to Delta, which refuses NOT NULL there (DELTA_NESTED_NOT_NULL_CONSTRAINT); that
+# elements are in fact never null, and which fields of a struct are, stands in the comments.
+
+
 def array(element: DataType) -> ArrayType:
-    """An array whose elements are never null."""
-    return ArrayType(element, containsNull=False)
+    """An array; its elements are never null, though its type allows it."""
+    return ArrayType(element, containsNull=True)
+
+
+def map_of(value: DataType) -> MapType:
+    """A map from text; its values are never null, though its type allows it."""
+    return MapType(STRING, value, valueContainsNull=True)
+
+
+def struct(*fields: StructField) -> StructType:
+    """A struct inside an array, its fields nullable by type; comments say which of them are really ever null."""
+    return StructType([nullable(field) for field in fields])
 
 
 def column(name: str, data_type: DataType, comment: str) -> StructField:

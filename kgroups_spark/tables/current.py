@@ -6,7 +6,7 @@ made them so.
 
 from __future__ import annotations
 
-from pyspark.sql.types import MapType, StructType
+from pyspark.sql.types import StructType
 
 from kgroups_spark.tables.columns import (
     AUDIT_ID,
@@ -20,24 +20,22 @@ from kgroups_spark.tables.columns import (
     TIMESTAMP,
     array,
     column,
+    map_of,
     required,
+    struct,
 )
 
-ASSIGNED_PARTITION = StructType(
-    [
-        column("topic", STRING, "Null: only the topic id stands in the log, and no record or cluster names it"),
-        column("topic_id", STRING, "Topic id in Kafka's text form; null: only the name stands in the log"),
-        required("partition", INT, "Partition of the topic"),
-        column("assignment_epoch", INT, "Epoch in which the member got it (4.3 and newer); null: not logged"),
-    ]
+ASSIGNED_PARTITION = struct(
+    column("topic", STRING, "Null: only the topic id stands in the log, and no record or cluster names it"),
+    column("topic_id", STRING, "Topic id in Kafka's text form; null: only the name stands in the log"),
+    required("partition", INT, "Partition of the topic"),
+    column("assignment_epoch", INT, "Epoch in which the member got it (4.3 and newer); null: not logged"),
 )
 
-TASK = StructType(
-    [
-        required("role", STRING, "active, standby or warmup"),
-        required("subtopology_id", STRING, "Subtopology of the group's topology"),
-        required("partition", INT, "Partition that the task works on"),
-    ]
+TASK = struct(
+    required("role", STRING, "active, standby or warmup"),
+    required("subtopology_id", STRING, "Subtopology of the group's topology"),
+    required("partition", INT, "Partition that the task works on"),
 )
 
 GROUP_COLUMNS = [
@@ -63,9 +61,7 @@ GROUP_COLUMNS = [
     column(
         "metadata_hash", BIGINT, "Consumer, share, streams: hash of the subscribed topics' metadata; null: not logged"
     ),
-    column(
-        "resolved_regex_topics", MapType(STRING, array(STRING), False), "Topics per subscribed expression; null: none"
-    ),
+    column("resolved_regex_topics", map_of(array(STRING)), "Topics per subscribed expression; null: none"),
 ]
 
 GROUPS = StructType(

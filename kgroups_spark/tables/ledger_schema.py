@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import MapType, StructType
+from pyspark.sql.types import StructType
 
 from kgroups_spark.tables.columns import (
     BIGINT,
@@ -12,35 +12,33 @@ from kgroups_spark.tables.columns import (
     TIMESTAMP,
     array,
     column,
+    map_of,
     required,
+    struct,
 )
 
-PARTITION_PROGRESS = StructType(
-    [
-        required("offsets_partition", INT, "Partition of __consumer_offsets"),
-        column("topic_id", STRING, "Topic id of the log; null: unknown"),
-        column("log_start_offset", BIGINT, "First offset that the log still had; null: unknown"),
-        required("start_offset", BIGINT, "Where this audit began to read"),
-        required("end_offset", BIGINT, "Next offset: where the next audit begins"),
-        required("records", BIGINT, "Records read"),
-        required("records_reread", BIGINT, "Records of these that were read before and not added again"),
-        required("bytes", BIGINT, "Bytes read"),
-        required("offsets_missing", BIGINT, "Offsets of the span without a record: compacted away"),
-        column("lost_from", BIGINT, "First offset that was gone before we came; null: none"),
-        column("lost_to", BIGINT, "Offset after the last one that was gone before we came; null: none"),
-        column("last_batch_offset", BIGINT, "Base offset of the last batch read; null: none was ever read"),
-        column("last_leader_epoch", INT, "Its leader epoch; null: none, or a legacy batch"),
-        column("last_batch_crc", BIGINT, "Its checksum, unsigned; null: no batch was ever read"),
-        column("newest_log_timestamp", TIMESTAMP, "Newest time in the log so far; null: none"),
-    ]
+PARTITION_PROGRESS = struct(
+    required("offsets_partition", INT, "Partition of __consumer_offsets"),
+    column("topic_id", STRING, "Topic id of the log; null: unknown"),
+    column("log_start_offset", BIGINT, "First offset that the log still had; null: unknown"),
+    required("start_offset", BIGINT, "Where this audit began to read"),
+    required("end_offset", BIGINT, "Next offset: where the next audit begins"),
+    required("records", BIGINT, "Records read"),
+    required("records_reread", BIGINT, "Records of these that were read before and not added again"),
+    required("bytes", BIGINT, "Bytes read"),
+    required("offsets_missing", BIGINT, "Offsets of the span without a record: compacted away"),
+    column("lost_from", BIGINT, "First offset that was gone before we came; null: none"),
+    column("lost_to", BIGINT, "Offset after the last one that was gone before we came; null: none"),
+    column("last_batch_offset", BIGINT, "Base offset of the last batch read; null: none was ever read"),
+    column("last_leader_epoch", INT, "Its leader epoch; null: none, or a legacy batch"),
+    column("last_batch_crc", BIGINT, "Its checksum, unsigned; null: no batch was ever read"),
+    column("newest_log_timestamp", TIMESTAMP, "Newest time in the log so far; null: none"),
 )
 
-RECORD_COUNT = StructType(
-    [
-        required("record_type", SMALLINT, "Type of the record"),
-        column("value_version", SMALLINT, "Version of its value; null: tombstones"),
-        required("records", BIGINT, "How many"),
-    ]
+RECORD_COUNT = struct(
+    required("record_type", SMALLINT, "Type of the record"),
+    column("value_version", SMALLINT, "Version of its value; null: tombstones"),
+    required("records", BIGINT, "How many"),
 )
 
 AUDITS = StructType(
@@ -62,8 +60,8 @@ AUDITS = StructType(
         required("lake_version", INT, "Version of the lake's layout"),
         column("newest_log_timestamp", TIMESTAMP, "Newest time in the logs so far; null: none"),
         column("partitions", array(PARTITION_PROGRESS), "How far each partition was read; null: running"),
-        column("rows_added", MapType(STRING, BIGINT, False), "Rows added, by table; null: running"),
-        column("quarantined", MapType(STRING, BIGINT, False), "Rows of quarantine, by reason; null: running"),
+        column("rows_added", map_of(BIGINT), "Rows added, by table; null: running"),
+        column("quarantined", map_of(BIGINT), "Rows of quarantine, by reason; null: running"),
         column("record_counts", array(RECORD_COUNT), "Records read, by type and version; null: running"),
         column("notes", array(STRING), "What a person should know: missing partitions, re-read ones, rebuilt state"),
     ]
