@@ -1,0 +1,130 @@
+"""`kgroups`: reads the command line, runs one command, turns what went wrong into one message and an exit code.
+
+Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarantined something or found lost offsets;
+4 expiring or pending with --fail-if-any that found some; 130 interrupted.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from kgroups_spark.commands import audit, audits, demo, dump, expiring, groups, pending
+from kgroups_spark.commands.options import OptionParser, add_lake_option
+from kgroups_spark.commands.output import say
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.nearest import did_you_mean
+
+COMMANDS = (demo, audit, audits, expiring, groups, pending, dump)
+
+DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+_DESCRIPTION = """\
+What consumer groups did, hold and will lose, from the log of __consumer_offsets, in Delta tables."""
+
+_EPILOG = """\
+examples:
+  kgroups demo                                            shipped segments into ./lake, and what is in them
+  kgroups audit --lake ./lake --segments /var/lib/kafka   a broker's log directory, or a copy of it
+  kgroups expiring --lake ./lake --within 48h             what is lost by the day after tomorrow, and why
+  kgroups pending --lake ./lake --hanging                 transactions that hold offsets for too long
+  kgroups dump /var/lib/kafka/__consumer_offsets-7        every record as JSON lines, without Spark
+
+A time is ISO 8601, in UTC where it names no zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
+A duration has a unit: 500ms, 30s, 15m, 48h, 7d.
+Rows go to stdout, all else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""
+
+
+def entry_point() -> None:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code of one command line; never raises for a user's mistake."""
+    try:
+        arguments = parse(argv)
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except SystemExit as asked:  # --help and --version print and leave
+        return int(asked.code or 0)
+    except KgroupsError as error:
+        say(str(error) if isinstance(error, UsageError) else f"kgroups: {error}")
+        return error.exit_code
+    except BrokenPipeError:
+        _drop_stdout()
+        return DONE  # whoever reads has had enough, as in `kgroups dump ... | head`
+    except KeyboardInterrupt:
+        say("kgroups: interrupted")
+        return INTERRUPTED
+    except OSError as error:
+        say(f"kgroups: {_os_error_text(error)}")
+        return FAILED
+    except Exception as error:
+        traceback.print_exc()
+        say(f"kgroups: {type(error).__name__}: this is not about what you typed; the lines above say where it happened")
+        return FAILED
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options of one command, with `run` and `command` in it. Raises UsageError."""
+    parser = command_line()
+    if not argv:
+        parser.print_help(sys.stderr)
+        raise UsageError("\nkgroups: no command given; kgroups demo is a good first one")
+    if argv[0].startswith("-"):
+        # argparse would take the value of an unknown option in front of the command for the command.
+        _require_known("kgroups", argv[:1], parser.option_strings())
+    arguments, unknown = parser.parse_known_args(argv)
+    _require_known(f"kgroups {arguments.command}", unknown, arguments.known)
+    return arguments
+
+
+def command_line() -> OptionParser:
+    """The parser of all commands."""
+    parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"kgroups {_package_version()}")
+    add_lake_option(parser)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
+    for command in COMMANDS:
+        subparser = subparsers.add_parser(
+            command.NAME, help=command.SUMMARY, description=command.DESCRIPTION, epilog=command.EXAMPLES
+        )
+        command.add_options(subparser)
+        subparser.set_defaults(run=command.run, known=subparser.option_strings())
+    return parser
+
+
+def _require_known(program: str, words: Sequence[str], known: Sequence[str]) -> None:
+    """Raises UsageError for the first option among the words that is not known, else for the first word."""
+    names = [word.split("=")[0] for word in words]
+    unknown = [name for name in names if name not in known]
+    for name in sorted(unknown, key=lambda name: not name.startswith("-")):
+        kind = "option" if name.startswith("-") else "argument"
+        raise UsageError(f"{program}: unknown {kind} {name}{did_you_mean(name, known)} (see {program} --help)")
+
+
+def _os_error_text(error: OSError) -> str:
+    """`/var/lib/kafka/x: Permission denied`."""
+    if error.filename is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}"
+
+
+def _package_version() -> str:
+    try:
+        return version("kgroups-spark")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _drop_stdout() -> None:
+    """Else Python's own flush at exit would complain about the closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    entry_point()

@@ -1,0 +1,173 @@
+"""`kgroups audit`: reads what is new in the log and brings the tables up to it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kgroups_spark.commands.options import (
+    add_lake_option,
+    lake_location,
+    name_value,
+    partition_count_value,
+    partition_values,
+    positive_duration_value,
+    release_value,
+    time_value,
+)
+from kgroups_spark.commands.output import say
+from kgroups_spark.commands.progress import Progress
+from kgroups_spark.commands.spark import start_spark
+from kgroups_spark.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgroups_spark.audit.run import AuditOptions, AuditSummary
+
+NAME = "audit"
+SUMMARY = "read what is new in the log and bring the tables up to it"
+DESCRIPTION = """\
+Reads segments of __consumer_offsets and brings the lake up to them: history is added, the tables of now are rewritten,
+the ledger gets a row. The first audit of a lake makes it; the next one reads only what is new; one that finds nothing
+new changes nothing but the ledger. A killed audit leaves no trace that counts."""
+EXAMPLES = """\
+examples:
+  kgroups audit --lake ./lake --segments /var/lib/kafka/data
+  kgroups audit --lake s3://bucket/kgroups --segments broker1/ --segments broker2/ --release-version 3.9
+  kgroups audit --lake ./lake --segments copy/ --partition 17 --retention 14d --as-of 2026-11-16T06:41
+
+By default expiry is judged as of the newest log timestamp, with the release's default retention (7d); both are printed.
+Exit 3 with --strict if something was quarantined or offsets were lost before they were read."""
+
+WRITERS = ("auto", "parts", "spark")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups audit`."""
+    add_lake_option(parser)
+    parser.add_argument(
+        "--segments",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder with __consumer_offsets-<p> folders in it: a broker's log directory or a copy; may be repeated",
+    )
+    # Live clusters are refused below, not listed: the option is part of the contract, reading them is to come.
+    parser.add_argument("--bootstrap-server", help=argparse.SUPPRESS)
+    parser.add_argument("--command-config", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--as-of", type=time_value, metavar="T", help="judge expiry at T (default: newest log timestamp)"
+    )
+    parser.add_argument(
+        "--retention",
+        type=positive_duration_value,
+        metavar="D",
+        help="offsets.retention.minutes (default: the release's)",
+    )
+    parser.add_argument(
+        "--release-version",
+        type=release_value,
+        metavar="V",
+        help="the Kafka release whose rules replay and expiry follow, as in 4.3, 3.9 or 3.9-java (default: the newest)",
+    )
+    parser.add_argument(
+        "--partition",
+        type=partition_values,
+        action="extend",
+        metavar="N",
+        help="only these partitions of __consumer_offsets (17 or 3,17; may be repeated)",
+    )
+    parser.add_argument(
+        "--offsets-partitions",
+        type=partition_count_value,
+        metavar="N",
+        help="how many partitions __consumer_offsets has (default: the only number that fits every group's hash)",
+    )
+    parser.add_argument("--full", action="store_true", help="read everything again, not only what is new")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit 3 if something was quarantined or offsets were lost"
+    )
+    parser.add_argument(
+        "--writer",
+        type=name_value(WRITERS),
+        default="auto",
+        metavar="|".join(WRITERS),
+        help="who writes history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
+    )
+    parser.add_argument(
+        "--take-over", action="store_true", help="take the claim of an unfinished audit of another host"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Audits; the summary goes to stderr, as there are no rows."""
+    check_sources(arguments)
+    summary = audit(arguments, lake_location(arguments), arguments.segments)
+    for line in summary.lines():
+        say(line)
+    return 3 if arguments.strict and summary.has_findings else 0
+
+
+def check_sources(arguments: argparse.Namespace) -> None:
+    """Raises UsageError for what can be told before Spark is started."""
+    if arguments.bootstrap_server or arguments.command_config:
+        raise UsageError(
+            "kgroups audit: reading a live cluster (--bootstrap-server) is not built yet: "
+            "give --segments DIR, a broker's log directory or a copy of its __consumer_offsets-* folders"
+        )
+    if not arguments.segments:
+        raise UsageError(
+            "kgroups audit: nothing to read: --segments DIR names a folder with __consumer_offsets-<p> folders in it"
+        )
+    lake_location(arguments)
+    from kgroups_spark.sources.segments import find_partitions
+
+    found = {copy.offsets_partition for copy in find_partitions(arguments.segments)}
+    missing = sorted(set(arguments.partition or []) - found)
+    if missing:
+        raise UsageError(
+            f"kgroups audit: no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; "
+            f"there are partitions {_ranges(sorted(found))}"
+        )
+
+
+def _ranges(numbers: list[int]) -> str:
+    """`0-7, 12` of sorted numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def audit(arguments: argparse.Namespace, lake: str, segments: list[str]) -> AuditSummary:
+    """What the audit did; with a progress line while it runs."""
+    spark = start_spark("audit")
+    from kgroups_spark.audit.run import run_audit
+
+    progress = Progress()
+    try:
+        return run_audit(spark, _audit_options(arguments, lake, segments, progress))
+    finally:
+        progress.done()
+
+
+def _audit_options(arguments: argparse.Namespace, lake: str, segments: list[str], progress: Progress) -> AuditOptions:
+    from kgroups_spark.audit.run import AuditOptions
+    from kgroups_spark.coordinator.releases import NEWEST
+
+    return AuditOptions(
+        lake=lake,
+        segments=segments,
+        as_of=arguments.as_of,
+        retention_ms=arguments.retention,
+        release_version=arguments.release_version or NEWEST,
+        partitions=sorted(set(arguments.partition)) if arguments.partition else None,
+        offsets_partitions=arguments.offsets_partitions,
+        full=arguments.full,
+        strict=arguments.strict,
+        writer=arguments.writer,
+        take_over=arguments.take_over,
+        progress=progress,
+    )

@@ -1,0 +1,79 @@
+"""`kgroups demo`: the shipped segments into a lake, and what is in it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from kgroups_spark.commands import audit
+from kgroups_spark.commands.expiring import expiry_frame
+from kgroups_spark.commands.options import OptionParser, add_lake_option, lake_location
+from kgroups_spark.commands.output import say, screen_width
+from kgroups_spark.commands.overview import Overview, overview_lines
+from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, pending_rows
+from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
+from kgroups_spark.commands.style import Style
+
+NAME = "demo"
+SUMMARY = "the shipped segments into ./lake, and what is in them"
+DESCRIPTION = """\
+Audits segments that come with the package into a lake, and shows what there is to see: three weeks of a small shop's 48
+consumer groups, as Kafka 4.3.1's own coordinator wrote them. A second run finds nothing new and shows it again."""
+EXAMPLES = """\
+examples:
+  kgroups demo                        into ./lake
+  kgroups demo --lake /tmp/lake"""
+
+SEGMENTS = Path(__file__).parent.parent / "demo" / "segments"
+DEFAULT_LAKE = "./lake"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups demo`."""
+    add_lake_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Audits the shipped segments and prints the screen."""
+    arguments.lake = lake_location(arguments, DEFAULT_LAKE)
+    say(f"reading the shipped segments into {arguments.lake}")
+    audit.audit(_audit_defaults(), arguments.lake, [str(SEGMENTS)])
+    overview = read_overview(open_lake(arguments))
+    lines = overview_lines(overview, arguments.lake, width=screen_width(sys.stdout), style=Style.of(sys.stdout))
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _audit_defaults() -> argparse.Namespace:
+    """What `kgroups audit` does without options."""
+    parser = OptionParser()
+    audit.add_options(parser)
+    return parser.parse_args([])
+
+
+def read_overview(reader: LakeReader) -> Overview:
+    """What the screen shows, read from the lake."""
+    from pyspark.sql import functions as F
+
+    from kgroups_spark.history import rewinds
+
+    commits = reader.table("offset_commits")
+    return Overview(
+        audit=reader.last_audit,
+        groups=rows_of(reader.table("groups")),
+        expiry=rows_of(expiry_frame(reader)),
+        pending=_pending(reader),
+        rewinds=rows_of(rewinds(commits)),
+        oldest_log_timestamp=rows_of(commits.agg(F.min("log_timestamp").alias("oldest")))[0]["oldest"],
+    )
+
+
+def _pending(reader: LakeReader) -> list[dict[str, Any]]:
+    return pending_rows(
+        rows_of(reader.table("open_transactions")),
+        rows_of(reader.table("pending_offsets")),
+        as_of_ms=reader.as_of_ms,
+        max_transaction_timeout_ms=DEFAULT_MAX_TRANSACTION_TIMEOUT_MS,
+    )

@@ -1,0 +1,151 @@
+"""`kgroups dump`: every record of segment files as JSON lines; no Spark, no JVM."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgroups_spark.commands.options import name_value
+from kgroups_spark.commands.output import json_line, say
+from kgroups_spark.errors import UsageError
+
+NAME = "dump"
+SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
+DESCRIPTION = """\
+Prints every record in the order of the log, one JSON object a line: where it stands, its batch, its type, its key and
+its value with Kafka's own field names. What cannot be decoded has a reason, a detail and its bytes in base64; a damaged
+batch has its file and position. A lake is neither read nor written."""
+EXAMPLES = """\
+examples:
+  kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
+  kgroups dump /var/lib/kafka --group my-service | tail -3      its last three records
+  kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded"""
+
+TOPIC = "__consumer_offsets"
+_PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Files of one offsets partition in log order; topic and partition None: the folder's name does not say."""
+
+    topic: str | None
+    partition: int | None
+    files: tuple[Path, ...]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups dump`."""
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="FILE|DIR",
+        help=f"a segment (*.log), a folder {TOPIC}-<p>, or a folder with such folders in it",
+    )
+    parser.add_argument(
+        "--group",
+        action="append",
+        metavar="G",
+        help="only records of this group, the markers that end its transactions, and damaged batches; may be repeated",
+    )
+    parser.add_argument("--lake", help=argparse.SUPPRESS)  # taken by every command; nothing to do with this one
+    parser.add_argument("--format", type=name_value(("json",)), default="json", metavar="json", help="json, always")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the records."""
+    found = [segments for path in arguments.paths for segments in segments_at(Path(path))]
+    groups = set(arguments.group or [])
+    seen: set[str] = set()
+    count = 0
+    for segments in found:
+        for line in chosen_lines(_lines(segments), groups, seen):
+            sys.stdout.write(json_line(line))
+            count += 1
+    if groups:
+        say(f"{count} records of {', '.join(sorted(groups))} in {len(found)} partitions")
+    for group in sorted(groups - seen):
+        say(f"no record of the group {group}")
+    return 0
+
+
+def segments_at(path: Path) -> list[Segments]:
+    """What a path on the command line means. Raises UsageError if there is no segment of __consumer_offsets."""
+    if path.is_file():
+        return [_partition_of(path.absolute().parent, (path,))]
+    if not path.exists():
+        raise UsageError(f"kgroups dump: {path} does not exist")
+    files = _segment_files(path)
+    if files:
+        return [_partition_of(path.absolute(), files)]
+    folders = [folder for folder in path.iterdir() if folder.is_dir() and _is_offsets_partition(folder.name)]
+    found = [_partition_of(folder, _segment_files(folder)) for folder in folders]
+    if not found:
+        raise UsageError(
+            f"kgroups dump: {path} has neither segments (*.log) nor folders {TOPIC}-<p> in it; "
+            f"it has {_some_names(path)}"
+        )
+    return sorted(found, key=lambda segments: segments.partition or 0)
+
+
+def _segment_files(folder: Path) -> tuple[Path, ...]:
+    """The live segments: names are base offsets of 20 digits, so their order is the log's."""
+    return tuple(sorted(file for file in folder.glob("*.log") if file.is_file()))
+
+
+def _is_offsets_partition(name: str) -> bool:
+    match = _PARTITION_FOLDER.fullmatch(name)
+    return match is not None and match["topic"] == TOPIC
+
+
+def _partition_of(folder: Path, files: tuple[Path, ...]) -> Segments:
+    match = _PARTITION_FOLDER.fullmatch(folder.name)
+    if match is None:
+        return Segments(None, None, files)
+    if match["topic"] != TOPIC and match["topic"].startswith("__"):
+        raise UsageError(f"kgroups dump: {folder} holds {match['topic']}; only {TOPIC} can be decoded")
+    return Segments(match["topic"], int(match["partition"]), files)
+
+
+def _some_names(folder: Path) -> str:
+    names = sorted(entry.name for entry in folder.iterdir())
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
+
+
+def _lines(segments: Segments) -> Iterator[dict[str, Any]]:
+    from kgroups_spark.commands.dump_lines import RecordLines
+    from kgroups_spark.records.columns import CorruptBatch
+    from kgroups_spark.records.segment import read_segment
+
+    lines = RecordLines(segments.topic, segments.partition)
+    for path in segments.files:
+        with path.open("rb") as file:
+            reader = read_segment(file)
+            for item in reader:
+                if isinstance(item, CorruptBatch):
+                    yield lines.of_corrupt_batch(item, str(path))
+                else:
+                    yield from lines.of_records(item)
+            if reader.stopped not in (None, "end"):
+                say(f"{path}: reading ended at byte {reader.position}: {reader.stopped}")
+
+
+def chosen_lines(lines: Iterable[dict[str, Any]], groups: set[str], seen: set[str]) -> Iterator[dict[str, Any]]:
+    """All lines, or (groups not empty) those of the groups, markers of producers that wrote one, and damaged batches;
+    adds to `seen` the groups there were."""
+    producers: set[int] = set()
+    for line in lines:
+        group = line.get("group_id")
+        if not groups or group in groups:
+            if group in groups:
+                seen.add(group)
+                if line["producer_id"] is not None:
+                    producers.add(line["producer_id"])
+            yield line
+        elif "file_position" in line or ("control_type" in line and line["producer_id"] in producers):
+            yield line

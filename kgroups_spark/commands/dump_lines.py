@@ -1,0 +1,173 @@
+"""Records of a segment as JSON-able dicts, one a record: what `kgroups dump` prints. No Spark."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder, Undecodable
+from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
+from kgroups_spark.messages.text import uuid_text
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.times import format_time
+
+Line = dict[str, Any]
+
+CONTROL_TYPES = {0: "ABORT", 1: "COMMIT"}  # Kafka: ControlRecordType.java
+
+
+class RecordLines:
+    """Lines of one offsets partition, segment by segment; keeps what the decoders remember between them."""
+
+    def __init__(self, topic: str | None, partition: int | None) -> None:
+        self._place = {"topic": topic, "partition": partition}
+        self._commits = OffsetCommitDecoder()
+        self._group_records = GroupRecordDecoder()
+
+    def of_records(self, records: RecordColumns) -> Iterator[Line]:
+        """One line a record, in log order."""
+        commit_rows, other_rows, control_rows = classify(records)
+        decoded = self._offset_commits(records, commit_rows)
+        decoded |= {int(row): self._group_record(records, int(row)) for row in other_rows}
+        decoded |= {int(row): _marker(records, int(row)) for row in control_rows}
+        for row in range(len(records)):
+            yield self._place | _record_facts(records, row) | decoded[row]
+
+    def of_corrupt_batch(self, batch: CorruptBatch, file: str) -> Line:
+        """The line of what is not readable."""
+        return self._place | {
+            "offset": batch.base_offset,
+            "last_offset": batch.last_offset,
+            "record_count": batch.record_count,
+            "reason": "corrupt_batch",
+            "detail": batch.detail,
+            "file": file,
+            "file_position": batch.position,
+            "size_bytes": batch.size,
+        }
+
+    def _offset_commits(self, records: RecordColumns, rows: np.ndarray) -> dict[int, Line]:
+        columns = self._commits.decode(records, rows)
+        lines = {int(row): self._undecodable(records, int(row), outcome) for row, outcome in columns.undecodable}
+        keys, metadata = self._commits.keys, columns.metadata
+        for index, row in enumerate(columns.rows):
+            key = keys[int(columns.code[index])]
+            lines[int(row)] = {
+                "record_type": key.record_type,
+                "record_name": "OffsetCommit",
+                "group_id": key.group_id,
+                "key": {"group": key.group_id, "topic": key.topic, "partition": key.partition},
+                **_commit_value(columns, index, metadata[index].as_py()),
+            }
+        return lines
+
+    def _group_record(self, records: RecordColumns, row: int) -> Line:
+        outcome = self._group_records.decode(_key(records, row) or b"", _value(records, row))
+        if isinstance(outcome, Undecodable):
+            return self._undecodable(records, row, outcome)
+        return {
+            "record_type": outcome.record_type,
+            "record_name": outcome.record_name,
+            "group_id": outcome.group_id,
+            "key": _group_key(outcome),
+            "value_version": outcome.value_version,
+            "value": outcome.value,
+        }
+
+    def _undecodable(self, records: RecordColumns, row: int, outcome: Undecodable) -> Line:
+        return {
+            "record_type": outcome.record_type,
+            "record_name": outcome.record_name,
+            "group_id": outcome.group_id,
+            "value_version": outcome.value_version,
+            "reason": outcome.reason,
+            "detail": outcome.detail,
+            "raw_key": _key(records, row),
+            "raw_value": _value(records, row),
+        }
+
+
+def _record_facts(records: RecordColumns, row: int) -> Line:
+    """Where a record stands and what its batch says; Kafka's -1 for none is null."""
+    batch = int(records.batch[row])
+    batches = records.batches
+    return {
+        "offset": int(records.offset[row]),
+        "timestamp": _time(int(records.timestamp[row])),
+        "timestamp_type": "LogAppendTime" if batches.timestamp_type[batch] else "CreateTime",
+        "batch_base_offset": int(batches.base_offset[batch]),
+        "batch_magic": int(batches.magic[batch]),
+        "leader_epoch": _known(int(batches.leader_epoch[batch])),
+        "producer_id": _known(int(batches.producer_id[batch])),
+        "producer_epoch": _known(int(batches.producer_epoch[batch])),
+        "is_transactional": bool(batches.is_transactional[batch]),
+    }
+
+
+def _commit_value(columns: OffsetCommitColumns, index: int, metadata: str | None) -> Line:
+    """Value version and value, with Kafka's field names (OffsetCommitValue.json); nulls for a tombstone."""
+    if columns.is_tombstone[index]:
+        return {"value_version": None, "value": None}
+    topic_id = columns.topic_id[index].tobytes()
+    return {
+        "value_version": int(columns.value_version[index]),
+        "value": {
+            "offset": int(columns.committed_offset[index]),
+            "leaderEpoch": int(columns.leader_epoch[index]),
+            "metadata": metadata,
+            "commitTimestamp": int(columns.commit_timestamp[index]),
+            "expireTimestamp": int(columns.expire_timestamp[index]),
+            "topicId": uuid_text(topic_id) if any(topic_id) else None,
+        },
+    }
+
+
+def _group_key(record: GroupRecord) -> Line:
+    key: Line = {"group": record.group_id}
+    if record.member_id is not None:
+        key["memberId"] = record.member_id
+    if record.regular_expression is not None:
+        key["regularExpression"] = record.regular_expression
+    return key
+
+
+def _marker(records: RecordColumns, row: int) -> Line:
+    """A control record: key int16 version, int16 type; value int16 version, int32 coordinator epoch
+    (Kafka: ControlRecordType.java, EndTransactionMarker.java 4.3.1)."""
+    key, value = _key(records, row), _value(records, row)
+    control_type = struct.unpack_from(">hh", key)[1] if key is not None and len(key) >= 4 else None
+    epoch = struct.unpack_from(">hi", value)[1] if value is not None and len(value) >= 6 else None
+    return {
+        "control_type": None if control_type is None else CONTROL_TYPES.get(control_type, str(control_type)),
+        "coordinator_epoch": epoch,
+    }
+
+
+def _key(records: RecordColumns, row: int) -> bytes | None:
+    return _bytes(records, int(records.key_start[row]), int(records.key_length[row]))
+
+
+def _value(records: RecordColumns, row: int) -> bytes | None:
+    return _bytes(records, int(records.value_start[row]), int(records.value_length[row]))
+
+
+def _bytes(records: RecordColumns, start: int, length: int) -> bytes | None:
+    """Kafka's length -1 is null."""
+    return None if length < 0 else records.data[start : start + length].tobytes()
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def _time(time_ms: int) -> str | int | None:
+    """ISO 8601; a time that no calendar holds stays a number; -1 is null."""
+    if time_ms == -1:
+        return None
+    try:
+        return format_time(time_ms)
+    except OverflowError:
+        return time_ms

@@ -1,0 +1,111 @@
+"""`kgroups groups`: the groups that exist, or existed at a moment."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from kgroups_spark.commands.options import (
+    GROUP_STATES,
+    GROUP_TYPE_ALIASES,
+    GROUP_TYPES,
+    add_format_option,
+    add_lake_option,
+    names_value,
+    time_value,
+)
+from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
+from kgroups_spark.times import format_time_for_people
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NAME = "groups"
+SUMMARY = "the groups that exist, or existed at a moment"
+DESCRIPTION = """\
+Prints one row for each group of the last audit, or of the log up to --as-of. A group exists by records of its own or by
+its committed offsets alone; a group without members is Empty."""
+EXAMPLES = """\
+examples:
+  kgroups groups --lake ./lake
+  kgroups groups --lake ./lake --state empty --type classic,consumer
+  kgroups groups --lake ./lake --as-of '2026-11-14 03:00' --format json"""
+
+COLUMNS = (
+    Column("audit_id"),
+    Column("offsets_partition", "OFFSETS-PARTITION"),
+    Column("group_id", "GROUP"),
+    Column("group_type", "TYPE"),
+    Column("state", "STATE"),
+    Column("is_simple"),
+    Column("protocol_type", "PROTOCOL-TYPE"),
+    Column("protocol"),
+    Column("generation", "GENERATION"),
+    Column("group_epoch", "EPOCH"),
+    Column("assignment_epoch"),
+    Column("leader"),
+    Column("current_state_timestamp"),
+    Column("state_since", "STATE-SINCE (UTC)"),
+    Column("member_count", "#MEMBERS"),
+    Column("metadata_hash"),
+    Column("resolved_regex_topics"),
+    Column("topology"),
+    Column("is_misplaced"),
+    Column("log_offset"),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups groups`."""
+    add_lake_option(parser)
+    parser.add_argument(
+        "--state",
+        type=names_value(GROUP_STATES),
+        metavar="STATE,...",
+        help=f"only groups in these states, ignoring case: {', '.join(GROUP_STATES)}",
+    )
+    parser.add_argument(
+        "--type",
+        type=names_value(GROUP_TYPES, GROUP_TYPE_ALIASES),
+        metavar="TYPE,...",
+        help="only groups of these types: classic (or generic), consumer, share, streams",
+    )
+    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T and nothing after")
+    add_format_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the groups."""
+    reader = open_lake(arguments)
+    frame = _groups(reader, arguments.as_of)
+    rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row for row in rows_of(frame)]
+    chosen = choose(rows, arguments.state, arguments.type)
+    write_rows(chosen, COLUMNS, arguments.format)
+    say(_closing_line(reader, len(chosen), len(rows), arguments.as_of))
+    return 0
+
+
+def _groups(reader: LakeReader, as_of_ms: int | None) -> DataFrame:
+    if as_of_ms is None:
+        return reader.table("groups")
+    from kgroups_spark.history import LOG_TABLES, groups_as_of, log_ends_as_of
+
+    ends = log_ends_as_of([reader.table(name) for name in LOG_TABLES], as_of_ms)
+    return groups_as_of(reader.table("group_versions"), ends)
+
+
+def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str] | None) -> list[dict[str, Any]]:
+    """The rows with one of the states and one of the types (None: any), ordered by group."""
+    chosen = [
+        row
+        for row in rows
+        if (states is None or row["state"] in states) and (types is None or row["group_type"] in types)
+    ]
+    return sorted(chosen, key=lambda row: (row["group_id"], row["offsets_partition"]))
+
+
+def _closing_line(reader: LakeReader, chosen: int, all_groups: int, as_of_ms: int | None) -> str:
+    of_all = "" if chosen == all_groups else f" of {all_groups}"
+    when = reader.known_as_of() if as_of_ms is None else f"the log up to {format_time_for_people(as_of_ms)} UTC"
+    return f"{chosen}{of_all} groups ({when})"

@@ -1,0 +1,148 @@
+"""Options that several commands share, and how their values are read: wrong ones fail before any work starts."""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn, TypeVar
+
+from kgroups_spark.commands.output import FORMATS
+from kgroups_spark.coordinator import releases
+from kgroups_spark.durations import parse_duration
+from kgroups_spark.errors import UsageError
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.times import parse_time
+
+T = TypeVar("T")
+
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
+GROUP_TYPE_ALIASES = {"generic": "classic"}  # KIP-848's early name of it
+GROUP_STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+)
+
+
+class OptionParser(argparse.ArgumentParser):
+    """argparse that raises UsageError, knows no abbreviated options, and names the nearest command."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("allow_abbrev", False)  # an abbreviation would break with the next option that is added
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        text = message.removeprefix("argument ")
+        raise UsageError(f"{self.prog}: {text} (see {self.prog} --help)")
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Only command names have choices here; argparse's own text would list all of them and suggest none."""
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            nearest = did_you_mean(str(value), known) or f"; there are {', '.join(known)}"
+            raise argparse.ArgumentError(None, f"unknown command {value}{nearest}")
+
+    def option_strings(self) -> list[str]:
+        """Every option that this parser knows and shows."""
+        shown = (action for action in self._actions if action.help is not argparse.SUPPRESS)
+        return [option for action in shown for option in action.option_strings if option.startswith("-")]
+
+
+def _option_value(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A reader whose ValueError argparse shows as it stands."""
+
+    def read(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read
+
+
+def _positive(duration_ms: int) -> int:
+    if duration_ms == 0:
+        raise ValueError("must be longer than 0")
+    return duration_ms
+
+
+time_value = _option_value(parse_time)
+duration_value = _option_value(parse_duration)
+positive_duration_value = _option_value(lambda text: _positive(parse_duration(text)))
+
+
+@_option_value
+def release_value(text: str) -> str:
+    """A Kafka release whose rules are known, as typed."""
+    releases.release(text)
+    return text
+
+
+@_option_value
+def partition_values(text: str) -> list[int]:
+    """Partition numbers with commas between them."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
+        raise ValueError(f"{text!r} is no partition number (17) or list of them (3,17)")
+    return [int(word) for word in words]
+
+
+@_option_value
+def partition_count_value(text: str) -> int:
+    """A number of partitions, at least 1."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
+        raise ValueError(f"{text!r} is no number of partitions (Kafka's default is 50)")
+    return int(text)
+
+
+def names_value(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> Callable[[str], list[str]]:
+    """A reader of names with commas between them, ignoring case, in the spelling of `known`."""
+    return _option_value(lambda text: [_known_name(word.strip(), known, aliases or {}) for word in text.split(",")])
+
+
+def name_value(known: Sequence[str]) -> Callable[[str], str]:
+    """A reader of one name, ignoring case, in the spelling of `known`."""
+    return _option_value(lambda text: _known_name(text.strip(), known, {}))
+
+
+def _known_name(word: str, known: Sequence[str], aliases: Mapping[str, str]) -> str:
+    spelling = {name.lower(): name for name in known} | dict(aliases)
+    name = spelling.get(word.lower())
+    if name is None:
+        nearest = did_you_mean(word, [*known, *aliases]) or f"; there are {', '.join(known)}"
+        raise ValueError(f"{word!r} is unknown{nearest}")
+    return name
+
+
+def add_lake_option(parser: argparse.ArgumentParser) -> None:
+    """`--lake`, before or after the command's name."""
+    parser.add_argument(
+        "--lake",
+        default=argparse.SUPPRESS,
+        metavar="LAKE",
+        help="where the tables are: a path, or catalog.schema (default: $KGROUPS_LAKE)",
+    )
+
+
+def add_format_option(parser: argparse.ArgumentParser) -> None:
+    """`--format`, for a command that prints rows."""
+    parser.add_argument(
+        "--format",
+        type=name_value(FORMATS),
+        default="table",
+        metavar="|".join(FORMATS),
+        help="table (default), json (one object a line, all columns), csv",
+    )
+
+
+def lake_location(arguments: argparse.Namespace, default: str | None = None) -> str:
+    """What --lake or $KGROUPS_LAKE says. Raises UsageError if neither does and there is no default."""
+    location = getattr(arguments, "lake", None) or os.environ.get("KGROUPS_LAKE") or default
+    if not location:
+        raise UsageError(f"kgroups {arguments.command}: no lake given: --lake DIR, or KGROUPS_LAKE in the environment")
+    return str(location)

@@ -1,0 +1,125 @@
+"""`kgroups pending`: open transactions on __consumer_offsets, with the offsets that hang in them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kgroups_spark.commands.options import add_format_option, add_lake_option, duration_value
+from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.reading import open_lake, rows_of
+from kgroups_spark.durations import format_duration
+from kgroups_spark.times import to_epoch_ms
+
+NAME = "pending"
+SUMMARY = "open transactions and the offsets that hang in them"
+DESCRIPTION = """\
+Prints one row for each offset inside a transaction that had neither committed nor aborted where the log ends. Until it
+does, consumers that ask for stable offsets wait, and the log cleaner cannot pass. A transaction whose offsets were
+removed since is one row without an offset: it still holds back the cleaner. The age is counted up to the end of what
+the last audit read."""
+EXAMPLES = """\
+examples:
+  kgroups pending --lake ./lake
+  kgroups pending --lake ./lake --hanging --max-transaction-timeout 1h
+  kgroups pending --lake ./lake --hanging --fail-if-any --format json     exit 4 if there is one"""
+
+DEFAULT_MAX_TRANSACTION_TIMEOUT_MS = 900_000  # Kafka's default of transaction.max.timeout.ms
+
+COLUMNS = (
+    Column("audit_id"),
+    Column("offsets_partition", "OFFSETS-PARTITION"),
+    Column("producer_id", "PRODUCER-ID"),
+    Column("producer_epoch", "EPOCH"),
+    Column("transactional_id", "TRANSACTIONAL-ID"),
+    Column("transaction_start_offset", "START-OFFSET"),
+    Column("open_since", "OPEN-SINCE (UTC)"),
+    Column("age", "AGE"),
+    Column("age_ms"),
+    Column("is_hanging", "HANGING"),
+    Column("group_id", "GROUP"),
+    Column("topic", "TOPIC"),
+    Column("partition", "PARTITION"),
+    Column("committed_offset", "PENDING-OFFSET"),
+    Column("leader_epoch"),
+    Column("metadata"),
+    Column("commit_timestamp"),
+    Column("expire_timestamp"),
+    Column("topic_id"),
+    Column("log_offset"),
+)
+CONTRACT_COLUMNS = tuple(column for column in COLUMNS if column.name != "age")  # `age` is age_ms for eyes
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups pending`."""
+    add_lake_option(parser)
+    parser.add_argument("--hanging", action="store_true", help="only transactions open for longer than they could be")
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=duration_value,
+        default=DEFAULT_MAX_TRANSACTION_TIMEOUT_MS,
+        metavar="D",
+        help="the brokers' transaction.max.timeout.ms: an older transaction hangs (default: 15m)",
+    )
+    parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
+    add_format_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the pending offsets."""
+    reader = open_lake(arguments)
+    rows = pending_rows(
+        rows_of(reader.table("open_transactions")),
+        rows_of(reader.table("pending_offsets")),
+        as_of_ms=reader.as_of_ms,
+        max_transaction_timeout_ms=arguments.max_transaction_timeout,
+    )
+    chosen = [row for row in rows if row["is_hanging"] or not arguments.hanging]
+    write_rows(chosen, COLUMNS if arguments.format == "table" else CONTRACT_COLUMNS, arguments.format)
+    say(f"{_summary(chosen)} ({reader.known_as_of()})")
+    return 4 if arguments.fail_if_any and chosen else 0
+
+
+def pending_rows(
+    open_transactions: list[dict[str, Any]],
+    pending_offsets: list[dict[str, Any]],
+    *,
+    as_of_ms: int,
+    max_transaction_timeout_ms: int,
+) -> list[dict[str, Any]]:
+    """Each open transaction with each of its offsets, the longest open first; one row if none is left in it."""
+    offsets: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for offset in pending_offsets:
+        offsets.setdefault((offset["offsets_partition"], offset["producer_id"]), []).append(offset)
+    rows: list[dict[str, Any]] = []
+    for transaction in sorted(open_transactions, key=lambda row: (row["open_since"] is None, row["open_since"])):
+        age_ms = _age_ms(transaction, as_of_ms)
+        facts = transaction | {
+            "age_ms": age_ms,
+            "age": None if age_ms is None else format_duration(age_ms),
+            "is_hanging": age_ms is not None and age_ms > max_transaction_timeout_ms,
+        }
+        mine = offsets.get((transaction["offsets_partition"], transaction["producer_id"]), [{}])
+        rows.extend(_pending_row(facts, offset) for offset in sorted(mine, key=_slot))
+    return rows
+
+
+def _age_ms(transaction: dict[str, Any], as_of_ms: int) -> int | None:
+    since = transaction["open_since"]
+    return None if since is None else as_of_ms - to_epoch_ms(since)
+
+
+def _slot(offset: dict[str, Any]) -> tuple[str, str, int]:
+    return offset.get("group_id", ""), offset.get("topic", ""), offset.get("partition", 0)
+
+
+def _pending_row(transaction: dict[str, Any], offset: dict[str, Any]) -> dict[str, Any]:
+    return {column.name: transaction.get(column.name, offset.get(column.name)) for column in COLUMNS}
+
+
+def _summary(rows: list[dict[str, Any]]) -> str:
+    transactions = {(row["offsets_partition"], row["producer_id"]) for row in rows}
+    hanging = {(row["offsets_partition"], row["producer_id"]) for row in rows if row["is_hanging"]}
+    offsets = sum(row["log_offset"] is not None for row in rows)
+    return f"{offsets} pending offsets in {len(transactions)} open transactions, {len(hanging)} of them hanging"

@@ -1,0 +1,30 @@
+"""One line on stderr that says what long work is at."""
+
+import shutil
+import sys
+import time
+
+_SECONDS_BETWEEN_LINES = 5.0  # where lines stay: in a log file, in a scheduler
+
+
+class Progress:
+    """Call it with what is being done; on a terminal the line is written over, elsewhere there is one now and then."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stderr.isatty()
+        self._next_line = 0.0
+
+    def __call__(self, text: str) -> None:
+        if self._on_terminal:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\x1b[K{text[:width]}")
+        elif time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
+            sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def done(self) -> None:
+        """Takes the line away."""
+        if self._on_terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,33 @@
+"""The Spark session of a command, started when it is known that there is work for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgroups_spark.commands.output import say
+from kgroups_spark.errors import KgroupsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_spark(command: str) -> SparkSession:
+    """The session that runs already (spark-submit, a notebook), else a local one. Raises KgroupsError: no Java, no
+    PySpark, or Spark does not start."""
+    _require_pyspark()
+    from pyspark.sql import SparkSession
+
+    from kgroups_spark.session import spark_session
+
+    if SparkSession.getActiveSession() is None:
+        say("starting Spark ...")
+    return spark_session(f"kgroups {command}")
+
+
+def _require_pyspark() -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise KgroupsError(
+            "PySpark is not installed: pip install 'kgroups-spark[local]', or run jobs/nightly_audit.py by spark-submit"
+        ) from error

@@ -1,0 +1,29 @@
+"""Bold and two colours, where they help and are wanted; nothing on the screen depends on them."""
+
+import os
+from dataclasses import dataclass
+from typing import TextIO
+
+
+@dataclass(frozen=True)
+class Style:
+    """Marks text for a terminal, or leaves it as it is."""
+
+    is_on: bool
+
+    @classmethod
+    def of(cls, out: TextIO) -> "Style":
+        """On for a terminal that can, unless NO_COLOR is set (no-color.org)."""
+        return cls(out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
+
+    def heading(self, text: str) -> str:
+        return self._marked(text, "1")
+
+    def warning(self, text: str) -> str:
+        return self._marked(text, "33")
+
+    def quiet(self, text: str) -> str:
+        return self._marked(text, "2")
+
+    def _marked(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text else text

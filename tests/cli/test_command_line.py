@@ -1,0 +1,197 @@
+"""What people type, wrong above all: one message on stderr, the exit code, nothing on stdout, nothing written."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.cli import COMMANDS, main
+
+BAD_USAGE = [
+    ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
+    ("xyz", "kgroups: unknown command xyz; there are demo, audit, audits, expiring, groups, pending, dump"),
+    ("--lakes x expiring", "kgroups: unknown option --lakes; did you mean --lake?"),
+    ("expiring --wthin 4h", "kgroups expiring: unknown option --wthin; did you mean --within?"),
+    ("expiring --withn=4h", "kgroups expiring: unknown option --withn; did you mean --within?"),
+    ("expiring --off", "kgroups expiring: unknown option --off"),
+    ("expiring now", "kgroups expiring: unknown argument now"),
+    ("expiring --within", "kgroups expiring: --within: expected one argument"),
+    ("expiring --within 48", "kgroups expiring: --within: '48' has no unit: say 48ms, 48s, 48m, 48h or 48d"),
+    ("expiring --retention 2weeks", "kgroups expiring: --retention: '2weeks' is no duration: "),
+    ("expiring --retention 0d", "kgroups expiring: --retention: must be longer than 0"),
+    ("expiring --until tomorrow", "kgroups expiring: --until: 'tomorrow' is no time: "),
+    (
+        "expiring --until 1794810600",
+        "kgroups expiring: --until: '1794810600' has too few digits for epoch milliseconds",
+    ),
+    ("expiring --until 2026-11-16 --within 4h", "kgroups expiring: --within: not allowed with argument --until"),
+    ("expiring", "kgroups expiring: no lake given: --lake DIR, or KGROUPS_LAKE in the environment"),
+    ("expiring --lake nothing", "kgroups expiring: no lake at nothing: there is nothing; kgroups audit --lake nothing"),
+    ("expiring --lake .", "kgroups expiring: no lake at .: there is a folder without tables of an audit"),
+    ("groups --format xml", "kgroups groups: --format: 'xml' is unknown; there are table, json, csv"),
+    ("groups --type genric", "kgroups groups: --type: 'genric' is unknown; did you mean generic?"),
+    ("groups --state empty,stabel", "kgroups groups: --state: 'stabel' is unknown; did you mean Stable?"),
+    ("groups --lake nothing --as-of 2026-11-31", "kgroups groups: --as-of: '2026-11-31' is no time: "),
+    ("pending --max-transaction-timeout 15", "kgroups pending: --max-transaction-timeout: '15' has no unit: "),
+    ("audits --lake nothing", "kgroups audits: no lake at nothing"),
+    ("audit", "kgroups audit: nothing to read: --segments DIR names a folder with __consumer_offsets-<p> folders"),
+    ("audit --lake new --bootstrap-server b:9092", "kgroups audit: reading a live cluster (--bootstrap-server) is not"),
+    ("audit --segments .", "kgroups audit: no lake given"),
+    (
+        "audit --lake new --segments . --release-version 5.0",
+        "kgroups audit: --release-version: release '5.0' is unknown",
+    ),
+    (
+        "audit --lake new --segments . --partition x",
+        "kgroups audit: --partition: 'x' is no partition number (17) or list",
+    ),
+    ("audit --lake new --segments . --partition -1", "kgroups audit: --partition: '-1' is no partition number (17) or"),
+    ("audit --lake new --segments . --offsets-partitions 0", "kgroups audit: --offsets-partitions: '0' is no number"),
+    (
+        "audit --lake new --segments . --writer delta",
+        "kgroups audit: --writer: 'delta' is unknown; there are auto, parts",
+    ),
+    ("audit --lake new --segments . --as-of 5h", "kgroups audit: --as-of: '5h' is no time: "),
+    ("audit --lake new --segments . --retention 7", "kgroups audit: --retention: '7' has no unit: "),
+    ("dump", "kgroups dump: the following arguments are required: FILE|DIR"),
+    ("dump nothing", "kgroups dump: nothing does not exist"),
+    ("dump . --format table", "kgroups dump: --format: 'table' is unknown; there are json"),
+    ("demo --segments .", "kgroups demo: unknown option --segments"),
+]
+
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def run_python(*arguments, **environment):
+    """A process of its own that finds the package here, installed or not."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    environment.pop("JAVA_HOME", None)
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    """Where the commands run; still empty afterwards."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("KGROUPS_LAKE", raising=False)
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_USAGE, ids=[line for line, _ in BAD_USAGE])
+def test_bad_usage_is_one_message_and_exit_2(line, message, capsys):
+    assert main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+
+
+def test_no_command_shows_the_help_on_stderr(capsys):
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "examples:" in err
+    assert err.endswith("kgroups: no command given; kgroups demo is a good first one\n")
+
+
+@pytest.mark.parametrize("command", [command.NAME for command in COMMANDS])
+def test_help_teaches_by_examples_that_are_valid_commands(command, capsys):
+    assert main([command, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    examples = [line for line in out.split("examples:")[1].splitlines() if line.startswith("  kgroups")]
+    assert examples
+    assert all(line.split()[1] == command for line in examples)
+
+
+def test_help_lists_exactly_the_commands_that_there_are(capsys):
+    assert main(["--help"]) == 0
+    listed = re.findall(r"^    (\w+) ", capsys.readouterr().out, flags=re.MULTILINE)
+    assert listed == ["demo", "audit", "audits", "expiring", "groups", "pending", "dump"]
+
+
+def test_the_lake_may_be_named_before_the_command_after_it_or_by_the_environment(capsys, monkeypatch):
+    for line in ("--lake here/a groups", "groups --lake here/a", "--lake here/b groups --lake here/a"):
+        assert main(line.split()) == 2
+        assert capsys.readouterr().err.startswith("kgroups groups: no lake at here/a: there is nothing")
+    monkeypatch.setenv("KGROUPS_LAKE", "here/c")
+    assert main(["groups"]) == 2
+    assert capsys.readouterr().err.startswith("kgroups groups: no lake at here/c")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt(), 130, "kgroups: interrupted\n"),
+        (PermissionError(13, "Permission denied", "/x/1.log"), 1, "kgroups: /x/1.log: Permission denied\n"),
+    ],
+    ids=["interrupted", "unreadable"],
+)
+def test_what_ends_a_command_is_one_line(error, code, message, capsys, monkeypatch):
+    def fail(path):
+        raise error
+
+    monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
+    assert main(["dump", "x"]) == code
+    assert capsys.readouterr() == ("", message)
+
+
+def test_a_fault_of_ours_shows_where_it_is(capsys, monkeypatch):
+    def fail(path):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
+    assert main(["dump", "x"]) == 1
+    err = capsys.readouterr().err
+    assert "in fail" in err
+    assert err.endswith("the lines above say where it happened\n")
+
+
+def test_as_a_process_the_exit_code_and_the_streams_are_the_same():
+    done = run_python("-m", "kgroups_spark.cli", "expirng")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("kgroups: unknown command expirng; did you mean expiring?")
+
+
+@pytest.mark.parametrize(
+    ("java", "message"),
+    [
+        (None, "kgroups: no Java found; Spark needs Java 17 or newer"),
+        ('openjdk version "11.0.22" 2024-01-16', "is Java 11; Spark needs Java 17 or newer"),
+        ("not a java", "answered 'not a java'; Spark needs Java 17 or newer"),
+    ],
+    ids=["no Java", "Java 11", "something else"],
+)
+def test_without_the_right_java_a_lake_is_not_opened(java, message, tmp_path):
+    (tmp_path / "lake" / "audits").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    if java is not None:
+        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho '{java}' >&2\n")
+        (tmp_path / "bin" / "java").chmod(0o755)
+    done = run_python("-m", "kgroups_spark.cli", "groups", "--lake", str(tmp_path / "lake"), PATH=str(tmp_path / "bin"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_reading_segments_needs_no_spark():
+    code = (
+        "import sys; from kgroups_spark.cli import main; main(['dump', sys.argv[1]]);"
+        "sys.exit(any(name.split('.')[0] in ('pyspark', 'py4j') for name in sys.modules))"
+    )
+    from kgroups_spark.commands.demo import SEGMENTS
+
+    segment = min((SEGMENTS / "__consumer_offsets-0").glob("*.log"))
+    done = run_python("-c", code, str(segment))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 803  # the next segment's base offset

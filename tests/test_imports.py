@@ -1,0 +1,60 @@
+"""Imports point one way, top to bottom: bytes and state know nothing of Spark, nothing knows of the command line."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
+
+# Each may import itself and what stands before it.
+ORDER = ["errors", "nearest", "durations", "times", "java", "records", "messages", "coordinator", "sources", "session"]
+ORDER += ["tables", "expiry", "history", "audit", "commands", "cli"]
+WITHOUT_SPARK = ["errors", "nearest", "durations", "times", "java", "records", "messages", "coordinator"]
+SPARK = {"pyspark", "delta", "py4j"}
+
+
+def modules():
+    return sorted(path for path in PACKAGE.rglob("*.py"))
+
+
+def part_of(path):
+    """`records` of kgroups_spark/records/segment.py, `cli` of kgroups_spark/cli.py."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_modules(path):
+    """Dotted names that a file imports, also those inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are written out in full"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def test_every_part_has_its_place_in_the_order():
+    assert {part_of(path) for path in modules()} - {"__init__"} <= set(ORDER)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    if part_of(path) == "__init__":
+        return
+    allowed = ORDER[: ORDER.index(part_of(path)) + 1]
+    own = {name.split(".")[1] for name in imported_modules(path) if name.startswith("kgroups_spark.")}
+    assert own <= set(allowed)
+
+
+@pytest.mark.parametrize("part", WITHOUT_SPARK)
+def test_bytes_and_state_know_nothing_of_spark(part):
+    files = [path for path in modules() if part_of(path) == part]
+    assert files
+    for path in files:
+        assert not {name.split(".")[0] for name in imported_modules(path)} & SPARK, path
+
+
+def test_the_check_sees_imports_inside_functions():
+    assert "pyspark.sql.functions" in imported_modules(PACKAGE / "commands" / "demo.py")
