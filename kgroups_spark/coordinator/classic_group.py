@@ -1,0 +1,158 @@
+"""A classic group: its last GroupMetadata value (type 2), or nothing where it exists by its offsets only.
+
+The value replaces the group as a whole, of whatever type it was. State after a load (semantics section 5.1): members make
+it Stable, none Empty; PreparingRebalance and CompletingRebalance are never logged (T60). Without a protocol type a group
+is simple, whether a record names it (the placeholder of 4.3, T43) or only its offsets do (T18).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from typing import Any
+
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
+from kgroups_spark.coordinator.subscription import subscribed_topics
+from kgroups_spark.coordinator.topics import Topics
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class ClassicGroup:
+    """`value` is the GroupMetadata value, None for a group that was made by an offset commit."""
+
+    group_type = "classic"
+    __slots__ = ("group_id", "keeps_protocol_type", "log_offset", "state_since", "value")
+
+    def __init__(self, release: Release, group_id: str, value: dict[str, Any] | None = None) -> None:
+        self.group_id = group_id
+        self.value = value
+        self.keeps_protocol_type = release.empty_group_keeps_protocol_type
+        self.log_offset: int | None = None
+        self.state_since: int | None = None
+
+    @property
+    def members(self) -> dict[str, dict[str, Any]]:
+        return {} if self.value is None else {member["memberId"]: member for member in self.value["members"]}
+
+    @property
+    def state(self) -> str:
+        return "Stable" if self.value is not None and self.value["members"] else "Empty"
+
+    @property
+    def protocol_type(self) -> str | None:
+        """None for simple groups. The first member's type counts, even if it is empty."""
+        if self.value is None:
+            return None
+        if self.value["members"]:
+            protocol_type: str = self.value["protocolType"]
+            return protocol_type
+        return (self.value["protocolType"] or None) if self.keeps_protocol_type else None
+
+    @property
+    def is_simple(self) -> bool:
+        return self.protocol_type is None
+
+    @property
+    def leader(self) -> str | None:
+        """The stored leader, else the first member (T44)."""
+        if self.value is None:
+            return None
+        leader: str | None = self.value["leader"]
+        if leader is None and self.value["members"]:
+            leader = self.value["members"][0]["memberId"]
+        return leader
+
+    def row(self, offsets_partition: int) -> GroupRow:
+        value = self.value
+        timestamp = -1 if value is None else value["currentStateTimestamp"]
+        return GroupRow(
+            offsets_partition,
+            self.group_id,
+            self.group_type,
+            self.state,
+            self.is_simple,
+            self.protocol_type,
+            protocol=None if value is None else value["protocol"],
+            generation=0 if value is None else value["generation"],
+            group_epoch=None,
+            assignment_epoch=None,
+            leader=self.leader,
+            current_state_timestamp=None if timestamp == -1 else timestamp,
+            state_since=self.state_since,
+            member_count=len(self.members),
+            metadata_hash=None,
+            resolved_regex_topics=None,
+            topology=None,
+            is_misplaced=None,
+            log_offset=self.log_offset,
+        )
+
+    def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
+        return self._member_row(offsets_partition, self.members[member_id], topics)
+
+    def member_rows(self, offsets_partition: int, topics: Topics) -> list[MemberRow]:
+        return [self._member_row(offsets_partition, member, topics) for member in self.members.values()]
+
+    def _member_row(self, offsets_partition: int, member: dict[str, Any], topics: Topics) -> MemberRow:
+        is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        subscription = (member.get("subscription") if is_consumer else None) or {}
+        session, rebalance = member["sessionTimeout"], member["rebalanceTimeout"]
+        user_data = subscription.get("userData")
+        return MemberRow(
+            offsets_partition,
+            self.group_id,
+            member["memberId"],
+            group_instance_id=member["groupInstanceId"],
+            client_id=member["clientId"],
+            client_host=member["clientHost"],
+            rack_id=subscription.get("rackId"),
+            rebalance_timeout_ms=session if rebalance == -1 else rebalance,  # T8
+            session_timeout_ms=session,
+            uses_classic_protocol=True,
+            subscribed_topics=self._subscribed_topics(member) if is_consumer else None,
+            assigned_partitions=_assigned_partitions(member, topics) if is_consumer else None,
+            user_data=None if user_data is None else base64.b64decode(user_data),
+            log_offset=self.log_offset,
+        )
+
+    def _subscribed_topics(self, member: dict[str, Any]) -> list[str] | None:
+        try:
+            topics = subscribed_topics(member)
+        except ReplayFailure:
+            return None
+        return None if topics is None else sorted(set(topics))
+
+
+def _assigned_partitions(member: dict[str, Any], topics: Topics) -> list[AssignedPartition] | None:
+    """None where the blob does not parse; a blob of no bytes is a member that never synced."""
+    assignment = member.get("assignment")
+    if assignment is not None:
+        return topics.of_names(assignment["assignedPartitions"])
+    return [] if not member.get("assignmentRaw") else None
+
+
+def check_members(group_id: str, value: dict[str, Any]) -> None:
+    """Raises ReplayFailure where Kafka's ClassicGroup.add refuses one of the value's members."""
+    members = value["members"]
+    instances = [member["groupInstanceId"] for member in members if member["groupInstanceId"] is not None]
+    if len(set(instances)) < len(instances):
+        instance, _ = Counter(instances).most_common(1)[0]
+        raise ReplayFailure(
+            f"Static member with groupInstanceId={instance} cannot be added to group {group_id} since it is already a member."
+        )
+    # A member id that comes twice counts its protocol twice: no further member's protocol is then one of all members.
+    ids = [member["memberId"] for member in members[:-1]]
+    if len(set(ids)) < len(ids):
+        raise ReplayFailure(f"None of the protocols of a member of group {group_id} can be supported.")
+
+
+def check_subscriptions(value: dict[str, Any]) -> None:
+    """Raises ReplayFailure where reading a subscription throws what the coordinator does not catch."""
+    if value["protocolType"] != CONSUMER_PROTOCOL_TYPE or value["protocol"] is None:
+        return
+    for member in value["members"]:
+        if member.get("subscription") is None and subscribed_topics(member) is None:
+            return  # the first unparsable one ends it: the group's topics are unknown

@@ -1,0 +1,155 @@
+"""Committed and pending offsets of one shard.
+
+A plain value is committed at once. A transactional one is pending under its producer id until that producer's next marker:
+COMMIT lets it in, if no record with a greater log offset has committed the slot since (T19, T20; not in 3.7), ABORT drops
+it. What is transactional: Java goes by the producer id (T28), Scala by the batch's bit. A tombstone removes the committed
+offset, and in Java since 3.8 what any producer has pending for the slot, at once (T21, T22); in Scala a transactional one
+removes only what its own transaction has pending.
+
+Which groups a coordinator takes to have an open transaction is a bookkeeping of its own (`groups_in_transactions`): in 3.8
+to 4.0.0 a producer id that was noted for a group stays noted when a tombstone took its last offset before the marker came
+(KAFKA-19164), and the group is then never deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kgroups_spark.coordinator.releases import Release
+
+TopicPartition = tuple[str, int]
+Slot = tuple[str, str, int]  # group, topic, partition
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The value of an offset commit (record types 0 and 1). Times are milliseconds; None: the value has none."""
+
+    committed_offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int | None
+    topic_id: str | None
+    value_version: int
+
+
+class OffsetCommit(NamedTuple):
+    """An offset and the record it came with; `producer_epoch` is -1 where that has none."""
+
+    log_offset: int
+    record_type: int
+    producer_epoch: int
+    value: OffsetAndMetadata
+
+
+class OffsetMetadata:
+    """The offsets of all groups of a shard, whether the groups exist or not."""
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        self.by_producer_id = release.transactional_by == "producer_id"
+        self.committed: dict[str, dict[TopicPartition, OffsetCommit]] = {}
+        self.pending: dict[int, dict[Slot, OffsetCommit]] = {}
+        self.pending_producers: dict[Slot, set[int]] = {}
+        # Offsets pending per group, and the 3.8 to 4.0.0 bookkeeping of producer ids per group.
+        self.pending_count: dict[str, int] = {}
+        self.noted_producers: dict[str, set[int]] = {}
+
+    def put(self, slot: Slot, commit: OffsetCommit, producer_id: int, is_transactional: bool) -> None:
+        """Takes in a value."""
+        if producer_id == -1 if self.by_producer_id else not is_transactional:
+            self._commit(slot, commit)
+            return
+        pending = self.pending.setdefault(producer_id, {})
+        if slot not in pending:
+            self.pending_producers.setdefault(slot, set()).add(producer_id)
+            self.pending_count[slot[0]] = self.pending_count.get(slot[0], 0) + 1
+        pending[slot] = commit
+        if self.release.open_transactions_by == "group":
+            self.noted_producers.setdefault(slot[0], set()).add(producer_id)
+
+    def remove(self, slot: Slot, producer_id: int, is_transactional: bool) -> None:
+        """Takes in a tombstone."""
+        removes = self.release.tombstone_removes_pending
+        if removes == "of_its_transaction" and is_transactional:
+            self._drop(producer_id, slot)
+            return
+        offsets = self.committed.get(slot[0])
+        if offsets is not None and offsets.pop(slot[1:], None) is not None and not offsets:
+            del self.committed[slot[0]]
+        if removes == "of_all_producers":
+            for producer in list(self.pending_producers.get(slot, ())):
+                self._drop(producer, slot)
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> list[str]:
+        """Commits or drops what the producer has pending; the groups it had something pending for."""
+        pending = self.pending.get(producer_id)
+        if pending is None:
+            return []
+        groups = sorted({slot[0] for slot in pending})
+        for slot, commit in list(pending.items()):
+            self._drop(producer_id, slot)
+            if is_commit:
+                self._commit_if_newer(slot, commit)
+        del self.pending[producer_id]
+        for group_id in groups:
+            self._forget_producer(group_id, producer_id)
+        return groups
+
+    def restore_pending(self, producer_id: int, pending: dict[Slot, OffsetCommit]) -> None:
+        """Puts a producer's pending offsets in place, from a saved state."""
+        self.pending[producer_id] = pending
+        for slot in pending:
+            self.pending_producers.setdefault(slot, set()).add(producer_id)
+            self.pending_count[slot[0]] = self.pending_count.get(slot[0], 0) + 1
+
+    def has_offsets(self, group_id: str) -> bool:
+        """Whether the group has committed or pending offsets."""
+        return group_id in self.committed or group_id in self.pending_count
+
+    def groups_in_transactions(self) -> set[str]:
+        """Groups that the coordinator takes to have an open transaction, and therefore does not delete."""
+        if self.release.open_transactions_by == "group":
+            return set(self.noted_producers)
+        return set(self.pending_count)
+
+    def committed_offsets(self) -> Iterator[tuple[Slot, OffsetCommit]]:
+        for group_id, offsets in sorted(self.committed.items()):
+            for (topic, partition), commit in sorted(offsets.items(), key=lambda item: item[0]):
+                yield (group_id, topic, partition), commit
+
+    def pending_offsets(self) -> Iterator[tuple[int, Slot, OffsetCommit]]:
+        for producer_id, pending in sorted(self.pending.items()):
+            for slot, commit in sorted(pending.items(), key=lambda item: item[0]):
+                yield producer_id, slot, commit
+
+    def _commit(self, slot: Slot, commit: OffsetCommit) -> None:
+        offsets = self.committed.get(slot[0])
+        if offsets is None:
+            offsets = self.committed[slot[0]] = {}
+        offsets[slot[1:]] = commit
+
+    def _commit_if_newer(self, slot: Slot, commit: OffsetCommit) -> None:
+        existing = self.committed.get(slot[0], {}).get(slot[1:])
+        if existing is None or not self.release.commit_needs_newer_record or existing.log_offset < commit.log_offset:
+            self._commit(slot, commit)
+
+    def _drop(self, producer_id: int, slot: Slot) -> None:
+        """Forgets a pending offset. The producer's entry stays, as in Kafka: its marker still finds it."""
+        if self.pending.get(producer_id, {}).pop(slot, None) is None:
+            return
+        producers = self.pending_producers[slot]
+        producers.discard(producer_id)
+        if not producers:
+            del self.pending_producers[slot]
+        self.pending_count[slot[0]] -= 1
+        if not self.pending_count[slot[0]]:
+            del self.pending_count[slot[0]]
+
+    def _forget_producer(self, group_id: str, producer_id: int) -> None:
+        producers = self.noted_producers.get(group_id)
+        if producers is not None:
+            producers.discard(producer_id)
+            if not producers:
+                del self.noted_producers[group_id]

@@ -1,0 +1,202 @@
+"""How each Kafka release replays __consumer_offsets: data only, no rule lives here.
+
+Two coordinators exist. Scala's (0.8 to 3.9, still selectable in 4.0) loads a partition and joins groups and offsets at
+the end; Java's (KIP-848, opt-in in 3.7 to 3.9, the only one since 4.1) applies record by record. A version is asked for
+as people write it: "4.3", "4.0.0", "0.11.0.3". 3.7 to 3.9 alone mean the coordinator those releases start with, Scala's;
+"3.9-java" is the other one. The facts and their sources: docs/coordinator-semantics.md, sections 1 to 5.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+NEWEST = "4.3"
+# Raised whenever a rule here or in the state machine changes: saved states made by other rules are rebuilt.
+RULES_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Release:
+    """The replay rules of one release."""
+
+    name: str
+    coordinator: Literal["java", "scala"]
+    # Types it replays. Others it skips, or its load fails (before KIP-915).
+    record_types: frozenset[int]
+    skips_unknown_types: bool = True
+    # Types that it can decode and then cannot replay: 4.0 knows the schema of type 15 only.
+    unreplayable_types: frozenset[int] = frozenset()
+
+    # Value versions it reads, up to and including these.
+    legacy_offset_commit_version: int = 0
+    offset_commit_version: int = 4
+    group_metadata_version: int = 4
+
+    # Offsets and transactions.
+    transactional_by: Literal["producer_id", "batch"] = "producer_id"
+    tombstone_removes_pending: Literal["of_all_producers", "none", "of_its_transaction"] = "of_all_producers"
+    commit_needs_newer_record: bool = True
+    unknown_marker_ends_transaction: bool = False
+    # KAFKA-19164: producer ids were noted per group and could stay noted forever.
+    open_transactions_by: Literal["slot", "group", "nothing"] = "slot"
+    # Scala: a group without metadata exists as long as it has offsets; Java: from its first value on.
+    simple_groups_follow_offsets: bool = False
+
+    # Classic groups.
+    empty_group_keeps_protocol_type: bool = True
+    # 2.4 and newer read the members' subscriptions (for expiry), Java's after the group is in place.
+    parses_subscriptions: bool = True
+    replaces_group_before_parsing: bool = True
+
+    # Consumer, share and streams groups.
+    fresh_epoch: int = 1
+    simple_group_becomes: frozenset[str] = frozenset({"consumer", "streams"})
+    # Values of these types create the group, and the member; others need both to exist.
+    creates_group: frozenset[int] = frozenset()
+    creates_member: frozenset[int] = frozenset()
+    # Types whose record fails where the group (or member) is missing; elsewhere a tombstone is then ignored.
+    needs_group: frozenset[int] = frozenset()
+    # KAFKA-19862: before, giving up a partition that another epoch owned failed the load.
+    strict_partition_epochs: bool = False
+    has_metadata_hash: bool = True
+    has_assignment_epochs: bool = True
+    share_member_keeps_state: bool = True
+    # 4.1 computes a streams group's topology after the load: until then no group with members is ready.
+    streams_ready_by_validated_epoch: bool = True
+    has_task_epochs: bool = True
+
+    def fails_to_read(self, record_type: int, value_version: int | None) -> bool:
+        """Whether its load fails at decoding a record of that type and value version (None: a tombstone)."""
+        if record_type not in self.record_types and record_type not in self.unreplayable_types:
+            return not self.skips_unknown_types
+        if value_version is None:
+            return False
+        newest = {
+            0: self.legacy_offset_commit_version,
+            1: self.offset_commit_version,
+            2: self.group_metadata_version,
+        }.get(record_type, 0)
+        return not 0 <= value_version <= newest
+
+
+OFFSET_AND_CLASSIC = frozenset({0, 1, 2})
+CONSUMER = frozenset({3, 4, 5, 6, 7, 8})
+SHARE_40 = frozenset({9, 10, 11, 12, 13, 14})
+SHARE = frozenset({10, 11, 12, 13, 14, 15})
+REGULAR_EXPRESSION = frozenset({16})
+STREAMS = frozenset({17, 19, 20, 21, 22, 23})
+TYPES_43 = OFFSET_AND_CLASSIC | CONSUMER | SHARE | REGULAR_EXPRESSION | STREAMS
+MEMBER_TYPES = frozenset({5, 8, 10, 14, 19, 22})
+
+V43 = Release("4.3", "java", TYPES_43, creates_group=TYPES_43, creates_member=MEMBER_TYPES)
+V42 = replace(V43, name="4.2", fresh_epoch=0, has_assignment_epochs=False)
+V42_0 = replace(V42, name="4.2.0", simple_group_becomes=frozenset({"consumer"}))  # KAFKA-20254 came with 4.2.1
+V41 = replace(
+    V42_0,
+    name="4.1",
+    share_member_keeps_state=False,
+    streams_ready_by_validated_epoch=False,
+    has_task_epochs=False,
+)
+V41_1 = replace(V41, name="4.1.1", strict_partition_epochs=True)
+TYPES_40 = OFFSET_AND_CLASSIC | CONSUMER | SHARE_40 | REGULAR_EXPRESSION
+V40 = replace(
+    V41,
+    name="4.0",
+    record_types=TYPES_40,
+    unreplayable_types=frozenset({15}),
+    legacy_offset_commit_version=4,
+    creates_group=CONSUMER | REGULAR_EXPRESSION | {10, 11},
+    creates_member=frozenset({5, 8, 10}),
+    needs_group=SHARE_40,
+    has_metadata_hash=False,
+)
+V40_1 = replace(V40, name="4.0.1", strict_partition_epochs=True)
+V40_0 = replace(V40_1, name="4.0.0", open_transactions_by="group")
+V38_JAVA = replace(
+    V40_0,
+    name="3.8-java",
+    record_types=OFFSET_AND_CLASSIC | CONSUMER,
+    unreplayable_types=frozenset(),
+    simple_group_becomes=frozenset(),
+    creates_group=frozenset({3, 5}),
+    creates_member=frozenset({5}),
+    needs_group=CONSUMER,
+)
+V39_JAVA = replace(V38_JAVA, name="3.9-java")
+V37_JAVA = replace(
+    V38_JAVA,
+    name="3.7-java",
+    tombstone_removes_pending="none",
+    commit_needs_newer_record=False,
+    open_transactions_by="nothing",
+)
+
+V39 = Release(
+    "3.9",
+    "scala",
+    OFFSET_AND_CLASSIC,
+    legacy_offset_commit_version=4,
+    transactional_by="batch",
+    tombstone_removes_pending="of_its_transaction",
+    unknown_marker_ends_transaction=True,
+    open_transactions_by="nothing",
+    simple_groups_follow_offsets=True,
+    replaces_group_before_parsing=False,
+)
+V34_0 = replace(
+    V39,
+    name="3.4.0",
+    skips_unknown_types=False,
+    legacy_offset_commit_version=3,
+    offset_commit_version=3,
+    group_metadata_version=3,
+)
+V22 = replace(V34_0, name="2.2", group_metadata_version=2, parses_subscriptions=False)
+V23 = replace(V34_0, name="2.3", parses_subscriptions=False)
+V20 = replace(V22, name="2.0", legacy_offset_commit_version=1, offset_commit_version=1, group_metadata_version=1)
+V011 = replace(V20, name="0.11", empty_group_keeps_protocol_type=False)
+V010_0 = replace(V011, name="0.10.0", group_metadata_version=0)
+V08 = replace(V010_0, name="0.8", legacy_offset_commit_version=0, offset_commit_version=-1)
+
+SCALA_LINES = {
+    V39: ("3.9", "3.8", "3.7", "3.6", "3.5", "3.4"),
+    V34_0: ("3.4.0", "3.3", "3.2", "3.1", "3.0", "2.8", "2.7", "2.6", "2.5", "2.4"),
+    V23: ("2.3",),
+    V22: ("2.2", "2.1"),
+    V20: ("2.0", "1.1"),
+    V011: ("1.0", "0.11", "0.10.2", "0.10.1"),
+    V010_0: ("0.10.0", "0.9"),
+    V08: ("0.8",),
+}
+RELEASES: dict[str, Release] = {
+    "4.3": V43,
+    "4.2": V42,
+    "4.2.0": V42_0,
+    "4.1": V41,
+    "4.1.1": V41_1,
+    "4.1.0": replace(V41_1, name="4.1.0"),
+    "4.0": V40,
+    "4.0.1": V40_1,
+    "4.0.0": V40_0,
+    "3.9-java": V39_JAVA,
+    "3.8-java": V38_JAVA,
+    "3.7-java": V37_JAVA,
+    **{name: replace(rules, name=name) for rules, names in SCALA_LINES.items() for name in names},
+}
+
+
+def release(version: str) -> Release:
+    """The rules of the release that `version` names: the longest name known that it begins with.
+
+    Raises ValueError that names what there is.
+    """
+    match = re.fullmatch(r"v?(\d+(?:\.\d+)*)(-java)?", version.strip().lower())
+    numbers, suffix = (match[1].split("."), match[2] or "") if match else ([], "")
+    for length in range(len(numbers), 1, -1):
+        found = RELEASES.get(".".join(numbers[:length]) + suffix)
+        if found is not None:
+            return found
+    raise ValueError(f"release {version!r} is unknown; known are {', '.join(RELEASES)}")

@@ -1,0 +1,203 @@
+"""The rows of the current and the version tables, as plain tuples in the order of their columns.
+
+Times are milliseconds. Columns that an audit knows and a shard does not (audit_id) are left out; `offsets_partition`
+comes first. docs/design.md section 6 says what each column means.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class AssignedPartition(NamedTuple):
+    """One partition of an assignment: the log names its topic by name (classic) or by id (consumer, share)."""
+
+    topic: str | None
+    topic_id: str | None
+    partition: int
+    assignment_epoch: int | None
+
+
+class Task(NamedTuple):
+    """One task of a streams member."""
+
+    role: str
+    subtopology_id: str
+    partition: int
+
+
+class GroupRow(NamedTuple):
+    """A row of `groups`."""
+
+    offsets_partition: int
+    group_id: str
+    group_type: str
+    state: str
+    is_simple: bool
+    protocol_type: str | None
+    protocol: str | None
+    generation: int | None
+    group_epoch: int | None
+    assignment_epoch: int | None
+    leader: str | None
+    current_state_timestamp: int | None
+    state_since: int | None
+    member_count: int
+    metadata_hash: int | None
+    resolved_regex_topics: dict[str, list[str]] | None
+    topology: str | None
+    is_misplaced: bool | None
+    log_offset: int | None
+
+
+class MemberRow(NamedTuple):
+    """A row of `group_members`."""
+
+    offsets_partition: int
+    group_id: str
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    session_timeout_ms: int | None = None
+    member_epoch: int | None = None
+    previous_member_epoch: int | None = None
+    member_state: str | None = None
+    uses_classic_protocol: bool | None = None
+    server_assignor: str | None = None
+    subscribed_topics: list[str] | None = None
+    subscribed_regex: str | None = None
+    assigned_partitions: list[AssignedPartition] | None = None
+    pending_revocation_partitions: list[AssignedPartition] | None = None
+    target_partitions: list[AssignedPartition] | None = None
+    assigned_tasks: list[Task] | None = None
+    target_tasks: list[Task] | None = None
+    pending_revocation_tasks: list[Task] | None = None
+    topology_epoch: int | None = None
+    process_id: str | None = None
+    user_data: bytes | None = None
+    log_offset: int | None = None
+
+
+class GroupVersion(NamedTuple):
+    """A row of `group_versions`: the group after the record at `log_offset`.
+
+    Where `is_removed` the group is gone, `state` is Dead, and of the rest only what it was stands.
+    """
+
+    offsets_partition: int
+    log_offset: int
+    log_timestamp: int | None
+    is_removed: bool
+    group_id: str
+    group_type: str
+    state: str
+    is_simple: bool
+    protocol_type: str | None
+    protocol: str | None
+    generation: int | None
+    group_epoch: int | None
+    assignment_epoch: int | None
+    leader: str | None
+    current_state_timestamp: int | None
+    state_since: int | None
+    member_count: int
+    metadata_hash: int | None
+    resolved_regex_topics: dict[str, list[str]] | None
+    is_misplaced: bool | None
+
+
+class MemberVersion(NamedTuple):
+    """A row of `group_member_versions`: the member after the record at `log_offset`; `is_removed`: it is gone."""
+
+    offsets_partition: int
+    log_offset: int
+    log_timestamp: int | None
+    is_removed: bool
+    group_id: str
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    session_timeout_ms: int | None = None
+    member_epoch: int | None = None
+    previous_member_epoch: int | None = None
+    member_state: str | None = None
+    uses_classic_protocol: bool | None = None
+    server_assignor: str | None = None
+    subscribed_topics: list[str] | None = None
+    subscribed_regex: str | None = None
+    assigned_partitions: list[AssignedPartition] | None = None
+    pending_revocation_partitions: list[AssignedPartition] | None = None
+    target_partitions: list[AssignedPartition] | None = None
+    assigned_tasks: list[Task] | None = None
+    target_tasks: list[Task] | None = None
+    pending_revocation_tasks: list[Task] | None = None
+    topology_epoch: int | None = None
+    process_id: str | None = None
+
+
+class CommittedRow(NamedTuple):
+    """A row of `committed_offsets`."""
+
+    offsets_partition: int
+    group_id: str
+    topic: str
+    partition: int
+    committed_offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int | None
+    topic_id: str | None
+    record_type: int
+    value_version: int
+    log_offset: int
+    is_orphan: bool
+
+
+class PendingRow(NamedTuple):
+    """A row of `pending_offsets`."""
+
+    offsets_partition: int
+    producer_id: int
+    producer_epoch: int | None
+    group_id: str
+    topic: str
+    partition: int
+    committed_offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int | None
+    topic_id: str | None
+    log_offset: int
+    transaction_start_offset: int | None
+    open_since: int | None
+    transactional_id: str | None
+
+
+class OpenTransactionRow(NamedTuple):
+    """A row of `open_transactions`."""
+
+    offsets_partition: int
+    producer_id: int
+    producer_epoch: int | None
+    transaction_start_offset: int
+    open_since: int | None
+    offset_count: int
+    group_ids: list[str]
+    transactional_id: str | None
+
+
+class TopicRow(NamedTuple):
+    """A row of `topics`."""
+
+    topic_id: str
+    topic: str
+    seen_log_timestamp: int | None
+    source: str

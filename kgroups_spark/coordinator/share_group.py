@@ -1,0 +1,127 @@
+"""A share group of KIP-932: record types 9 to 15.
+
+State: no members is Empty, else Stable; epochs do not count. Type 15 (which share partitions are initialised) makes the
+group exist (semantics section 12.9) and says nothing else that a table tells.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kgroups_spark.coordinator.modern_group import (
+    LEFT,
+    ModernGroup,
+    Value,
+    assigned_partitions,
+    none_if_unset,
+    state_name,
+    unique,
+)
+from kgroups_spark.coordinator.rows import MemberRow
+from kgroups_spark.coordinator.topics import Partitions, Topics
+
+STABLE = 0
+STATES = {STABLE: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
+
+
+class ShareMember(NamedTuple):
+    """A member; `metadata` is its type-10 value, None for one that only a current assignment speaks of."""
+
+    member_id: str
+    metadata: Value | None = None
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
+    member_state: int = STABLE
+    assigned: Partitions = {}  # noqa: RUF012  never changed in place
+    log_offset: int | None = None
+
+
+class ShareGroup(ModernGroup[ShareMember, Partitions]):
+    """The state of one share group."""
+
+    group_type = "share"
+
+    def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
+        """Applies a record; `name` is the member id. True: the group is to be removed."""
+        member_id = name or ""
+        match record_type:
+            case 10:
+                self._replay_metadata(log_offset, member_id, value)
+            case 11:
+                if value is None:
+                    self.check_removal(target_must_be_empty=True)
+                    return True
+                self.set_group_epoch(value)
+            case 12:
+                self.set_assignment_epoch(value)
+            case 13:
+                if value is None:
+                    self.target.pop(member_id, None)
+                else:
+                    self.target[member_id] = assigned_partitions(value["topicPartitions"])
+            case 14:
+                self._replay_current_assignment(log_offset, member_id, value)
+            case 15 if value is not None:
+                unique(value["initializingTopics"], "topicId", bool)
+                unique(value["initializedTopics"], "topicId", bool)
+        return False
+
+    def _replay_metadata(self, log_offset: int, member_id: str, value: Value | None) -> None:
+        if not self.needs_member(10, member_id, is_value=value is not None):
+            return
+        if value is None:
+            self.check_member_removal(member_id)
+            del self.members[member_id]
+        else:
+            member = self._member(member_id)
+            self.members[member_id] = member._replace(metadata=value, log_offset=log_offset)
+        self.changed()
+
+    def _replay_current_assignment(self, log_offset: int, member_id: str, value: Value | None) -> None:
+        if not self.needs_member(14, member_id, is_value=value is not None):
+            return
+        # Kafka puts a new member in place before it reads the assignment, which may fail.
+        self.members.setdefault(member_id, ShareMember(member_id, log_offset=log_offset))
+        self.changed()
+        member = self._member(member_id)
+        if value is None:
+            member = member._replace(member_epoch=LEFT, previous_member_epoch=LEFT, assigned={})
+        else:
+            member = member._replace(
+                member_epoch=value["memberEpoch"],
+                previous_member_epoch=value["previousMemberEpoch"],
+                member_state=value["state"],
+                assigned=assigned_partitions(value["assignedPartitions"]),
+            )
+        self.members[member_id] = member._replace(log_offset=log_offset)
+
+    def _member(self, member_id: str) -> ShareMember:
+        """The member to change. Until 4.1 a change forgot its state (ShareGroupMember.Builder)."""
+        member = self.members.get(member_id) or ShareMember(member_id)
+        return member if self.release.share_member_keeps_state else member._replace(member_state=STABLE)
+
+    def _compute_state(self) -> str:
+        return "Stable" if self.members else "Empty"
+
+    def member_row(self, offsets_partition: int, member_id: str, topics: Topics) -> MemberRow:
+        member = self.members[member_id]
+        metadata = member.metadata or UNKNOWN_METADATA
+        return MemberRow(
+            offsets_partition,
+            self.group_id,
+            member_id,
+            client_id=metadata["clientId"],
+            client_host=metadata["clientHost"],
+            rack_id=metadata["rackId"],
+            member_epoch=none_if_unset(member.member_epoch),
+            previous_member_epoch=none_if_unset(member.previous_member_epoch),
+            member_state=state_name(STATES, member.member_state),
+            subscribed_topics=sorted(set(metadata["subscribedTopicNames"])),
+            assigned_partitions=topics.of_ids(member.assigned),
+            target_partitions=topics.of_ids(self.target.get(member_id, {})),
+            log_offset=member.log_offset,
+        )
+
+
+# What Kafka's ShareGroupMember.Builder starts from.
+UNKNOWN_METADATA: dict[str, Any] = {"rackId": None, "clientId": "", "clientHost": "", "subscribedTopicNames": []}

@@ -1,0 +1,240 @@
+"""A shard's state as rows and back, exactly: what an audit goes on from (internal table coordinator_state).
+
+Kinds of rows (`entry_type`), their payload JSON:
+
+    group         by group_id: the group object (null: orphans only) and the group's committed offsets
+    producer      by producer id: what it has pending, and its open transaction (null: none)
+    noted         3.8 to 4.0.0: producer ids noted per group (KAFKA-19164)
+    topics        up to TOPICS_PER_ROW topic ids, their names and where they were seen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.consumer_group import ConsumerGroup, ConsumerMember
+from kgroups_spark.coordinator.conversions import Group
+from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.coordinator.rows import Task
+from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember
+from kgroups_spark.coordinator.streams_group import StreamsGroup, StreamsMember
+from kgroups_spark.coordinator.transactions import OpenTransaction
+
+if TYPE_CHECKING:
+    from kgroups_spark.coordinator.shard import Shard
+
+# Raised when the form of these rows changes: older states are rebuilt from history.
+STATE_FORMAT = 1
+TOPICS_PER_ROW = 1000
+Json = dict[str, Any]
+
+
+class StateRow(NamedTuple):
+    """A row of coordinator_state, without audit_id and offsets_partition."""
+
+    entry_type: str
+    group_id: str | None
+    payload: str
+
+
+def save(shard: Shard) -> Iterator[StateRow]:
+    """Rows that `load` makes the same state of."""
+    for group_id in sorted(shard.groups.keys() | shard.offsets.committed.keys()):
+        group = shard.groups.get(group_id)
+        offsets = shard.offsets.committed.get(group_id, {})
+        payload = {
+            "group": None if group is None else _group_json(group),
+            "offsets": [[*slot, *_commit_json(commit)] for slot, commit in offsets.items()],
+        }
+        yield _row("group", group_id, payload)
+    for producer_id in sorted(shard.offsets.pending.keys() | shard.transactions.by_producer.keys()):
+        yield _row("producer", None, _producer_json(shard, producer_id))
+    for group_id, producers in sorted(shard.offsets.noted_producers.items()):
+        yield _row("noted", group_id, {"producers": sorted(producers)})
+    topics = [[topic_id, *named] for topic_id, named in shard.topics.names.items()]
+    for start in range(0, len(topics), TOPICS_PER_ROW):
+        ids = shard.topics.ids
+        chunk = topics[start : start + TOPICS_PER_ROW]
+        yield _row("topics", None, {"topics": [[*topic, ids[topic[1]] == topic[0]] for topic in chunk]})
+
+
+def load(shard: Shard, rows: Iterable[StateRow]) -> None:
+    """Fills an empty shard. The order of the rows does not matter."""
+    for row in rows:
+        payload = orjson.loads(row.payload)
+        match row.entry_type:
+            case "group":
+                _load_group(shard, row.group_id or "", payload)
+            case "producer":
+                _load_producer(shard, payload)
+            case "noted":
+                shard.offsets.noted_producers[row.group_id or ""] = set(payload["producers"])
+            case "topics":
+                for topic_id, topic, seen, source, is_newest in payload["topics"]:
+                    shard.topics.names[topic_id] = (topic, seen, source)
+                    if is_newest:
+                        shard.topics.ids[topic] = topic_id
+            case _:
+                raise ValueError(f"coordinator_state has a row of type {row.entry_type!r}, which is unknown")
+
+
+def _row(entry_type: str, group_id: str | None, payload: Json) -> StateRow:
+    return StateRow(entry_type, group_id, orjson.dumps(payload).decode())
+
+
+def _commit_json(commit: OffsetCommit) -> list[Any]:
+    return [commit.log_offset, commit.record_type, commit.producer_epoch, *commit.value]
+
+
+def _commit(fields: list[Any]) -> OffsetCommit:
+    log_offset, record_type, producer_epoch, *value = fields
+    return OffsetCommit(log_offset, record_type, producer_epoch, OffsetAndMetadata(*value))
+
+
+def _load_group(shard: Shard, group_id: str, payload: Json) -> None:
+    if payload["group"] is not None:
+        shard.groups[group_id] = _group(shard.release, group_id, payload["group"])
+    if payload["offsets"]:
+        shard.offsets.committed[group_id] = {
+            (topic, partition): _commit(fields) for topic, partition, *fields in payload["offsets"]
+        }
+
+
+def _producer_json(shard: Shard, producer_id: int) -> Json:
+    transaction = shard.transactions.by_producer.get(producer_id)
+    pending = shard.offsets.pending.get(producer_id)
+    return {
+        "producer_id": producer_id,
+        "transaction": None
+        if transaction is None
+        else [
+            transaction.transaction_start_offset,
+            transaction.open_since,
+            transaction.producer_epoch,
+            transaction.offset_count,
+            sorted(transaction.group_ids),
+        ],
+        "pending": None if pending is None else [[*slot, *_commit_json(commit)] for slot, commit in pending.items()],
+    }
+
+
+def _load_producer(shard: Shard, payload: Json) -> None:
+    producer_id = payload["producer_id"]
+    if payload["transaction"] is not None:
+        start, since, epoch, offset_count, group_ids = payload["transaction"]
+        transaction = OpenTransaction(start, since, epoch)
+        transaction.offset_count = offset_count
+        transaction.group_ids = set(group_ids)
+        shard.transactions.by_producer[producer_id] = transaction
+    if payload["pending"] is not None:
+        shard.offsets.restore_pending(
+            producer_id,
+            {
+                (group_id, topic, partition): _commit(fields)
+                for group_id, topic, partition, *fields in payload["pending"]
+            },
+        )
+
+
+def _group_json(group: Group) -> Json:
+    common = {"type": group.group_type, "log_offset": group.log_offset, "state_since": group.state_since}
+    if isinstance(group, ClassicGroup):
+        return {**common, "value": group.value}
+    modern = {
+        **common,
+        "state": group.state,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "metadata_hash": group.metadata_hash,
+    }
+    if isinstance(group, StreamsGroup):
+        return {
+            **modern,
+            "members": list(group.members.values()),
+            "target": group.target,
+            "topology": group.topology,
+            "validated_topology_epoch": group.validated_topology_epoch,
+        }
+    return {**modern, **_partitions_json(group)}
+
+
+def _partitions_json(group: ConsumerGroup | ShareGroup) -> Json:
+    target = {member_id: _pairs(partitions) for member_id, partitions in group.target.items()}
+    if isinstance(group, ShareGroup):
+        members = [[*member._replace(assigned=_pairs(member.assigned))] for member in group.members.values()]
+        return {"target": target, "members": members}
+    return {
+        "target": target,
+        "members": [
+            [*member._replace(assigned=_pairs(member.assigned), pending_revocation=_pairs(member.pending_revocation))]
+            for member in group.members.values()
+        ],
+        "regexes": group.regexes,
+        "partition_epochs": _pairs(group.partition_epochs.epochs),
+    }
+
+
+def _group(release: Release, group_id: str, payload: Json) -> Group:
+    kind = payload["type"]
+    group: Group
+    if kind == "classic":
+        group = ClassicGroup(release, group_id, payload["value"])
+    elif kind == "streams":
+        group = _streams_group(release, group_id, payload)
+    else:
+        group = _partitions_group(release, group_id, payload)
+    group.log_offset, group.state_since = payload["log_offset"], payload["state_since"]
+    return group
+
+
+def _streams_group(release: Release, group_id: str, payload: Json) -> StreamsGroup:
+    group = StreamsGroup(release, group_id)
+    group.restore(payload)
+    group.topology = payload["topology"]
+    group.validated_topology_epoch = payload["validated_topology_epoch"]
+    for fields in payload["members"]:
+        member = StreamsMember(*fields)
+        group.members[member.member_id] = member._replace(
+            assigned=_tasks(member.assigned), pending_revocation=_tasks(member.pending_revocation)
+        )
+    group.target = {member_id: _tasks(tasks) or [] for member_id, tasks in payload["target"].items()}
+    return group
+
+
+def _partitions_group(release: Release, group_id: str, payload: Json) -> ConsumerGroup | ShareGroup:
+    group: ConsumerGroup | ShareGroup
+    if payload["type"] == "share":
+        group = ShareGroup(release, group_id)
+        for fields in payload["members"]:
+            share_member = ShareMember(*fields)
+            group.members[share_member.member_id] = share_member._replace(assigned=_by_topic(share_member.assigned))
+    else:
+        group = ConsumerGroup(release, group_id)
+        for fields in payload["members"]:
+            member = ConsumerMember(*fields)
+            group.members[member.member_id] = member._replace(
+                assigned=_by_topic(member.assigned), pending_revocation=_by_topic(member.pending_revocation)
+            )
+        group.regexes = payload["regexes"]
+        group.partition_epochs.epochs = _by_topic(payload["partition_epochs"])
+    group.restore(payload)
+    group.target = {member_id: _by_topic(pairs) for member_id, pairs in payload["target"].items()}
+    return group
+
+
+def _pairs(partitions: Any) -> Any:
+    """{topic id: {partition: epoch}} as JSON has no integer keys: [[topic id, [[partition, epoch], ...]], ...]."""
+    return [[topic_id, list(epochs.items())] for topic_id, epochs in partitions.items()]
+
+
+def _by_topic(pairs: Any) -> Any:
+    return {topic_id: {partition: epoch for partition, epoch in epochs} for topic_id, epochs in pairs}
+
+
+def _tasks(tasks: Any) -> list[Task] | None:
+    return None if tasks is None else [Task(*task) for task in tasks]
