@@ -1,0 +1,154 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kgroups_spark.commands.overview import Overview, overview_lines, why
+from kgroups_spark.commands.style import Style
+
+AS_OF = datetime(2026, 11, 16, 6, 41, 36, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+PLAIN = Style(False)
+
+AUDIT = {
+    "audit_id": 3,
+    "as_of": AS_OF,
+    "retention_ms": 604_800_000,
+    "retention_source": "default",
+    "release_version": "4.3",
+    "newest_log_timestamp": AS_OF,
+    "partitions": [{"offsets_partition": 0, "records": 35_230, "lost_from": None, "lost_to": None}],
+    "quarantined": {},
+    "notes": [],
+}
+STABLE = {"group_id": "orders", "group_type": "consumer", "state": "Stable", "is_misplaced": False}
+EMPTY = {"group_id": "exports", "group_type": "classic", "state": "Empty", "is_misplaced": False}
+EXPIRES = EMPTY | {
+    "offsets_partition": 0,
+    "topic": "searches",
+    "partition": 1,
+    "retention_ms": 604_800_000,
+    "decision": "keep",
+    "reason": "within_retention",
+    "base": "current_state_timestamp",
+    "base_timestamp": AS_OF - 144 * HOUR,
+    "expires_at": AS_OF + 24 * HOUR,
+    "expires_at_if_empty": AS_OF + 24 * HOUR,
+}
+KEPT = EXPIRES | STABLE | {"reason": "subscribed", "expires_at": None, "expires_at_if_empty": AS_OF + 168 * HOUR}
+
+
+def overview(**facts):
+    known = {"audit": AUDIT, "groups": [STABLE, EMPTY], "expiry": [EXPIRES, KEPT], "pending": [], "rewinds": []}
+    return Overview(oldest_log_timestamp=AS_OF - 504 * HOUR, **known | facts)
+
+
+def screen(width=None, style=PLAIN, **facts):
+    return overview_lines(overview(**facts), "./lake", width=width, style=style)
+
+
+def test_the_screen_tells_groups_expiry_transactions_oddities_and_what_to_type():
+    assert screen() == [
+        "",
+        "__consumer_offsets: 2 groups, 2 committed offsets, 2026-10-26 06:41 to 2026-11-16 06:41 UTC",
+        "audit 3: this audit read 35,230 records; judged as of 2026-11-16 06:41:36 UTC, retention 7d (default), "
+        "rules of Kafka 4.3",
+        "",
+        "Groups by type and state",
+        "  TYPE      EMPTY  STABLE  TOTAL",
+        "  classic       1       -      1",
+        "  consumer      -       1      1",
+        "",
+        "Committed offsets that expire next, if things stay as they are",
+        "  GROUP    TYPE     STATE  #OFFSETS  EXPIRES-AT (UTC)     IN  WHY",
+        "  exports  classic  Empty         1  2026-11-17 06:41:36  1d  Empty since 2026-11-10 06:41, retention 7d",
+        "1 more offset would be gone by 2026-11-23 06:41:36 if every group became empty now",
+        "",
+        "No offset hangs in an open transaction",
+        "",
+        "Nothing odd: every record could be used, every group is where it belongs",
+        "",
+        "Next",
+        "  kgroups expiring --lake ./lake --within 48h --offsets      # one row an offset, with the rule",
+        "  kgroups expiring --lake ./lake --if-empty --retention 3d   # what if?",
+        "  kgroups groups --lake ./lake --as-of 2026-11-09T06:41      # as it was then",
+        "  kgroups pending --lake ./lake --hanging --format json      # for a script",
+        "  kgroups audits --lake ./lake                               # the ledger",
+    ]
+
+
+def test_oddities_are_listed_with_what_a_person_should_know():
+    lost = AUDIT["partitions"][0] | {"lost_from": 10, "lost_to": 20}
+    audit = AUDIT | {"quarantined": {"truncated": 1}, "notes": ["partition 7 is missing"], "partitions": [lost]}
+    lines = screen(audit=audit, groups=[STABLE | {"is_misplaced": True}], expiry=[KEPT | {"reason": "orphan"}])
+    start = lines.index("Odd")
+    assert lines[start + 1 : lines.index("", start)] == [
+        "  1 record in quarantine: truncated",
+        "  1 group in a partition that their name does not hash to: orders",
+        "  committed offsets of 1 group that do not exist: orders",
+        "  partition 0: offsets 10 to 19 were gone before they could be read",
+        "  partition 7 is missing",
+    ]
+
+
+def test_offsets_that_went_back_and_transactions_stand_in_tables_of_their_own():
+    rewind = {"group_id": "orders", "topic": "clicks", "partition": 3, "log_timestamp": AS_OF - HOUR}
+    rewinds = [rewind | {"offset_before": 50, "offset_after": 40}, rewind | {"offset_before": 900, "offset_after": 0}]
+    hanging = {"producer_id": 7, "open_since": AS_OF - HOUR, "age": "1h", "is_hanging": True, "group_id": "billing"}
+    pending = [hanging | {"topic": "orders", "partition": 0, "committed_offset": 42}]
+    lines = screen(rewinds=rewinds, pending=pending)
+    start = lines.index("Committed offsets that went back, the farthest first")
+    assert lines[start + 1 : start + 7] == [
+        "  GROUP   TOPIC   PARTITION  WHEN (UTC)           FROM  TO  READ-AGAIN",
+        "  orders  clicks          3  2026-11-16 05:41:36   900   0         900",
+        "  orders  clicks          3  2026-11-16 05:41:36    50  40          10",
+        "",
+        "Offsets in open transactions",
+        "  PRODUCER-ID  OPEN-SINCE (UTC)     AGE  HANGING  GROUP    TOPIC   PARTITION  PENDING-OFFSET",
+    ]
+    assert lines[start + 7].split() == ["7", "2026-11-16", "05:41:36", "1h", "yes", "billing", "orders", "0", "42"]
+
+
+def test_only_the_first_rows_of_a_long_list_are_shown():
+    expiry = [EXPIRES | {"group_id": f"group-{number}"} for number in range(11)]
+    assert "  and 3 more" in screen(expiry=expiry)
+
+
+def test_a_narrow_screen_is_not_overrun():
+    expiry = [EXPIRES | {"group_id": "a-name-that-is-longer-than-any-screen" * 3}]
+    start = screen(width=90, expiry=expiry).index("Committed offsets that expire next, if things stay as they are")
+    rows = screen(width=90, expiry=expiry)[start + 1 : start + 3]
+    assert max(map(len, rows)) <= 90
+
+
+def test_colour_marks_and_never_carries_meaning():
+    marked = "\n".join(screen(style=Style(True)))
+    assert marked.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "") == "\n".join(screen())
+
+
+@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_colour_is_off_where_it_is_not_wanted(variable, value, monkeypatch):
+    class Terminal:
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert Style.of(Terminal()).is_on
+    monkeypatch.setenv(variable, value)
+    assert not Style.of(Terminal()).is_on
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"base": "expire_timestamp"}, "the commit itself set this time"),
+        ({"base": "commit_timestamp"}, "committed 2026-11-10 06:41, retention 7d"),
+        (
+            {"base": "commit_timestamp", "state": "Stable"},
+            "not subscribed to; committed 2026-11-10 06:41, retention 7d",
+        ),
+    ],
+    ids=["explicit", "empty", "unsubscribed"],
+)
+def test_the_reason_is_told_in_words(row, words):
+    assert why(EXPIRES | row) == words
