@@ -6,7 +6,7 @@ _SIGN = 0x80000000
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode: over UTF-16 code units (a character beyond the BMP counts as its two surrogates), 32 bit, signed."""
+    """String.hashCode, signed 32 bit, over UTF-16 code units: a character beyond the BMP counts as two surrogates."""
     units = text.encode("utf-16-be", "surrogatepass")
     result = 0
     for i in range(0, len(units), 2):

@@ -20,26 +20,13 @@ import orjson
 
 from kgroups_spark.messages.definition import Definition
 from kgroups_spark.messages.group_metadata import BlobCache, with_parsed_blobs
+from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text, compile_reader
 
-REASONS = ("unknown_record_type", "unknown_value_version", "truncated", "empty_value", "null_key")
+__all__ = ["GroupRecord", "GroupRecordDecoder", "Undecodable", "value_from_json"]
+
 _CACHED_KEYS = 1 << 16
-
-
-@dataclass(frozen=True)
-class Undecodable:
-    """A record that cannot be used, and whatever of it could be read (else None)."""
-
-    reason: str  # one of REASONS
-    detail: str  # one sentence a person can act on
-    record_type: int | None = None
-    record_name: str | None = None
-    group_id: str | None = None
-    member_id: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-    value_version: int | None = None
 
 
 class LazyValue:
@@ -180,7 +167,7 @@ class GroupRecordDecoder:
             fields, end = self._key_readers[number].read(key, 2, notes)
         except Truncated as error:
             return Undecodable("truncated", str(error), number, record_type.name)
-        group_id = fields.get("groupId", fields.get("group"))
+        group_id: str = fields["group" if number == 2 else "groupId"]
         is_exact = end == len(key) and not notes
         return _Key(record_type, group_id, fields.get("memberId"), fields.get("regularExpression"), is_exact)
 

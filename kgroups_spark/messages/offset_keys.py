@@ -1,0 +1,239 @@
+"""Keys of offset commits (types 0 and 1), each decoded once, with a code that stays.
+
+Layout: int16 record type, int16-length group, int16-length topic, int32 partition; no version, never flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.messages.schema import Truncated, reader
+from kgroups_spark.messages.slices import binary_slices, unaligned
+
+BAD_KEY = -1
+_UNSEEN = -2
+_FIXED_BYTES = 2 + 2 + 2 + 4
+_PADDING = bytes(16)
+
+Slot = tuple[str, str, int]  # group, topic, partition
+
+
+class OffsetKeys:
+    """Codes 0, 1, ... of the keys seen, and what they say. Arrays have one element per code.
+
+    A slot is one group, topic and partition: what one committed offset belongs to. Keys of type 0 and 1 share it
+    (T1, T3); its number is the code of the key that was seen first.
+    """
+
+    def __init__(self) -> None:
+        self._codes: dict[bytes, int] = {}
+        self._groups: dict[str, int] = {}
+        self._slots: dict[Slot, int] | None = None  # kept as of the first key that may share a slot
+        self._parts: list[_Keys] = []
+        self._merged = _Keys.empty()
+
+    def __len__(self) -> int:
+        return len(self.merged())
+
+    @property
+    def group_id(self) -> pa.StringArray:
+        return self.merged().group_id
+
+    @property
+    def topic(self) -> pa.StringArray:
+        return self.merged().topic
+
+    @property
+    def partition(self) -> NDArray[np.int32]:
+        return self.merged().partition
+
+    @property
+    def record_type(self) -> NDArray[np.int16]:
+        return self.merged().record_type
+
+    @property
+    def slot(self) -> NDArray[np.int32]:
+        """Of each key: the code of the first key of its slot."""
+        return self.merged().slot
+
+    @property
+    def group(self) -> NDArray[np.int32]:
+        """Of each key: the index of its group in `groups`."""
+        return self.merged().group
+
+    @property
+    def is_exact(self) -> NDArray[np.bool_]:
+        """Whether the decoded key says everything its bytes do."""
+        return self.merged().is_exact
+
+    @property
+    def raw(self) -> pa.BinaryArray:
+        return self.merged().raw
+
+    @property
+    def groups(self) -> list[str]:
+        """The group ids, each once, in the order in which they were seen."""
+        return list(self._groups)
+
+    def encode(
+        self, data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """The code of each key data[start : start + length]; BAD_KEY where it cannot be decoded."""
+        if not len(starts):
+            return np.zeros(0, np.int32)
+        encoded = binary_slices(data, starts, lengths).dictionary_encode()
+        distinct = encoded.dictionary.to_pylist()
+        codes = [self._codes.get(key, _UNSEEN) for key in distinct]
+        if _UNSEEN in codes:
+            self._add([key for key, code in zip(distinct, codes, strict=True) if code == _UNSEEN])
+            codes = [self._codes[key] for key in distinct]
+        return _taken(codes, encoded)
+
+    def merged(self) -> _Keys:
+        """What is known of all keys so far."""
+        if self._parts:
+            self._merged = _Keys.concat([self._merged, *self._parts])
+            self._parts = []
+        return self._merged
+
+    def _add(self, keys: list[bytes]) -> None:
+        """Gives codes to keys not seen before."""
+        regular, irregular = _decode_regular(keys)
+        if regular is not None:
+            self._append(regular)
+        for key in irregular:
+            decoded = _decode_one(key)
+            if isinstance(decoded, Undecodable):
+                self._codes[key] = BAD_KEY
+            else:
+                self._append(decoded)
+
+    def _append(self, keys: _Keys) -> None:
+        first = len(self)
+        codes = range(first, first + len(keys))
+        self._codes.update(zip(keys.raw.to_pylist(), codes, strict=True))
+        keys.group = self._group_codes(keys.group_id)
+        keys.slot = self._slot_codes(keys, codes)
+        self._parts.append(keys)
+
+    def _group_codes(self, group_ids: pa.StringArray) -> NDArray[np.int32]:
+        encoded = group_ids.dictionary_encode()
+        codes = [self._groups.setdefault(name, len(self._groups)) for name in encoded.dictionary.to_pylist()]
+        return _taken(codes, encoded)
+
+    def _slot_codes(self, keys: _Keys, codes: range) -> NDArray[np.int32]:
+        """Own codes, unless a key of another type (or other bytes of the same meaning) has the slot already."""
+        if self._slots is None:
+            if keys.is_exact.all() and (keys.record_type == 1).all():
+                return np.array(codes, np.int32)
+            known = self.merged()
+            self._slots = dict(zip(known.names(), known.slot.tolist(), strict=True))
+        slots = self._slots
+        return np.array([slots.setdefault(n, c) for n, c in zip(keys.names(), codes, strict=True)], np.int32)
+
+
+class _Keys:
+    """Decoded keys as columns; `group` and `slot` are filled in by OffsetKeys."""
+
+    _ARROW = ("group_id", "topic", "raw")
+    _NUMPY = ("partition", "record_type", "is_exact", "group", "slot")
+
+    def __init__(
+        self,
+        group_id: pa.StringArray,
+        topic: pa.StringArray,
+        raw: pa.BinaryArray,
+        partition: NDArray[np.int32],
+        record_type: NDArray[np.int16],
+        is_exact: NDArray[np.bool_],
+    ) -> None:
+        self.group_id = group_id
+        self.topic = topic
+        self.raw = raw
+        self.partition = partition
+        self.record_type = record_type
+        self.is_exact = is_exact
+        self.group = np.zeros(len(raw), np.int32)
+        self.slot = np.zeros(len(raw), np.int32)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def names(self) -> Iterable[Slot]:
+        return zip(self.group_id.to_pylist(), self.topic.to_pylist(), self.partition.tolist(), strict=True)
+
+    @staticmethod
+    def empty() -> _Keys:
+        text, raw = pa.array([], pa.string()), pa.array([], pa.binary())
+        return _Keys(text, text, raw, np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.bool_))
+
+    @staticmethod
+    def concat(parts: list[_Keys]) -> _Keys:
+        merged = _Keys.empty()
+        for name in _Keys._ARROW:
+            setattr(merged, name, pa.concat_arrays([getattr(part, name) for part in parts]))
+        for name in _Keys._NUMPY:
+            setattr(merged, name, np.concatenate([getattr(part, name) for part in parts]))
+        return merged
+
+
+def _taken(codes: list[int], encoded: pa.DictionaryArray) -> NDArray[np.int32]:
+    """The code of each element of a dictionary-encoded array, given those of its dictionary."""
+    taken: NDArray[np.int32] = np.array(codes, np.int32)[encoded.indices.to_numpy()]
+    return taken
+
+
+def _decode_regular(keys: list[bytes]) -> tuple[_Keys | None, list[bytes]]:
+    """The keys whose lengths add up and whose text is UTF-8, all at once; and the others."""
+    raw = pa.array(keys, pa.binary())
+    data = np.frombuffer(b"".join(keys) + _PADDING, np.uint8)
+    ends = np.cumsum(np.array([len(key) for key in keys], np.int64))
+    starts = ends - np.diff(ends, prepend=0)
+    last = data.size - len(_PADDING)
+    int16, int32 = unaligned(data, ">i2"), unaligned(data, ">i4")
+    group_length = int16[np.minimum(starts + 2, last)].astype(np.int64)
+    topic_at = starts + 4 + group_length
+    topic_length = int16[np.clip(topic_at, 0, last)].astype(np.int64)
+    is_regular = (group_length >= 0) & (topic_length >= 0) & (topic_at + topic_length + 6 == ends)
+    at = np.flatnonzero(is_regular)
+    others = [keys[i] for i in np.flatnonzero(~is_regular).tolist()]
+    try:
+        group_id = binary_slices(data, starts[at] + 4, group_length[at]).cast(pa.string())
+        topic = binary_slices(data, topic_at[at] + 2, topic_length[at]).cast(pa.string())
+    except pa.ArrowInvalid:  # text that is not UTF-8 somewhere: one by one
+        return None, keys
+    partition = int32[topic_at[at] + 2 + topic_length[at]].astype(np.int32)
+    record_type = int16[starts[at]].astype(np.int16)
+    return _Keys(group_id, topic, raw.take(pa.array(at)), partition, record_type, np.ones(len(at), np.bool_)), others
+
+
+def _decode_one(key: bytes) -> _Keys | Undecodable:
+    notes: list[str] = []
+    number = key[1]
+    try:
+        fields, end = reader(CONSUMER_OFFSETS[number].key.name, 0).read(key, 2, notes)
+    except Truncated as error:
+        return Undecodable("truncated", str(error), number, CONSUMER_OFFSETS[number].name)
+    is_exact = end == len(key) and not notes
+    return _Keys(
+        pa.array([fields["group"]], pa.string()),
+        pa.array([fields["topic"]], pa.string()),
+        pa.array([key], pa.binary()),
+        np.array([fields["partition"]], np.int32),
+        np.array([number], np.int16),
+        np.array([is_exact]),
+    )
+
+
+def explain_bad_key(key: bytes) -> Undecodable:
+    """Why a key that got BAD_KEY cannot be decoded."""
+    found = _decode_one(key)
+    if not isinstance(found, Undecodable):
+        raise ValueError(f"The key {key.hex()} can be decoded")
+    return found
