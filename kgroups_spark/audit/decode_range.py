@@ -1,0 +1,287 @@
+"""Stage 1: the bytes of one range -> rows of the history tables, and what the replay needs of them.
+
+One pass, chunk by chunk. Offset commits stay columns throughout; the few other records are decoded one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgroups_spark.audit.commit_rows import CommitBatches, candidates
+from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows
+from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
+from kgroups_spark.audit.ranges import LogRange, SegmentPiece
+from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
+from kgroups_spark.audit.traffic import GroupTraffic
+from kgroups_spark.coordinator.releases import Release, release
+from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.records.segment import read_segment
+
+Output = tuple[str, pa.Table | pa.RecordBatch]
+
+# The name under which replay rows come out beside the tables' rows.
+REPLAY = "replay_rows"
+TRAFFIC_COLUMNS = (
+    "group_id",
+    "hour",
+    "commits",
+    "tombstones",
+    "transactional_commits",
+    "other_records",
+    "bytes",
+)
+
+
+@dataclass(frozen=True)
+class ReadContext:
+    """What reading needs besides the range. `history` and `replay`: which of the two outputs are wanted."""
+
+    audit_id: int
+    release_version: str
+    open_file: Callable[[str], BinaryIO]
+    history: bool = True
+    replay: bool = True
+
+
+@dataclass
+class RangeProgress:
+    """What was read of one range; offsets and counts as the ledger has them."""
+
+    offsets_partition: int
+    number: int
+    start_offset: int
+    next_offset: int
+    records: int = 0
+    size_bytes: int = 0
+    last_batch_offset: int | None = None
+    last_leader_epoch: int | None = None
+    last_batch_crc: int | None = None
+    newest_log_timestamp: int | None = None
+    record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    topics: list[tuple[str, str, int | None, str]] = field(default_factory=list)
+
+    def note(self, records: RecordColumns) -> None:
+        """Takes in how far a chunk reaches."""
+        batches = records.batches
+        self.records += len(records)
+        if len(batches):
+            self.next_offset = max(self.next_offset, int(batches.last_offset[-1]) + 1)
+            self.last_batch_offset = int(batches.base_offset[-1])
+            self.last_leader_epoch = int(batches.leader_epoch[-1])
+            self.last_batch_crc = int(batches.crc[-1])
+        if len(records):
+            newest = int(records.timestamp.max())
+            if newest >= 0:
+                self.newest_log_timestamp = max(newest, self.newest_log_timestamp or 0)
+
+    def count(self, record_type: NDArray[np.int16], value_version: NDArray[np.int16]) -> None:
+        """Counts offset commits by type and version; version -1 is a tombstone."""
+        pairs, counts = np.unique(record_type.astype(np.int64) * 256 + value_version + 1, return_counts=True)
+        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+            version = pair % 256 - 1
+            self.record_counts[(pair // 256, None if version < 0 else version)] += count
+
+
+class RangeDecoder:
+    """Reads one range: `outputs()` gives (table name, rows), `progress` is whole when it has ended."""
+
+    def __init__(self, log_range: LogRange, context: ReadContext, records: GroupRecordDecoder) -> None:
+        self._range = log_range
+        self._context = context
+        self._release: Release = release(context.release_version)
+        self._commits = OffsetCommitDecoder()
+        self._records = records
+        self._reducer = RangeReducer(self._release, self._commits.keys)
+        self._markers = RangeMarkers()
+        self._traffic = GroupTraffic()
+        self._topics = TopicNames()
+        self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
+        self.progress = RangeProgress(
+            log_range.offsets_partition, log_range.number, log_range.start_offset, log_range.start_offset
+        )
+
+    def outputs(self) -> Iterator[Output]:
+        """Rows of the history tables and `group_traffic`, and replay rows under the name `replay_rows`.
+
+        Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for texts.
+        """
+        for piece in self._range.pieces:
+            yield from self._piece(piece)
+        if self._context.history:
+            for lot in self._batches.rest():
+                yield self._counted("offset_commits", lot)
+            yield from self._traffic_rows()
+        if self._context.replay:
+            for batch in self._reducer.rest(self._markers.deferred):
+                yield REPLAY, batch
+        self._topics.settle_commits(self._topic_of)
+        self.progress.topics = self._topics.rows()
+
+    def _piece(self, piece: SegmentPiece) -> Iterator[Output]:
+        with self._context.open_file(piece.path) as file:
+            reader = read_segment(file, position=piece.position, end=piece.end, from_offset=self._range.start_offset)
+            for item in reader:
+                if isinstance(item, CorruptBatch):
+                    yield from self._corrupt(item, piece.path)
+                else:
+                    yield from self._chunk(item, piece.path)
+            self.progress.size_bytes += reader.position - piece.position
+
+    def _chunk(self, records: RecordColumns, path: str) -> Iterator[Output]:
+        progress = self.progress
+        progress.note(records)
+        commit_rows, other_rows, control_rows = classify(records)
+        commits = self._commits.decode(records, commit_rows)
+        markers, unreadable = self._markers.read(records, control_rows)
+        decoded, undecodable = self._decode_others(records, other_rows)
+        bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
+        self._learn_topics(records, commits, decoded)
+        ended = self._markers.close(self._transactional(records, commits, decoded, bad), markers)
+        if self._context.history:
+            progress.count(self._commits.keys.record_type[commits.code], commits.value_version)
+            progress.record_counts.update((r.record_type, r.value_version) for _, r in decoded)
+            self._count_traffic(records, commits, decoded)
+            for lot in self._batches.add(records, commits, marker_facts(markers)):
+                yield self._counted("offset_commits", lot)
+            rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
+            if decoded:
+                yield self._counted("group_records", rows.group_records(decoded))
+            if ended:
+                yield self._counted("transaction_markers", rows.markers(ended))
+            if bad:
+                progress.quarantined.update(what.reason for _, what in bad)
+                yield self._counted("quarantine", rows.quarantine(bad, path, self._release))
+        if self._context.replay:
+            kept = self._kept(records, decoded, bad)
+            for batch in self._reducer.add(candidates(records, commits), kept, markers):
+                yield REPLAY, batch
+
+    def _corrupt(self, batch: CorruptBatch, path: str) -> Iterator[Output]:
+        progress = self.progress
+        log_offset = progress.next_offset if batch.base_offset is None else batch.base_offset
+        if batch.last_offset is not None:
+            progress.next_offset = max(progress.next_offset, batch.last_offset + 1)
+        progress.records += batch.record_count
+        progress.quarantined["corrupt_batch"] += 1
+        if self._context.history:
+            rows = corrupt_batch_rows(self._context.audit_id, self._range.offsets_partition, log_offset, batch, path)
+            yield self._counted("quarantine", rows)
+
+    def _decode_others(
+        self, records: RecordColumns, rows: NDArray[np.int64]
+    ) -> tuple[list[tuple[int, GroupRecord]], list[tuple[int, Undecodable]]]:
+        decoded: list[tuple[int, GroupRecord]] = []
+        undecodable: list[tuple[int, Undecodable]] = []
+        for row in rows.tolist():
+            what = self._records.decode(records.key(row), records.value(row))
+            if isinstance(what, Undecodable):
+                undecodable.append((row, what))
+            else:
+                decoded.append((row, what))
+        return decoded, undecodable
+
+    def _learn_topics(
+        self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, GroupRecord]]
+    ) -> None:
+        self._topics.add_commits(commits.code, commits.topic_id, records.timestamp[commits.rows], self._topic_of)
+        for row, record in decoded:
+            if record.record_type in TOPIC_FIELDS:
+                self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
+
+    def _topic_of(self, code: int) -> str:
+        topic: str = self._commits.keys.topic[code].as_py()
+        return topic
+
+    def _transactional(
+        self,
+        records: RecordColumns,
+        commits: OffsetCommitColumns,
+        decoded: list[tuple[int, GroupRecord]],
+        bad: list[tuple[int, Undecodable]],
+    ) -> list[TransactionalRecord]:
+        """The chunk's records with the transactional bit, control records aside, in log order."""
+        if not records.batches.is_transactional.any():
+            return []
+        is_transactional, offset, producer_id = records.is_transactional, records.offset, records.producer_id
+        in_commits = np.flatnonzero(is_transactional[commits.rows])
+        rows = commits.rows[in_commits]
+        group_ids = self._commits.keys.group_id.take(pa.array(commits.code[in_commits])).to_pylist()
+        tombstone = commits.is_tombstone[in_commits].tolist()
+        found = [
+            TransactionalRecord(at, producer, None if gone else group_id)
+            for at, producer, group_id, gone in zip(
+                offset[rows].tolist(), producer_id[rows].tolist(), group_ids, tombstone, strict=True
+            )
+        ]
+        is_control = records.is_control
+        others = [row for row, _ in (*decoded, *bad) if is_transactional[row] and not is_control[row]]
+        if others:
+            found += [TransactionalRecord(int(offset[row]), int(producer_id[row]), None) for row in others]
+            found.sort()
+        return found
+
+    def _kept(
+        self, records: RecordColumns, decoded: list[tuple[int, GroupRecord]], bad: list[tuple[int, Undecodable]]
+    ) -> list[KeptRecord]:
+        if not decoded and not bad:
+            return []
+        producer_id, epoch, transactional = records.producer_id, records.producer_epoch, records.is_transactional
+        is_control = records.is_control
+
+        def kept(row: int, record: GroupRecord | None) -> KeptRecord:
+            return KeptRecord(
+                int(records.offset[row]),
+                int(records.timestamp[row]),
+                None if record is None else record.record_type,
+                None if record is None else record.group_id,
+                int(producer_id[row]),
+                int(epoch[row]),
+                bool(transactional[row]),
+                None if record is None else records.key(row),
+                None if record is None else records.value(row),
+            )
+
+        rows: list[tuple[int, GroupRecord | None]] = [*decoded]
+        rows += [(row, None) for row, _ in bad if transactional[row] and not is_control[row]]
+        return [kept(row, record) for row, record in sorted(rows, key=itemgetter(0))]
+
+    def _count_traffic(
+        self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, GroupRecord]]
+    ) -> None:
+        keys = self._commits.keys
+        size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
+        self._traffic.add_commits(
+            keys.groups,
+            keys.group[commits.code].astype(np.int64),
+            records.timestamp[commits.rows],
+            commits.is_tombstone,
+            records.is_transactional[commits.rows],
+            size[commits.rows],
+        )
+        for row, record in decoded:
+            self._traffic.add_record(record.group_id, int(records.timestamp[row]), int(size[row]))
+
+    def _traffic_rows(self) -> Iterator[Output]:
+        rows = [(group_id, hour, *counts) for group_id, hour, counts in self._traffic.rows()]
+        constants = {"audit_id": self._context.audit_id, "offsets_partition": self._range.offsets_partition}
+        if rows:
+            yield "group_traffic", table_batch("group_traffic", TRAFFIC_COLUMNS, rows, **constants)
+
+    def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
+        self.progress.rows[name] += rows.num_rows
+        return name, rows

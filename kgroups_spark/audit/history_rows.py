@@ -1,0 +1,190 @@
+"""Rows of `group_records`, `transaction_markers` and `quarantine` from one chunk of records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.audit.markers import EndedTransaction
+from kgroups_spark.audit.outcomes import OUTCOME_NAMES
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.messages.group_records import GroupRecord
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+
+GROUP_RECORD_COLUMNS = (
+    "log_offset",
+    "log_timestamp",
+    "record_type",
+    "record_name",
+    "group_id",
+    "member_id",
+    "regular_expression",
+    "value_version",
+    "value",
+    "producer_id",
+    "is_transactional",
+    "raw_key",
+    "raw_value",
+)
+MARKER_COLUMNS = (
+    "log_offset",
+    "log_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "coordinator_epoch",
+    "control_type",
+    "outcome",
+    "transaction_start_offset",
+    "offset_count",
+    "group_ids",
+)
+QUARANTINE_COLUMNS = (
+    "log_offset",
+    "log_timestamp",
+    "record_count",
+    "record_type",
+    "record_name",
+    "group_id",
+    "topic",
+    "partition",
+    "value_version",
+    "producer_id",
+    "reason",
+    "detail",
+    "coordinator_fails",
+    "file",
+    "file_position",
+    "raw_key",
+    "raw_value",
+)
+
+
+@dataclass(frozen=True)
+class HistoryRows:
+    """Makes rows of the records of one chunk, which are given by their index in it."""
+
+    audit_id: int
+    offsets_partition: int
+    records: RecordColumns
+
+    def group_records(self, decoded: list[tuple[int, GroupRecord]]) -> pa.RecordBatch:
+        rows = [
+            (
+                *self._place(row),
+                record.record_type,
+                record.record_name,
+                record.group_id,
+                record.member_id,
+                record.regular_expression,
+                record.value_version,
+                record.value_json(),
+                self._producer_id(row),
+                bool(self.records.batches.is_transactional[self.records.batch[row]]),
+                self.records.key(row) if record.keeps_raw else None,
+                self.records.value(row) if record.keeps_raw else None,
+            )
+            for row, record in decoded
+        ]
+        return self._batch("group_records", GROUP_RECORD_COLUMNS, rows)
+
+    def markers(self, ended: list[EndedTransaction]) -> pa.RecordBatch:
+        return self._batch("transaction_markers", MARKER_COLUMNS, [marker_row(transaction) for transaction in ended])
+
+    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str, release: Release) -> pa.RecordBatch:
+        rows = [
+            (
+                *self._place(row),
+                1,
+                what.record_type,
+                what.record_name,
+                what.group_id,
+                what.topic,
+                what.partition,
+                what.value_version,
+                self._producer_id(row),
+                what.reason,
+                what.detail,
+                load_fails(what, release),
+                path,
+                int(self.records.batches.position[self.records.batch[row]]),
+                self.records.key(row),
+                self.records.value(row),
+            )
+            for row, what in bad
+        ]
+        return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
+
+    def _place(self, row: int) -> tuple[int, int | None]:
+        timestamp = int(self.records.timestamp[row])
+        return int(self.records.offset[row]), None if timestamp < 0 else timestamp
+
+    def _producer_id(self, row: int) -> int | None:
+        producer_id = int(self.records.batches.producer_id[self.records.batch[row]])
+        return None if producer_id < 0 else producer_id
+
+    def _batch(self, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], **more: Any) -> pa.RecordBatch:
+        constants = {"audit_id": self.audit_id, "offsets_partition": self.offsets_partition, **more}
+        return table_batch(name, columns, rows, **constants)
+
+
+def marker_row(transaction: EndedTransaction) -> tuple[Any, ...]:
+    """A row of transaction_markers, from log_offset on."""
+    marker = transaction.marker
+    outcome = OUTCOME_NAMES.get(marker.outcome)
+    return (
+        marker.log_offset,
+        None if marker.log_timestamp < 0 else marker.log_timestamp,
+        None if marker.producer_id < 0 else marker.producer_id,
+        None if marker.producer_id < 0 else marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.control_type,
+        outcome,
+        transaction.start_offset,
+        None if outcome is None else transaction.offset_count,
+        None if outcome is None else transaction.group_ids,
+    )
+
+
+def load_fails(what: Undecodable, release: Release) -> bool:
+    """Whether a coordinator of the release would refuse to load where the record stands.
+
+    A type that it does not know it skips, whatever the value (KIP-915); anything else that it cannot decode ends its load.
+    """
+    if what.record_type is None or what.record_type in release.record_types:
+        return True
+    return release.fails_to_read(what.record_type, what.value_version)
+
+
+def corrupt_batch_rows(
+    audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str
+) -> pa.RecordBatch:
+    """The row of quarantine for a batch that cannot be read; its bytes stand in raw_value."""
+    unknown = dict.fromkeys(
+        (
+            "log_timestamp",
+            "record_type",
+            "record_name",
+            "group_id",
+            "topic",
+            "partition",
+            "value_version",
+            "producer_id",
+            "raw_key",
+            "resolved_by",
+        )
+    )
+    return table_batch(
+        "quarantine",
+        ("log_offset", "record_count", "detail", "file_position", "raw_value"),
+        [(log_offset, batch.record_count, batch.detail, batch.position, batch.raw)],
+        audit_id=audit_id,
+        offsets_partition=offsets_partition,
+        reason="corrupt_batch",
+        coordinator_fails=True,
+        file=path,
+        **unknown,
+    )

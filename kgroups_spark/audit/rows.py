@@ -1,0 +1,52 @@
+"""Plain rows -> Arrow batches of the lake's tables: the one place where milliseconds become TIMESTAMPs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgroups_spark.tables.schemas import arrow_schema
+
+# What a Spark TIMESTAMP can be shown as: the years 1 to 9999.
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+MICROSECONDS = pa.timestamp("us", "UTC")
+
+
+def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], **constants: Any) -> pa.RecordBatch:
+    """Rows of the table in the order of `columns`, their times in ms; `constants` are the same in all of them."""
+    values = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
+    arrays = [
+        constant(constants[field.name], len(rows), field.type)
+        if field.name in constants
+        else _column(values.get(field.name, ()), field.type)
+        for field in arrow_schema(name)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(name))
+
+
+def _column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    if data_type == MICROSECONDS:
+        micros = [None if ms is None or not FIRST_MS <= ms <= LAST_MS else ms * 1000 for ms in values]
+        return pa.array(micros, pa.int64()).cast(data_type)
+    if pa.types.is_map(data_type):
+        return pa.array([None if entries is None else list(entries.items()) for entries in values], data_type)
+    return pa.array(values, data_type)
+
+
+def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> pa.Array:
+    """TIMESTAMPs of milliseconds; null where `none`, or where no TIMESTAMP can hold the time."""
+    missing = (ms < FIRST_MS) | (ms > LAST_MS)
+    if none is not None:
+        missing |= none
+    micros = np.where(missing, 0, ms) * 1000
+    return pa.array(micros, mask=missing if missing.any() else None).cast(MICROSECONDS)
+
+
+def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:
+    """The same value `rows` times."""
+    return pa.nulls(rows, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), rows)

@@ -1,0 +1,90 @@
+"""Which names the topic ids of a range have: offset commits v4 and records with both id and name say so."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Types whose values name topics by id and name, and the fields that hold them.
+TOPIC_FIELDS = {4: ("topics",), 9: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
+NEVER = 1 << 63
+NO_TIME = np.iinfo(np.int64).max
+COMMIT = "offset_commit"
+
+# The topic of a key's code.
+TopicsOf = Callable[[int], str]
+
+
+def topic_id_text(raw: bytes) -> str:
+    """Kafka's text of a topic id: base64, URL-safe, 22 characters."""
+    return base64.urlsafe_b64encode(raw).decode()[:22]
+
+
+class TopicNames:
+    """topic id -> name, and the earliest sighting: the order in which ranges and nights are read must not matter."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, str, str]] = {}
+        # Of each key's code the topic id that came first, and the earliest time it came at.
+        self._ids = np.zeros((0, 2), np.uint64)
+        self._earliest = np.zeros(0, np.int64)
+
+    def add(self, topic_id: str, topic: str, timestamp: int, source: str) -> None:
+        """Takes one sighting in; `timestamp` in ms, -1 for none."""
+        sighting = (NEVER if timestamp < 0 else timestamp, source, topic)
+        self._seen[topic_id] = min(self._seen.get(topic_id, sighting), sighting)
+
+    def add_commits(
+        self, code: NDArray[np.int64], topic_id: NDArray[np.uint8], timestamp: NDArray[np.int64], topics: TopicsOf
+    ) -> None:
+        """Takes in offset commits: of each its key's code, its topic id (16 bytes, zero: none) and its log time."""
+        ids = np.ascontiguousarray(topic_id).view(np.uint64)
+        rows = np.nonzero(ids.any(axis=1))[0]
+        if not len(rows):
+            return
+        code, ids, timestamp = code[rows], ids[rows], np.where(timestamp[rows] < 0, NO_TIME, timestamp[rows])
+        self._grow(int(code.max()) + 1)
+        new = ~self._ids[code].any(axis=1)
+        self._ids[code[new]] = ids[new]
+        same = (self._ids[code] == ids).all(axis=1)
+        np.minimum.at(self._earliest, code[same], timestamp[same])
+        for row in np.nonzero(~same)[0].tolist():  # the topic was made anew under another id
+            at = int(timestamp[row])
+            self.add(topic_id_text(ids[row].tobytes()), topics(int(code[row])), at if at < NO_TIME else -1, COMMIT)
+
+    def settle_commits(self, topics: TopicsOf) -> None:
+        """Counts what add_commits has gathered as sightings; to be called once, before rows()."""
+        for code in np.nonzero(self._ids.any(axis=1))[0].tolist():
+            at = int(self._earliest[code])
+            self.add(topic_id_text(self._ids[code].tobytes()), topics(code), at if at < NO_TIME else -1, COMMIT)
+
+    def _grow(self, codes: int) -> None:
+        if codes > len(self._ids):
+            more = max(codes, 2 * len(self._ids)) - len(self._ids)
+            self._ids = np.concatenate([self._ids, np.zeros((more, 2), np.uint64)])
+            self._earliest = np.concatenate([self._earliest, np.full(more, NO_TIME)])
+
+    def add_value(self, record_type: int, value: dict[str, Any] | None, timestamp: int) -> None:
+        """Takes in what the value of a record of types 2 to 23 names."""
+        for topic_id, topic in named_topics(record_type, value):
+            self.add(topic_id, topic, timestamp, "group_record")
+
+    def rows(self) -> list[tuple[str, str, int | None, str]]:
+        """(topic id, topic, log time in ms or None, source)."""
+        return [(i, topic, None if at == NEVER else at, source) for i, (at, source, topic) in self._seen.items()]
+
+    def merge(self, rows: Iterable[tuple[str, str, int | None, str]]) -> None:
+        """Takes in the rows of another."""
+        for topic_id, topic, timestamp, source in rows:
+            self.add(topic_id, topic, -1 if timestamp is None else timestamp, source)
+
+
+def named_topics(record_type: int, value: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """(topic id, topic) of every topic that the value names."""
+    for name in TOPIC_FIELDS.get(record_type, ()) if value is not None else ():
+        for topic in value.get(name) or ():  # type: ignore[union-attr]
+            yield topic["topicId"], topic["topicName"]

@@ -1,0 +1,62 @@
+"""Counts of what a range holds, by group and hour of log time: the rows of `group_traffic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+HOUR_MS = 3_600_000
+NO_HOUR = np.iinfo(np.int64).min
+
+COMMITS, TOMBSTONES, TRANSACTIONAL_COMMITS, OTHER_RECORDS, BYTES = range(5)
+
+
+class GroupTraffic:
+    """Adds up records by (group, hour); groups are named once, by `group_ids`."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, int], NDArray[np.int64]] = {}
+
+    def add_commits(
+        self,
+        group_ids: list[str],
+        group: NDArray[np.int64],
+        timestamp: NDArray[np.int64],
+        is_tombstone: NDArray[np.bool_],
+        is_transactional: NDArray[np.bool_],
+        size_bytes: NDArray[np.int64],
+    ) -> None:
+        """Offset commits of one chunk: `group` indexes `group_ids`, `timestamp` is in ms, -1 for none."""
+        if not len(group):
+            return
+        hours = np.where(timestamp < 0, NO_HOUR, timestamp // HOUR_MS)
+        hour_values, hour = (hours[:1], None) if (hours == hours[0]).all() else np.unique(hours, return_inverse=True)
+        width = len(group_ids)
+        at = group if hour is None else hour * width + group
+        size = width * len(hour_values)
+        counts = np.zeros((size, 5), np.int64)
+        counts[:, COMMITS] = np.bincount(at[~is_tombstone], minlength=size)
+        counts[:, TOMBSTONES] = np.bincount(at[is_tombstone], minlength=size)
+        counts[:, TRANSACTIONAL_COMMITS] = np.bincount(at[~is_tombstone & is_transactional], minlength=size)
+        counts[:, BYTES] = np.bincount(at, weights=size_bytes, minlength=size)
+        for row in np.nonzero(counts[:, BYTES])[0].tolist():
+            self._add(group_ids[row % width], int(hour_values[row // width]), counts[row])
+
+    def add_record(self, group_id: str, timestamp: int, size_bytes: int) -> None:
+        """One record of another type."""
+        row = np.array([0, 0, 0, 1, size_bytes])
+        self._add(group_id, NO_HOUR if timestamp < 0 else timestamp // HOUR_MS, row)
+
+    def _add(self, group_id: str, hour: int, row: NDArray[np.int64]) -> None:
+        before = self._counts.get((group_id, hour))
+        if before is None:
+            self._counts[(group_id, hour)] = row.copy()
+        else:
+            before += row
+
+    def rows(self) -> Iterator[tuple[str, int | None, list[int]]]:
+        """(group id, start of the hour in ms or None, counts in the order of the constants above)."""
+        for (group_id, hour), counts in self._counts.items():
+            yield group_id, None if hour == NO_HOUR else hour * HOUR_MS, counts.tolist()
