@@ -26,8 +26,8 @@ BINARY = BinaryType()
 TIMESTAMP = TimestampType()
 
 
-# Inside arrays and maps everything is nullable to Delta, which refuses NOT NULL there (DELTA_NESTED_NOT_NULL_CONSTRAINT); that
-# elements are in fact never null, and which fields of a struct are, stands in the comments.
+# Inside arrays and maps Delta refuses NOT NULL (DELTA_NESTED_NOT_NULL_CONSTRAINT), so there all is nullable by type;
+# that elements never are null, and which fields of a struct can be, stands in the comments.
 
 
 def array(element: DataType) -> ArrayType:
