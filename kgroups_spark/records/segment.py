@@ -83,13 +83,14 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         self._from_offset = from_offset
         self._verify = verify
         self._last_offset = -1
+        self._zeros = 0  # bytes before the window's position that are a zero-filled tail
         self._window = Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
         self._items = self._read()
 
     @property
     def position(self) -> int:
         """Where the first byte stands that is not dealt with yet."""
-        return self._window.position
+        return self._window.position - self._zeros
 
     def __next__(self) -> RecordColumns | CorruptBatch:
         return next(self._items)
@@ -185,22 +186,31 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         while True:
             found = find_batch(window.data, start, window.filled, self._last_offset, at_end=window.at_end)
             if found and found.is_whole:
-                window.drop(found.position)
+                self._let_go(found.position)
+                self._zeros = 0
                 break
+            if window.at_end and window.position == begin:
+                yield from self._tail()
+                return
             if window.at_end:
-                if window.position == begin:
-                    yield from self._tail()
-                    return
-                window.drop(window.filled)
-                self.stopped = "end"
+                self._let_go(window.filled)
+                self.stopped = "zeros" if self._zeros else "end"
                 break
             if found and found.position == 0:
                 window.grow()
             else:
-                window.drop(found.position if found else max(window.filled - HEADER_BYTES, 1))
+                self._let_go(found.position if found else max(window.filled - HEADER_BYTES, 1))
             start = 0
-        size = window.position - begin
-        yield replace(first, size=size, raw=first.raw[:size], detail=f"{size} bytes are not a batch: {first.detail}")
+        if size := self.position - begin:
+            yield replace(
+                first, size=size, raw=first.raw[:size], detail=f"{size} bytes are not a batch: {first.detail}"
+            )
+
+    def _let_go(self, size: int) -> None:
+        """Drops bytes, counting the zeros at the end of what was dropped."""
+        others = np.flatnonzero(self._window.data[:size])
+        self._zeros = size - 1 - int(others[-1]) if others.size else self._zeros + size
+        self._window.drop(size)
 
     def _tail(self) -> Iterator[CorruptBatch]:
         """The window holds the rest of the file, and no sound batch is in it."""

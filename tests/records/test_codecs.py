@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import gzip
+import struct
+
+import lz4.frame
+import pyarrow as pa
+import pytest
+import zstandard
+
+from kgroups_spark.records.codecs import LARGEST_BODY, Undecompressable, decompress, xxhash32
+from tests.records.build import compress
+
+BODIES = [b"a", b"abc" * 1000, bytes(range(256)) * 300, bytes(3 << 20)]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+@pytest.mark.parametrize("body", BODIES, ids=[str(len(body)) for body in BODIES])
+def test_what_was_compressed_comes_out(codec: int, body: bytes) -> None:
+    assert decompress(codec, memoryview(compress(codec, body))) == body
+
+
+def test_a_raw_snappy_block_is_read_too() -> None:
+    assert decompress(2, pa.compress(b"abc" * 50, "snappy", asbytes=True)) == b"abc" * 50
+
+
+def test_an_lz4_frame_that_claims_its_size_is_read_too() -> None:
+    assert decompress(3, lz4.frame.compress(b"abc" * 50, store_size=True)) == b"abc" * 50
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_cut_at_any_length_it_is_refused(codec: int) -> None:
+    data = compress(codec, b"some records " * 20 + bytes(range(200)))
+    whole = {b"some records " * 20 + bytes(range(200))}
+    for length in range(len(data)):
+        try:
+            body = decompress(codec, data[:length])
+        except Undecompressable:
+            continue
+        # A stream of snappy blocks has no end mark: cut between blocks it is a shorter one.
+        assert codec == 2
+        assert next(iter(whole)).startswith(body)
+        assert len(body) in (0, 230)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_any_byte_changed_gives_bytes_or_a_refusal_and_no_other_error(codec: int) -> None:
+    data = compress(codec, b"some records " * 20)
+    refused = 0
+    for at in range(len(data)):
+        for mask in (0x01, 0x80, 0xFF):
+            damaged = bytearray(data)
+            damaged[at] ^= mask
+            try:
+                assert isinstance(decompress(codec, bytes(damaged)), bytes)
+            except Undecompressable as err:
+                assert str(err)
+                refused += 1
+    assert refused > 10
+
+
+def bomb(codec: int) -> bytes:
+    zeros = bytes(LARGEST_BODY + 1)
+    if codec == 4:
+        return zstandard.ZstdCompressor(write_content_size=False).compress(zeros * 2)
+    return compress(codec, zeros)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_a_bomb_is_refused(codec: int) -> None:
+    with pytest.raises(Undecompressable, match="more than|claims to hold"):
+        decompress(codec, bomb(codec))
+
+
+def test_a_snappy_block_that_lies_about_its_size_is_refused_before_memory_is_taken() -> None:
+    with pytest.raises(Undecompressable, match="a block of 5 bytes claims to hold 67108863"):
+        decompress(2, bytes([0xFF, 0xFF, 0xFF, 0x1F, 0]))
+
+
+@pytest.mark.parametrize(("codec", "magic"), [(5, 2), (7, 2), (4, 1), (4, 0)])
+def test_an_unknown_codec_is_refused_by_name(codec: int, magic: int) -> None:
+    with pytest.raises(Undecompressable, match=f"codec {codec} is unknown in magic {magic}"):
+        decompress(codec, b"123", magic)
+
+
+def test_an_lz4_header_with_the_old_wrong_checksum_is_read_in_magic_0_only() -> None:  # KAFKA-3160
+    frame = bytearray(lz4.frame.compress(b"old" * 9, store_size=False))
+    frame[6] = xxhash32(bytes(frame[:6])) >> 8 & 0xFF
+    assert decompress(3, bytes(frame), magic=0) == b"old" * 9
+    with pytest.raises(Undecompressable, match="codec 3"):
+        decompress(3, bytes(frame), magic=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF), (b"message digest", 0x7C948494)],
+)
+def test_xxhash32_has_the_published_values(data: bytes, expected: int) -> None:
+    assert xxhash32(data) == expected
+
+
+def test_gzip_with_bytes_behind_the_stream_is_read() -> None:
+    assert decompress(1, gzip.compress(b"abc") + struct.pack(">q", 0)) == b"abc"

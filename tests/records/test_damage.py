@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgroups_spark.records.columns import CorruptBatch
+from kgroups_spark.records.damage import in_order
+from kgroups_spark.records.segment import read_segment, scan_batches
+from tests.records.build import batch, message
+from tests.records.rows import read_all, rows_of
+from tests.slow_records import SlowRecord
+
+SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
+NAMES = [
+    "compacted-4.3/__consumer_offsets-0/00000000000000002857.log",
+    "compacted-4.3/__consumer_offsets-1/00000000000000003149.log",
+    "legacy-2.8/old-format/__consumer_offsets-1/00000000000000000000.log",
+    "legacy-2.8/upgraded/__consumer_offsets-3/00000000000000000000.log",
+    "transactions-4.3/__consumer_offsets-2/00000000000000000000.log",
+]
+LOGS = [(SEGMENTS / name).read_bytes() for name in NAMES]
+EDGES = [[*scan_batches(io.BytesIO(log)).position.tolist(), len(log)] for log in LOGS]
+Content = tuple[bytes | None, bytes | None, int]
+
+
+def content(rows: list[SlowRecord]) -> list[Content]:
+    """What a CRC covers of a record: its offset is outside."""
+    return [(row.key, row.value, row.timestamp) for row in rows]
+
+
+def untouched(log: bytes, edges: list[int], start: int, stop: int) -> list[Content]:
+    """The records of batches that lie wholly outside start .. stop."""
+    pieces = [log[a:b] for a, b in pairwise(edges) if b <= start or a >= stop]
+    return content(read_all(b"".join(pieces))[0])
+
+
+def is_subsequence(part: list[Content], whole: list[Content]) -> bool:
+    rest = iter(whole)
+    return all(row in rest for row in part)
+
+
+def check_reading(damaged: bytes, log: bytes, must_come: list[Content], chunk_bytes: int = 1 << 20) -> None:
+    """Reading ends; every byte is accounted for once; nothing comes that was not there; what has to come does."""
+    reader = read_segment(io.BytesIO(damaged), chunk_bytes=chunk_bytes)
+    rows: list[SlowRecord] = []
+    spans: list[tuple[int, int]] = []
+    for item in reader:
+        if isinstance(item, CorruptBatch):
+            spans.append((item.position, item.size))
+            assert item.raw == damaged[item.position : item.position + item.size]
+            assert item.detail
+            assert item.record_count >= 0
+        else:
+            rows += rows_of(item)
+            spans += zip(item.batches.position.tolist(), item.batches.size.tolist(), strict=True)
+    assert [position for position, _ in spans] == [0, *np.cumsum([size for _, size in spans]).tolist()][:-1]
+    assert sum(size for _, size in spans) == reader.position
+    assert reader.stopped == "end" or reader.position < len(damaged)
+    assert set(content(rows)) <= set(content(read_all(log)[0]))
+    assert is_subsequence(must_come, content(rows))
+
+
+Damage = Callable[[bytes, int, int, np.random.Generator], bytes]
+
+
+def noise(log: bytes, start: int, stop: int, random: np.random.Generator) -> bytes:
+    return log[:start] + random.bytes(stop - start) + log[stop:]
+
+
+def zeros(log: bytes, start: int, stop: int, random: np.random.Generator) -> bytes:
+    return log[:start] + bytes(stop - start) + log[stop:]
+
+
+def hole(log: bytes, start: int, stop: int, random: np.random.Generator) -> bytes:
+    return log[:start] + log[stop:]
+
+
+def insertion(log: bytes, start: int, stop: int, random: np.random.Generator) -> bytes:
+    return log[:start] + random.bytes(stop - start) + log[start:]
+
+
+@pytest.mark.parametrize("damage", [noise, zeros, hole, insertion], ids=lambda f: f.__name__)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_what_lies_outside_the_damage_is_read(damage: Damage, data: st.DataObject) -> None:
+    i = data.draw(st.integers(0, len(LOGS) - 1), label="log")
+    start = data.draw(st.integers(0, len(LOGS[i]) - 1), label="start")
+    stop = min(start + data.draw(st.integers(1, 600), label="size"), len(LOGS[i]))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), label="seed"))
+    damaged = damage(LOGS[i], start, stop, random)
+    must_come = untouched(LOGS[i], EDGES[i], start, start + 1 if damage is insertion else stop)
+    chunk_bytes = data.draw(st.sampled_from([2_000, 1 << 20]), label="chunk")
+    check_reading(damaged, LOGS[i], must_come, chunk_bytes)
+
+
+@pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
+def test_each_byte_of_a_batch_flipped_costs_that_batch_at_most(i: int) -> None:
+    edges = EDGES[i][:7]
+    log = LOGS[i][: edges[-1]]
+    for start, stop in pairwise(edges):
+        others = untouched(log, edges, start, stop)
+        for at in range(start + 8, min(start + 80, stop)):
+            damaged = bytearray(log)
+            damaged[at] ^= 0x81
+            check_reading(bytes(damaged), log, others, 1 << 16)
+
+
+@pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
+def test_each_byte_of_an_offset_flipped_costs_one_batch_at_most(i: int) -> None:
+    # Nothing covers an offset. Of two in the wrong order the wrong one may go: 10 30 20 40 was 10 15 20 40 or 10 30
+    # 35 40.
+    edges = EDGES[i][:7]
+    log = LOGS[i][: edges[-1]]
+    for at in [start + byte for start in edges[:-1] for byte in range(8)]:
+        damaged = bytearray(log)
+        damaged[at] ^= 0x81
+        check_reading(bytes(damaged), log, [])
+        assert len(read_all(bytes(damaged))[1]) <= 1
+
+
+@pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
+def test_cut_at_any_position_gives_the_whole_batches_before_it(i: int) -> None:
+    log, edges = LOGS[i], EDGES[i]
+    low, high = edges[2], edges[4]
+    expected = [content(read_all(log[:edge])[0]) for edge in (edges[2], edges[3], edges[4])]
+    for cut in range(low, high + 1):
+        rows, corrupt, reader = read_all(log[:cut])
+        assert content(rows) == expected[sum(edge <= cut for edge in edges[3:5])]
+        assert corrupt == []
+        assert reader.position == max(edge for edge in edges if edge <= cut)
+        assert reader.stopped in (("end",) if cut in edges else ("partial batch", "zeros"))
+
+
+def test_a_zero_filled_tail_ends_quietly() -> None:  # T48
+    log = batch(0, [(b"a", b"1")])
+    for size in (1, 16, 61, 5_000):
+        rows, corrupt, reader = read_all(log + bytes(size), chunk_bytes=1_000)
+        assert (len(rows), corrupt, reader.stopped, reader.position) == (1, [], "zeros", len(log))
+
+
+def test_noise_at_the_end_is_reported() -> None:
+    log = batch(0, [(b"a", b"1")])
+    rows, corrupt, reader = read_all(log + b"\xff" * 300)
+    assert (len(rows), reader.stopped, reader.position) == (1, "end", len(log) + 300)
+    assert [(c.position, c.size, c.base_offset, c.record_count) for c in corrupt] == [(len(log), 300, None, 1)]
+    assert "length of -1 bytes" in corrupt[0].detail
+
+
+LONG = [batch(i, [(b"key", b"value %d" % i)]) for i in range(20)]
+
+
+def damaged_log(i: int, at: int, value: bytes) -> bytes:
+    parts = [bytearray(part) for part in LONG]
+    parts[i][at : at + len(value)] = value
+    return b"".join(parts)
+
+
+def read_damaged(log: bytes) -> tuple[list[int], list[CorruptBatch]]:
+    rows, corrupt, _ = read_all(log)
+    return [row.offset for row in rows], corrupt
+
+
+@pytest.mark.parametrize("length", [0, 13, -1, 14, 60, 70, 500, 1_000_000, 2**31 - 1])
+def test_a_broken_length_costs_one_batch(length: int) -> None:
+    offsets, corrupt = read_damaged(damaged_log(7, 8, length.to_bytes(4, "big", signed=True)))
+    assert offsets == [i for i in range(20) if i != 7]
+    assert [(c.position, c.size) for c in corrupt] == [(sum(map(len, LONG[:7])), len(LONG[7]))]
+
+
+def test_a_length_that_swallows_whole_batches_does_not_lose_them() -> None:
+    swallowing = sum(map(len, LONG[7:10])) - 12
+    offsets, corrupt = read_damaged(damaged_log(7, 8, swallowing.to_bytes(4, "big")))
+    assert offsets == [i for i in range(20) if i != 7]
+    assert [c.size for c in corrupt] == [len(LONG[7])]
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 6, 2**40])
+@pytest.mark.parametrize("i", [1, 7, 18])
+def test_an_offset_out_of_order_costs_one_batch(i: int, offset: int) -> None:
+    if i == 7 or offset != 6:  # the sixth may follow the first
+        offsets, corrupt = read_damaged(damaged_log(i, 0, offset.to_bytes(8, "big", signed=True)))
+        assert offsets == [j for j in range(20) if j != i]
+        assert [c.detail for c in corrupt] == [c.detail for c in corrupt if "out of order" in c.detail]
+        assert len(corrupt) == 1
+
+
+def test_an_unknown_magic_is_named() -> None:
+    offsets, corrupt = read_damaged(damaged_log(7, 16, b"\x03"))
+    assert offsets == [i for i in range(20) if i != 7]
+    assert corrupt[0].detail == "magic 3 is unknown (0, 1 and 2 are known)"
+
+
+def test_a_damaged_header_is_believed_where_it_can_be() -> None:
+    log = batch(0, [(b"a", b"1")] * 3) + batch(3, [(b"b", b"2")] * 4) + batch(7, [(b"c", b"3")])
+    damaged = bytearray(log)
+    damaged[len(batch(0, [(b"a", b"1")] * 3)) + 70] ^= 1
+    _, corrupt = read_damaged(bytes(damaged))
+    assert [(c.base_offset, c.last_offset, c.record_count) for c in corrupt] == [(3, 6, 4)]
+
+
+def test_corrupt_batches_below_the_offset_asked_for_are_left_out() -> None:
+    log = damaged_log(7, 65, b"xx")
+    assert [len(read_all(log, from_offset=offset)[1]) for offset in (0, 7, 8)] == [1, 1, 0]
+
+
+def test_a_batch_stored_in_a_record_is_never_read_as_one() -> None:
+    hidden = batch(5, [(b"forged", b"record")])
+    carrier = bytearray(batch(3, [(b"k", hidden), (b"l", b"v")]))
+    carrier[70] ^= 1
+    offsets, corrupt = read_damaged(LONG[0] + bytes(carrier) + batch(9, [(b"a", b"1")]))
+    assert offsets == [0, 9]
+    assert len(corrupt) == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "detail"),
+    [
+        (batch(5, [(b"k", b"v")], count=2, last_offset_delta=1), "claims 2 records, more than 9 bytes can hold"),
+        (batch(5, [(b"k", b"v")], count=-1), "the header claims -1 records"),
+        (batch(5, [(b"k", b"v")], count=2**31 - 1), "the header claims 2147483647 records"),
+        (batch(5, [(b"k", b"v")], count=0), "not exactly the 0 records"),
+        (batch(5, [], body=b"\x0e\0\0\0\x01\x01\0\xff", count=1), "not exactly the 1 records"),
+        (batch(5, [], body=b"\xff" * 50, count=3, last_offset_delta=2), "not exactly the 3 records"),
+        (batch(5, [], body=b"\x80" * 200, count=20, last_offset_delta=2), "not exactly the 20 records"),
+        (batch(5, [], body=b"\x0c\0\0\0\x7e\x01\0", count=1), "not exactly the 1 records"),
+        (batch(5, [(b"k", b"v")] * 3, last_offset_delta=1), "offsets of records leave"),
+        (batch(5, [(b"k", b"v")], attributes=6), "codec 6 is unknown"),
+        (batch(5, [], body=b"junk", count=1, attributes=4), "do not decompress as codec 4"),
+    ],
+    ids=[
+        "count too high",
+        "negative",
+        "huge",
+        "zero",
+        "value too long",
+        "noise",
+        "endless varints",
+        "long key",
+        "offsets",
+        "codec",
+        "junk",
+    ],
+)
+def test_a_batch_with_the_right_crc_and_unsound_records_is_corrupt(bad: bytes, detail: str) -> None:
+    many = b"".join(batch(i, [(b"m", b"n")]) for i in range(10, 40))  # enough for lock-step
+    for log in (LONG[0] + bad + message(8, b"o", b"p", magic=1), LONG[0] + bad + many):
+        rows, corrupt, _ = read_all(log)
+        assert len(corrupt) == 1
+        assert (corrupt[0].position, corrupt[0].raw) == (len(LONG[0]), bad)
+        assert detail in corrupt[0].detail
+        assert len(rows) == (2 if len(log) < 500 else 31)
+
+
+def test_a_log_of_nothing_but_damaged_batches_ends() -> None:
+    log = bytearray(b"".join(batch(i, [(b"k", b"v")]) for i in range(2_000)))
+    size = len(batch(0, [(b"k", b"v")]))
+    log[65::size] = b"\xee" * 2_000
+    rows, corrupt, _ = read_all(bytes(log))
+    assert (rows, len(corrupt)) == ([], 2_000)
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ([0, 1, 2, 3], [True, True, True, True]),
+        ([0, 9, 2, 3], [True, False, True, True]),
+        ([7, 1, 2, 3], [False, True, True, True]),
+        ([4, 5, 1, 6], [True, True, False, True]),
+        ([4, 5, 6, 6], [True, True, False, True]),
+    ],
+)
+def test_the_odd_one_goes(first: list[int], expected: list[bool]) -> None:
+    offsets = np.array(first, np.int64)
+    assert in_order(offsets, offsets, -1).tolist() == expected

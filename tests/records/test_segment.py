@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgroups_spark.records.columns import BatchColumns, RecordColumns
+from kgroups_spark.records.segment import read_segment, scan_batches
+from tests.records.build import batch, message
+from tests.records.rows import read_all
+from tests.slow_records import read_log
+
+SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
+PATHS = sorted(SEGMENTS.rglob("*.log"))
+LOGS = pytest.mark.parametrize("path", PATHS, ids=[str(p.relative_to(SEGMENTS)) for p in PATHS])
+
+
+@LOGS
+@pytest.mark.parametrize("chunk_bytes", [300, 5_000, 1 << 24])
+def test_a_segment_of_a_real_broker_reads_as_its_slow_twin_does(path: Path, chunk_bytes: int) -> None:
+    data = path.read_bytes()
+    rows, corrupt, reader = read_all(data, chunk_bytes=chunk_bytes)
+    assert rows == read_log(data)
+    assert rows
+    assert (corrupt, reader.stopped, reader.position) == ([], "end", len(data))
+
+
+@LOGS
+def test_reading_on_from_any_batch_gives_the_rest(path: Path) -> None:
+    data = path.read_bytes()
+    whole = read_log(data)
+    for position in scan_batches(io.BytesIO(data)).position.tolist():
+        before, _, _ = read_all(data, end=position)
+        after, _, _ = read_all(data, position=position)
+        assert before + after == whole
+
+
+@LOGS
+def test_records_below_the_offset_asked_for_are_left_out(path: Path) -> None:
+    data = path.read_bytes()
+    whole = read_log(data)
+    for from_offset in {whole[0].offset, whole[len(whole) // 2].offset, whole[-1].offset, whole[-1].offset + 1}:
+        rows, _, reader = read_all(data, from_offset=from_offset)
+        assert rows == [row for row in whole if row.offset >= from_offset]
+        assert reader.position == len(data)
+
+
+@LOGS
+def test_scanned_headers_are_those_of_the_batches_read(path: Path) -> None:
+    data = path.read_bytes()
+    parts = [part.batches for part in read_segment(io.BytesIO(data)) if isinstance(part, RecordColumns)]
+    read, scanned = BatchColumns.concat(parts), scan_batches(io.BytesIO(data), chunk_bytes=2_000)
+    known = ["last_offset", "leader_epoch", "magic", "crc", "attributes", "max_timestamp", "position", "size"]
+    for name in [*known, "producer_id", "producer_epoch"]:
+        assert getattr(scanned, name).tolist() == getattr(read, name).tolist(), name
+    is_opened = (read.magic < 2) & (read.attributes & 7 != 0)
+    assert scanned.base_offset[~is_opened].tolist() == read.base_offset[~is_opened].tolist()
+    assert scanned.record_count[~is_opened].tolist() == read.record_count[~is_opened].tolist()
+
+
+def test_the_next_offset_comes_from_the_header_where_the_last_records_are_compacted_away() -> None:  # T45
+    log = batch(10, [(b"a", b"1")], last_offset_delta=7) + batch(18, [], last_offset_delta=4)
+    rows, corrupt, _ = read_all(log)
+    assert [(row.offset, row.batch) for row in rows] == [(10, (10, 17))]
+    assert corrupt == []
+    assert (scan_batches(io.BytesIO(log)).last_offset + 1).tolist() == [18, 23]
+
+
+def test_an_empty_batch_comes_out_without_records() -> None:  # T27
+    log = batch(5, [], attributes=0x30, producer_id=7, producer_epoch=1, last_offset_delta=0)
+    (part,) = read_segment(io.BytesIO(log))
+    assert isinstance(part, RecordColumns)
+    assert (len(part), part.batches.is_control.tolist(), part.batches.last_offset.tolist()) == (0, [True], [5])
+
+
+def test_log_append_time_gives_all_records_the_batch_time() -> None:
+    rows, _, _ = read_all(batch(0, [(b"a", b"1"), (b"b", None)], attributes=0x08, max_timestamp=77))
+    assert [(row.timestamp, row.timestamp_type) for row in rows] == [(77, 1), (77, 1)]
+
+
+def test_headers_of_records_are_passed_over() -> None:
+    from tests.records.build import record
+
+    body = record(0, b"a", b"1", headers=2) + record(1, None, None, headers=1) + record(2, b"", b"")
+    rows, corrupt, _ = read_all(batch(0, [], body=body, count=3, last_offset_delta=2))
+    assert [(row.key, row.value) for row in rows] == [(b"a", b"1"), (None, None), (b"", b"")]
+    assert corrupt == []
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_every_codec_and_magic_in_one_segment(codec: int) -> None:
+    pairs = [(b"k%d" % i, b"v" * i) for i in range(40)]
+    log = (
+        batch(0, pairs, codec=codec)
+        + message(40, b"old", None, magic=1)
+        + batch(41, pairs)
+        + batch(81, pairs, codec=codec)
+    )
+    rows, corrupt, _ = read_all(log, chunk_bytes=1_000)
+    assert rows == read_log(log)
+    assert [row.offset for row in rows] == list(range(121))
+    assert corrupt == []
+
+
+def test_many_records_in_few_batches_and_few_in_many() -> None:
+    counts = [1, 500, 3, *[2] * 30, 0, 90]
+    offsets = np.cumsum([0, *counts]).tolist()
+    log = b"".join(
+        batch(base, [(b"key%d" % i, bytes(i % 300)) for i in range(count)], last_offset_delta=max(count - 1, 0))
+        for base, count in zip(offsets, counts, strict=False)
+        if count
+    )
+    assert read_all(log)[0] == read_log(log)
+
+
+def test_a_batch_larger_than_the_chunk_is_read() -> None:
+    log = batch(0, [(b"a", b"1")]) + batch(1, [(b"k", bytes(9_000))]) + batch(2, [(b"b", b"2")])
+    rows, corrupt, _ = read_all(log, chunk_bytes=256)
+    assert rows == read_log(log)
+    assert corrupt == []
+
+
+def test_a_file_without_bytes_has_no_records() -> None:
+    rows, corrupt, reader = read_all(b"")
+    assert (rows, corrupt, reader.stopped, reader.position) == ([], [], "end", 0)
+
+
+def test_data_is_padded_so_that_wide_reads_need_no_bounds() -> None:
+    for part in read_segment(io.BytesIO(batch(0, [(b"k", b"v")]))):
+        assert isinstance(part, RecordColumns)
+        assert part.data.size >= part.value_start[0] + 32
