@@ -6,13 +6,14 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kgroups_spark.commands.options import name_value
 from kgroups_spark.commands.output import json_line, say
-from kgroups_spark.errors import UsageError
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.nearest import did_you_mean
 
 NAME = "dump"
 SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
@@ -27,6 +28,9 @@ examples:
   kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded"""
 
 TOPIC = "__consumer_offsets"
+
+Line = dict[str, Any]
+
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 
 
@@ -58,19 +62,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the records."""
+    """Prints the records; fails if there are only damaged batches."""
     found = [segments for path in arguments.paths for segments in segments_at(Path(path))]
     groups = set(arguments.group or [])
-    seen: set[str] = set()
-    count = 0
+    seen = Seen()
     for segments in found:
         for line in chosen_lines(_lines(segments), groups, seen):
             sys.stdout.write(json_line(line))
-            count += 1
-    if groups:
-        say(f"{count} records of {', '.join(sorted(groups))} in {len(found)} partitions")
-    for group in sorted(groups - seen):
-        say(f"no record of the group {group}")
+    for group in sorted(groups - seen.groups):
+        say(f"no record of the group {group}{did_you_mean(group, seen.groups)}")
+    if seen.damaged_batches and not seen.records:
+        raise KgroupsError(f"nothing in {' '.join(arguments.paths)} can be read: is it a segment of {TOPIC}?")
     return 0
 
 
@@ -117,7 +119,7 @@ def _some_names(folder: Path) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
 
 
-def _lines(segments: Segments) -> Iterator[dict[str, Any]]:
+def _lines(segments: Segments) -> Iterator[Line]:
     from kgroups_spark.commands.dump_lines import RecordLines
     from kgroups_spark.records.columns import CorruptBatch
     from kgroups_spark.records.segment import read_segment
@@ -135,17 +137,29 @@ def _lines(segments: Segments) -> Iterator[dict[str, Any]]:
                 say(f"{path}: reading ended at byte {reader.position}: {reader.stopped}")
 
 
-def chosen_lines(lines: Iterable[dict[str, Any]], groups: set[str], seen: set[str]) -> Iterator[dict[str, Any]]:
-    """All lines, or (groups not empty) those of the groups, markers of producers that wrote one, and damaged batches;
-    adds to `seen` the groups there were."""
+@dataclass
+class Seen:
+    """What went by, printed or not."""
+
+    records: int = 0
+    damaged_batches: int = 0
+    groups: set[str] = field(default_factory=set)
+
+
+def chosen_lines(lines: Iterable[Line], groups: set[str], seen: Seen) -> Iterator[Line]:
+    """All lines, or (groups not empty) those of the groups, markers of their producers, and damaged batches."""
     producers: set[int] = set()
     for line in lines:
+        is_damage = "file_position" in line
+        seen.damaged_batches += is_damage
+        seen.records += not is_damage
         group = line.get("group_id")
-        if not groups or group in groups:
-            if group in groups:
-                seen.add(group)
-                if line["producer_id"] is not None:
-                    producers.add(line["producer_id"])
+        if group is not None:
+            seen.groups.add(group)
+        if not groups or is_damage:
             yield line
-        elif "file_position" in line or ("control_type" in line and line["producer_id"] in producers):
+        elif group in groups:
+            producers.add(line["producer_id"])
+            yield line
+        elif "control_type" in line and line["producer_id"] in producers:
             yield line

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder, Undecodable
+from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
-from kgroups_spark.messages.text import uuid_text
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.times import format_time
 
@@ -49,25 +51,34 @@ class RecordLines:
             "size_bytes": batch.size,
         }
 
-    def _offset_commits(self, records: RecordColumns, rows: np.ndarray) -> dict[int, Line]:
+    def _offset_commits(self, records: RecordColumns, rows: NDArray[np.int64]) -> dict[int, Line]:
         columns = self._commits.decode(records, rows)
-        lines = {int(row): self._undecodable(records, int(row), outcome) for row, outcome in columns.undecodable}
-        keys, metadata = self._commits.keys, columns.metadata
-        for index, row in enumerate(columns.rows):
-            key = keys[int(columns.code[index])]
-            lines[int(row)] = {
-                "record_type": key.record_type,
+        lines = {row: _undecodable(records, row, outcome) for row, outcome in columns.undecodable}
+        keys, code = self._commits.keys, columns.code
+        names = zip(
+            columns.rows.tolist(),
+            keys.record_type[code].tolist(),
+            keys.group_id.take(code).to_pylist(),
+            keys.topic.take(code).to_pylist(),
+            keys.partition[code].tolist(),
+            columns.metadata.to_pylist(),
+            strict=True,
+        )
+        for index, (row, record_type, group_id, topic, partition, metadata) in enumerate(names):
+            lines[row] = {
+                "record_type": record_type,
                 "record_name": "OffsetCommit",
-                "group_id": key.group_id,
-                "key": {"group": key.group_id, "topic": key.topic, "partition": key.partition},
-                **_commit_value(columns, index, metadata[index].as_py()),
+                "group_id": group_id,
+                "key": {"group": group_id, "topic": topic, "partition": partition},
+                **_commit_value(columns, index, metadata),
+                **(_raw(records, row) if columns.keeps_raw[index] else {}),
             }
         return lines
 
     def _group_record(self, records: RecordColumns, row: int) -> Line:
-        outcome = self._group_records.decode(_key(records, row) or b"", _value(records, row))
+        outcome = self._group_records.decode(_key(records, row), _value(records, row))
         if isinstance(outcome, Undecodable):
-            return self._undecodable(records, row, outcome)
+            return _undecodable(records, row, outcome)
         return {
             "record_type": outcome.record_type,
             "record_name": outcome.record_name,
@@ -75,19 +86,20 @@ class RecordLines:
             "key": _group_key(outcome),
             "value_version": outcome.value_version,
             "value": outcome.value,
+            **(_raw(records, row) if outcome.keeps_raw else {}),
         }
 
-    def _undecodable(self, records: RecordColumns, row: int, outcome: Undecodable) -> Line:
-        return {
-            "record_type": outcome.record_type,
-            "record_name": outcome.record_name,
-            "group_id": outcome.group_id,
-            "value_version": outcome.value_version,
-            "reason": outcome.reason,
-            "detail": outcome.detail,
-            "raw_key": _key(records, row),
-            "raw_value": _value(records, row),
-        }
+
+def _undecodable(records: RecordColumns, row: int, outcome: Undecodable) -> Line:
+    return {
+        "record_type": outcome.record_type,
+        "record_name": outcome.record_name,
+        "group_id": outcome.group_id,
+        "value_version": outcome.value_version,
+        "reason": outcome.reason,
+        "detail": outcome.detail,
+        **_raw(records, row),
+    }
 
 
 def _record_facts(records: RecordColumns, row: int) -> Line:
@@ -144,6 +156,11 @@ def _marker(records: RecordColumns, row: int) -> Line:
         "control_type": None if control_type is None else CONTROL_TYPES.get(control_type, str(control_type)),
         "coordinator_epoch": epoch,
     }
+
+
+def _raw(records: RecordColumns, row: int) -> Line:
+    """The bytes, where key and value above do not say everything that stands in them."""
+    return {"raw_key": _key(records, row), "raw_value": _value(records, row)}
 
 
 def _key(records: RecordColumns, row: int) -> bytes | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.cli import COMMANDS, main
+from kgroups_spark.commands.demo import SEGMENTS
 
 BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
@@ -184,13 +185,22 @@ def test_without_the_right_java_a_lake_is_not_opened(java, message, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_reader_that_has_had_enough_is_no_error():
+    """As in `kgroups dump ... | head -1`."""
+    command = [sys.executable, "-m", "kgroups_spark.cli", "dump", str(SEGMENTS)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline().startswith(b'{"topic"')
+        process.stdout.close()
+        assert process.wait(timeout=120) == 0
+        assert process.stderr.read() == b""
+
+
 def test_reading_segments_needs_no_spark():
     code = (
         "import sys; from kgroups_spark.cli import main; main(['dump', sys.argv[1]]);"
         "sys.exit(any(name.split('.')[0] in ('pyspark', 'py4j') for name in sys.modules))"
     )
-    from kgroups_spark.commands.demo import SEGMENTS
-
     segment = min((SEGMENTS / "__consumer_offsets-0").glob("*.log"))
     done = run_python("-c", code, str(segment))
     assert (done.returncode, done.stderr) == (0, "")

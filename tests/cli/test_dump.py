@@ -1,0 +1,189 @@
+"""`kgroups dump`, in this process, on the shipped segments and on damaged copies of them."""
+
+import json
+
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands.demo import SEGMENTS
+
+PARTITION_0 = SEGMENTS / "__consumer_offsets-0"
+FIRST_SEGMENT = PARTITION_0 / "00000000000000000000.log"
+
+
+@pytest.fixture
+def dump(capsys):
+    """Runs the command; gives exit code, lines, stderr."""
+
+    def run(*arguments):
+        code = main(["dump", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        return code, [json.loads(line) for line in out.splitlines()], err
+
+    return run
+
+
+def test_every_record_is_one_line_with_its_place_batch_key_and_value(dump):
+    code, lines, err = dump(FIRST_SEGMENT)
+    assert (code, err) == (0, "")
+    assert [line["offset"] for line in lines] == list(range(803))  # the next segment begins with 803
+    assert lines[2] == {
+        "topic": "__consumer_offsets",
+        "partition": 0,
+        "offset": 2,
+        "timestamp": "2026-10-26T06:53:58.041Z",
+        "timestamp_type": "CreateTime",
+        "batch_base_offset": 2,
+        "batch_magic": 2,
+        "leader_epoch": 0,
+        "producer_id": None,
+        "producer_epoch": None,
+        "is_transactional": False,
+        "record_type": 2,
+        "record_name": "GroupMetadata",
+        "group_id": "connect-warehouse-sink",
+        "key": {"group": "connect-warehouse-sink"},
+        "value_version": 3,
+        "value": {
+            "protocolType": "",
+            "generation": 0,
+            "protocol": None,
+            "leader": None,
+            "currentStateTimestamp": 1792997638041,
+            "members": [],
+        },
+    }
+
+
+def test_an_offset_commit_has_kafkas_field_names(dump):
+    _, lines, _ = dump(PARTITION_0)
+    line = lines[1999]
+    assert (line["offset"], line["record_type"], line["record_name"]) == (1999, 1, "OffsetCommit")
+    assert line["key"] == {"group": "connect-warehouse-sink", "topic": "orders", "partition": 3}
+    assert line["value_version"] == 4
+    assert line["value"] == {
+        "offset": 71179,
+        "leaderEpoch": 1,
+        "metadata": "",
+        "commitTimestamp": 1794331688099,
+        "expireTimestamp": -1,
+        "topicId": "usLFkSLOCzj0B_rObIH9-A",
+    }
+
+
+def test_a_log_directory_is_read_partition_by_partition_in_the_order_of_the_log(dump):
+    _, lines, err = dump(SEGMENTS)
+    assert err == ""
+    assert len(lines) == 35_230
+    places = [(line["partition"], line["offset"]) for line in lines]
+    assert places == sorted(places)
+    assert not [line for line in lines if "reason" in line]
+
+
+def test_a_group_is_its_records_and_the_markers_of_its_transactions(dump):
+    _, everything, _ = dump(SEGMENTS / "__consumer_offsets-4")
+    code, lines, err = dump(SEGMENTS / "__consumer_offsets-4", "--group", "billing-engine")
+    assert (code, err) == (0, "")
+    own = [line for line in everything if line.get("group_id") == "billing-engine"]
+    producers = {line["producer_id"] for line in own if line["is_transactional"]}
+    markers = [line for line in lines if "control_type" in line]
+    assert [line for line in lines if "control_type" not in line] == own
+    assert {line["control_type"] for line in markers} == {"COMMIT", "ABORT"}
+    assert {line["producer_id"] for line in markers} == producers
+
+
+def test_a_tombstone_has_no_value(dump):
+    _, lines, _ = dump(SEGMENTS)
+    tombstone = next(line for line in lines if line.get("record_type") == 1 and line["value"] is None)
+    assert tombstone["value_version"] is None
+    assert "reason" not in tombstone
+
+
+def test_a_group_that_is_not_there_brings_the_nearest_ones(dump):
+    code, lines, err = dump(SEGMENTS / "__consumer_offsets-4", "--group", "biling-engine")
+    assert (code, lines) == (0, [])
+    assert err == "no record of the group biling-engine; did you mean billing-engine?\n"
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Writes a changed copy of the first segment into a folder named as Kafka names it."""
+
+    def write(change):
+        folder = tmp_path / "__consumer_offsets-0"
+        folder.mkdir()
+        data = bytearray(FIRST_SEGMENT.read_bytes())
+        path = folder / FIRST_SEGMENT.name
+        path.write_bytes(change(data))
+        return path
+
+    return write
+
+
+def flip(position):
+    def change(data):
+        data[position] ^= 0xFF
+        return data
+
+    return change
+
+
+def test_a_damaged_batch_is_told_and_the_rest_is_read(dump, damaged):
+    _, sound, _ = dump(FIRST_SEGMENT)
+    path = damaged(flip(30_000))
+    code, lines, _ = dump(path)
+    [corrupt] = [line for line in lines if "reason" in line]
+    lost = range(corrupt["offset"], corrupt["last_offset"] + 1)
+    assert code == 0
+    assert (corrupt["reason"], corrupt["file"]) == ("corrupt_batch", str(path))
+    assert corrupt["file_position"] <= 30_000 < corrupt["file_position"] + corrupt["size_bytes"]
+    assert [line for line in lines if line is not corrupt] == [line for line in sound if line["offset"] not in lost]
+
+
+def test_a_half_written_tail_is_normal_and_told(dump, damaged):
+    path = damaged(lambda data: data[:-10])
+    code, lines, err = dump(path)
+    assert code == 0
+    assert not [line for line in lines if "reason" in line]
+    assert err.startswith(f"{path}: reading ended at byte ")
+    assert err.endswith(": partial batch\n")
+
+
+def test_what_is_no_segment_fails_with_one_message(dump, tmp_path):
+    path = tmp_path / "notes.log"
+    path.write_text("these are no record batches, as anybody can see\n" * 5)
+    code, lines, err = dump(path)
+    assert code == 1
+    assert [line["reason"] for line in lines] == ["corrupt_batch"]
+    assert err == f"kgroups: nothing in {path} can be read: is it a segment of __consumer_offsets?\n"
+
+
+def test_an_empty_segment_has_no_lines(dump, tmp_path):
+    path = tmp_path / "00000000000000000000.log"
+    path.touch()
+    assert dump(path) == (0, [], "")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: None, "has neither segments (*.log) nor folders __consumer_offsets-<p> in it; it has nothing"),
+        (lambda folder: (folder / "orders-0").mkdir(), "it has orders-0"),
+    ],
+    ids=["empty", "other topics"],
+)
+def test_a_folder_without_segments_says_what_it_has(make, message, dump, tmp_path):
+    make(tmp_path)
+    code, lines, err = dump(tmp_path)
+    assert (code, lines) == (2, [])
+    assert err.startswith(f"kgroups dump: {tmp_path} has neither segments")
+    assert err.endswith(message + "\n")
+
+
+def test_another_internal_topic_is_refused(dump, tmp_path):
+    folder = tmp_path / "__transaction_state-3"
+    folder.mkdir()
+    (folder / "00000000000000000000.log").touch()
+    code, lines, err = dump(folder)
+    assert (code, lines) == (2, [])
+    assert err == f"kgroups dump: {folder} holds __transaction_state; only __consumer_offsets can be decoded\n"
