@@ -1,0 +1,1 @@
+"""Where logs come from: folders of segments, live clusters."""
