@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as asked:  # --help and --version print and leave
         return int(asked.code or 0)
     except KgroupsError as error:
-        say(str(error) if isinstance(error, UsageError) else f"kgroups: {error}")
+        say(_with_program(str(error)))
         return error.exit_code
     except BrokenPipeError:
         _drop_stdout()
@@ -105,6 +105,11 @@ def _require_known(program: str, words: Sequence[str], known: Sequence[str]) -> 
     for name in sorted(unknown, key=lambda name: not name.startswith("-")):
         kind = "option" if name.startswith("-") else "argument"
         raise UsageError(f"{program}: unknown {kind} {name}{did_you_mean(name, known)} (see {program} --help)")
+
+
+def _with_program(text: str) -> str:
+    """Messages of the command line itself name the command already."""
+    return text if text.startswith(("kgroups", "\nkgroups")) else f"kgroups: {text}"
 
 
 def _os_error_text(error: OSError) -> str:

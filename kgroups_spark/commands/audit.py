@@ -17,6 +17,7 @@ from kgroups_spark.commands.options import (
 )
 from kgroups_spark.commands.output import say
 from kgroups_spark.commands.progress import Progress
+from kgroups_spark.commands.reading import require_lake_path
 from kgroups_spark.commands.spark import start_spark
 from kgroups_spark.errors import UsageError
 
@@ -118,10 +119,10 @@ def check_sources(arguments: argparse.Namespace) -> None:
         raise UsageError(
             "kgroups audit: nothing to read: --segments DIR names a folder with __consumer_offsets-<p> folders in it"
         )
-    lake_location(arguments)
+    require_lake_path(lake_location(arguments))
     from kgroups_spark.sources.segments import find_partitions
 
-    found = {copy.offsets_partition for copy in find_partitions(arguments.segments)}
+    found = {copy.partition for copy in find_partitions(arguments.segments)}
     missing = sorted(set(arguments.partition or []) - found)
     if missing:
         raise UsageError(

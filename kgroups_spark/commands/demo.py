@@ -59,10 +59,10 @@ def read_overview(reader: LakeReader) -> Overview:
 
     from kgroups_spark.history import rewinds
 
-    commits = reader.table("offset_commits")
+    commits = reader.history("offset_commits")
     return Overview(
         audit=reader.last_audit,
-        groups=rows_of(reader.table("groups")),
+        groups=reader.rows("groups"),
         expiry=rows_of(expiry_frame(reader)),
         pending=_pending(reader),
         rewinds=rows_of(rewinds(commits)),
@@ -72,8 +72,8 @@ def read_overview(reader: LakeReader) -> Overview:
 
 def _pending(reader: LakeReader) -> list[dict[str, Any]]:
     return pending_rows(
-        rows_of(reader.table("open_transactions")),
-        rows_of(reader.table("pending_offsets")),
+        reader.rows("open_transactions"),
+        reader.rows("pending_offsets"),
         as_of_ms=reader.as_of_ms,
         max_transaction_timeout_ms=DEFAULT_MAX_TRANSACTION_TIMEOUT_MS,
     )

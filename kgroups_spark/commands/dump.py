@@ -40,7 +40,7 @@ class Segments:
 
     topic: str | None
     partition: int | None
-    files: tuple[Path, ...]
+    files: tuple[str, ...]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="FILE|DIR",
-        help=f"a segment (*.log), a folder {TOPIC}-<p>, or a folder with such folders in it",
+        help=f"a segment (*.log), a folder of segments, or a folder with {TOPIC}-<p> folders in it",
     )
     parser.add_argument(
         "--group",
@@ -63,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the records; fails if there are only damaged batches."""
-    found = [segments for path in arguments.paths for segments in segments_at(Path(path))]
+    found = [segments for path in arguments.paths for segments in segments_at(path)]
     groups = set(arguments.group or [])
     seen = Seen()
     for segments in found:
@@ -76,36 +76,25 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def segments_at(path: Path) -> list[Segments]:
+def segments_at(path: str) -> list[Segments]:
     """What a path on the command line means. Raises UsageError if there is no segment of __consumer_offsets."""
-    if path.is_file():
-        return [_partition_of(path.absolute().parent, (path,))]
-    if not path.exists():
-        raise UsageError(f"kgroups dump: {path} does not exist")
-    files = _segment_files(path)
-    if files:
-        return [_partition_of(path.absolute(), files)]
-    folders = [folder for folder in path.iterdir() if folder.is_dir() and _is_offsets_partition(folder.name)]
-    found = [_partition_of(folder, _segment_files(folder)) for folder in folders]
-    if not found:
-        raise UsageError(
-            f"kgroups dump: {path} has neither segments (*.log) nor folders {TOPIC}-<p> in it; "
-            f"it has {_some_names(path)}"
-        )
-    return sorted(found, key=lambda segments: segments.partition or 0)
+    from kgroups_spark.sources.segments import NoPartitions, find_partitions
+
+    local = Path(path)
+    if local.is_file():
+        return [_of_folder(local.absolute().parent, (path,))]
+    try:
+        copies = find_partitions([path])
+    except NoPartitions:
+        files = tuple(sorted(str(file) for file in local.glob("*.log")))
+        if not files:
+            raise
+        return [_of_folder(local.absolute(), files)]
+    return [Segments(copy.topic, copy.partition, tuple(file.path for file in copy.segments)) for copy in copies]
 
 
-def _segment_files(folder: Path) -> tuple[Path, ...]:
-    """The live segments: names are base offsets of 20 digits, so their order is the log's."""
-    return tuple(sorted(file for file in folder.glob("*.log") if file.is_file()))
-
-
-def _is_offsets_partition(name: str) -> bool:
-    match = _PARTITION_FOLDER.fullmatch(name)
-    return match is not None and match["topic"] == TOPIC
-
-
-def _partition_of(folder: Path, files: tuple[Path, ...]) -> Segments:
+def _of_folder(folder: Path, files: tuple[str, ...]) -> Segments:
+    """Segments named one by one, or copied into a folder of any name; Kafka's own name tells topic and partition."""
     match = _PARTITION_FOLDER.fullmatch(folder.name)
     if match is None:
         return Segments(None, None, files)
@@ -114,23 +103,19 @@ def _partition_of(folder: Path, files: tuple[Path, ...]) -> Segments:
     return Segments(match["topic"], int(match["partition"]), files)
 
 
-def _some_names(folder: Path) -> str:
-    names = sorted(entry.name for entry in folder.iterdir())
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
-
-
 def _lines(segments: Segments) -> Iterator[Line]:
     from kgroups_spark.commands.dump_lines import RecordLines
     from kgroups_spark.records.columns import CorruptBatch
     from kgroups_spark.records.segment import read_segment
+    from kgroups_spark.sources.files import open_file
 
     lines = RecordLines(segments.topic, segments.partition)
     for path in segments.files:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             reader = read_segment(file)
             for item in reader:
                 if isinstance(item, CorruptBatch):
-                    yield lines.of_corrupt_batch(item, str(path))
+                    yield lines.of_corrupt_batch(item, path)
                 else:
                     yield from lines.of_records(item)
             if reader.stopped not in (None, "end"):

@@ -78,21 +78,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the groups."""
     reader = open_lake(arguments)
-    frame = _groups(reader, arguments.as_of)
-    rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row for row in rows_of(frame)]
+    found = reader.rows("groups") if arguments.as_of is None else rows_of(_groups_as_of(reader, arguments.as_of))
+    rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row for row in found]
     chosen = choose(rows, arguments.state, arguments.type)
     write_rows(chosen, COLUMNS, arguments.format)
     say(_closing_line(reader, len(chosen), len(rows), arguments.as_of))
     return 0
 
 
-def _groups(reader: LakeReader, as_of_ms: int | None) -> DataFrame:
-    if as_of_ms is None:
-        return reader.table("groups")
+def _groups_as_of(reader: LakeReader, as_of_ms: int) -> DataFrame:
     from kgroups_spark.history import LOG_TABLES, groups_as_of, log_ends_as_of
 
-    ends = log_ends_as_of([reader.table(name) for name in LOG_TABLES], as_of_ms)
-    return groups_as_of(reader.table("group_versions"), ends)
+    ends = log_ends_as_of([reader.history(name) for name in LOG_TABLES], as_of_ms)
+    return groups_as_of(reader.history("group_versions"), ends)
 
 
 def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str] | None) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgroups_spark.commands.options import add_format_option, add_lake_option, duration_value
 from kgroups_spark.commands.output import Column, say, write_rows
-from kgroups_spark.commands.reading import open_lake, rows_of
+from kgroups_spark.commands.reading import open_lake
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import to_epoch_ms
 
@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the pending offsets."""
     reader = open_lake(arguments)
     rows = pending_rows(
-        rows_of(reader.table("open_transactions")),
-        rows_of(reader.table("pending_offsets")),
+        reader.rows("open_transactions"),
+        reader.rows("pending_offsets"),
         as_of_ms=reader.as_of_ms,
         max_transaction_timeout_ms=arguments.max_transaction_timeout,
     )

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.commands.options import lake_location
-from kgroups_spark.commands.spark import start_spark
+from kgroups_spark.commands.output import say
+from kgroups_spark.commands.spark import require_pyspark, start_spark
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 
@@ -27,8 +28,22 @@ class LakeReader:
     lake: Lake
 
     def table(self, name: str) -> DataFrame:
-        """A table of the lake."""
+        """A table of now, or the ledger."""
         return self.lake.read(name)
+
+    def history(self, name: str) -> DataFrame:
+        """A history table without rows of an audit that has not finished."""
+        from pyspark.sql import functions as F
+
+        return self.lake.read(name).where(F.col("audit_id") <= self.last_audit["audit_id"])
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """A table of now as rows; says so if an audit that has not finished was at it."""
+        rows = rows_of(self.table(name))
+        writers = {row["audit_id"] for row in rows} - {self.last_audit["audit_id"]}
+        if writers:
+            say(f"table {name} is of audit {max(writers)}, which has not finished: ask again when it has")
+        return rows
 
     @cached_property
     def last_audit(self) -> dict[str, Any]:
@@ -55,6 +70,7 @@ class LakeReader:
 def open_lake(arguments: argparse.Namespace) -> LakeReader:
     """The lake that --lake names. Raises UsageError where there is none, before Spark is started."""
     location = lake_location(arguments)
+    require_lake_path(location)
     require_lake(location, arguments.command)
     spark = start_spark(arguments.command)
     from kgroups_spark.tables.lake import Lake
@@ -62,11 +78,21 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
     return LakeReader(spark, Lake.open(spark, location))
 
 
+def require_lake_path(location: str) -> None:
+    """Raises UsageError for what is read as `catalog.schema`."""
+    require_pyspark()
+    from kgroups_spark.tables.lake import is_path
+
+    if not is_path(location):
+        raise UsageError(
+            f"kgroups: --lake {location} names a schema of a catalog, which cannot hold a lake yet; "
+            f"for a folder of that name write ./{location}"
+        )
+
+
 def require_lake(location: str, command: str) -> None:
-    """Raises UsageError if a local path cannot be a lake; of catalogs and remote paths only Spark can tell."""
-    if "://" in location or ("/" not in location and not Path(location).exists() and "." in location):
-        return
-    if not (Path(location) / "audits").is_dir():
+    """Raises UsageError if a local path cannot be a lake; of remote ones only Spark can tell."""
+    if ":" not in location and not (Path(location) / "audits").is_dir():
         found = "there is a folder without tables of an audit" if Path(location).is_dir() else "there is nothing"
         raise UsageError(
             f"kgroups {command}: no lake at {location}: {found}; "

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def start_spark(command: str) -> SparkSession:
     """The session that runs already (spark-submit, a notebook), else a local one. Raises KgroupsError: no Java, no
     PySpark, or Spark does not start."""
-    _require_pyspark()
+    require_pyspark()
     from pyspark.sql import SparkSession
 
     from kgroups_spark.session import spark_session
@@ -24,7 +24,8 @@ def start_spark(command: str) -> SparkSession:
     return spark_session(f"kgroups {command}")
 
 
-def _require_pyspark() -> None:
+def require_pyspark() -> None:
+    """Raises KgroupsError where the package was installed without it and no platform brings one."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:

@@ -164,20 +164,26 @@ def test_an_empty_segment_has_no_lines(dump, tmp_path):
     assert dump(path) == (0, [], "")
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda folder: None, "has neither segments (*.log) nor folders __consumer_offsets-<p> in it; it has nothing"),
-        (lambda folder: (folder / "orders-0").mkdir(), "it has orders-0"),
-    ],
-    ids=["empty", "other topics"],
-)
-def test_a_folder_without_segments_says_what_it_has(make, message, dump, tmp_path):
-    make(tmp_path)
+def test_a_folder_without_segments_says_what_it_has(dump, tmp_path):
+    (tmp_path / "orders-0").mkdir()
     code, lines, err = dump(tmp_path)
     assert (code, lines) == (2, [])
-    assert err.startswith(f"kgroups dump: {tmp_path} has neither segments")
-    assert err.endswith(message + "\n")
+    assert err == f"kgroups: {tmp_path} has no folder named __consumer_offsets-<partition>; it has orders-0\n"
+
+
+def test_segments_copied_into_a_folder_of_another_name_are_read_without_a_partition(dump, tmp_path):
+    (tmp_path / FIRST_SEGMENT.name).write_bytes(FIRST_SEGMENT.read_bytes())
+    code, lines, err = dump(tmp_path)
+    assert (code, err, len(lines)) == (0, "", 803)
+    assert {(line["topic"], line["partition"]) for line in lines} == {(None, None)}
+
+
+def test_deleted_segments_are_no_part_of_the_log(dump, tmp_path):
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / FIRST_SEGMENT.name).write_bytes(FIRST_SEGMENT.read_bytes())
+    (folder / "00000000000000000803.log.deleted").write_bytes(b"gone")
+    assert len(dump(folder)[1]) == 803
 
 
 def test_another_internal_topic_is_refused(dump, tmp_path):
