@@ -41,17 +41,24 @@ def groups_as_of(group_versions: DataFrame, log_ends: DataFrame) -> DataFrame:
 
 
 def rewinds(offset_commits: DataFrame) -> DataFrame:
-    """Where a committed offset went back: the commit, `offset_before` it and `offset_after` it.
+    """Commits below the committed offset before them: what was read is read again. `offset_before` and `offset_after`
+    the move; `was_removed`: the offset had been removed in between; `topic_recreated`: it belongs to another topic id.
 
     Order is the log's, not the clock's. A value without producer id counts, one of a transaction if it is known to have
-    committed (outcome), a tombstone always: the first commit after a removal went back from nothing.
+    committed (outcome); a tombstone always.
     """
     is_tombstone = F.col("committed_offset").isNull()
     in_effect = F.col("producer_id").isNull() | (F.col("outcome") == "committed") | is_tombstone
     slot = Window.partitionBy("offsets_partition", "group_id", "topic", "partition").orderBy("log_offset")
+    before = slot.rowsBetween(Window.unboundedPreceding, -1)
     return (
         offset_commits.where(in_effect)
-        .withColumn("offset_before", F.lag("committed_offset").over(slot))
+        .select(
+            "*",
+            F.last("committed_offset", ignorenulls=True).over(before).alias("offset_before"),
+            F.last("topic_id", ignorenulls=True).over(before).alias("topic_id_before"),
+            F.lag("committed_offset").over(slot).isNull().alias("was_removed"),
+        )
         .where(F.col("committed_offset") < F.col("offset_before"))
         .select(
             "offsets_partition",
@@ -62,5 +69,7 @@ def rewinds(offset_commits: DataFrame) -> DataFrame:
             "log_timestamp",
             "offset_before",
             F.col("committed_offset").alias("offset_after"),
+            "was_removed",
+            F.coalesce(F.col("topic_id") != F.col("topic_id_before"), F.lit(False)).alias("topic_recreated"),
         )
     )

@@ -31,6 +31,7 @@ COMMITS = StructType(
         StructField("committed_offset", LongType()),
         StructField("producer_id", LongType()),
         StructField("outcome", StringType()),
+        StructField("topic_id", StringType()),
     ]
 )
 
@@ -91,35 +92,37 @@ def ends_of(spark, end_offsets):
 
 
 def commits(spark, *rows):
-    """Rows of (log_offset, committed_offset, producer_id, outcome) of one slot."""
-    made = [
-        (0, offset, hour(offset), "g", "t", 3, committed, producer, outcome)
-        for offset, committed, producer, outcome in rows
-    ]
+    """Rows of one slot: (log_offset, committed_offset) and, where it matters, producer_id, outcome, topic_id."""
+    made = [(0, row[0], hour(row[0]), "g", "t", 3, row[1], *(*row[2:], None, None, None)[:3]) for row in rows]
     return spark.createDataFrame(made, COMMITS)
 
 
 def moves(frame):
-    rows = frame.orderBy("log_offset").select("log_offset", "offset_before", "offset_after")
-    return list(map(tuple, rows.collect()))
+    rows = frame.orderBy("log_offset")
+    return [tuple(row) for row in rows.select("log_offset", "offset_before", "offset_after").collect()]
 
 
 def test_a_smaller_offset_later_in_the_log_went_back(spark):
-    frame = commits(spark, (1, 50, None, None), (2, 70, None, None), (3, 40, None, None), (4, 40, None, None))
-    assert moves(rewinds(frame)) == [(3, 70, 40)]
+    assert moves(rewinds(commits(spark, (1, 50), (2, 70), (3, 40), (4, 40)))) == [(3, 70, 40)]
 
 
 def test_only_transactions_that_committed_move_an_offset(spark):
-    frame = commits(spark, (1, 50, None, None), (2, 20, 7, "aborted"), (3, 30, 7, None), (4, 45, 7, "committed"))
+    frame = commits(spark, (1, 50), (2, 20, 7, "aborted"), (3, 30, 7, None), (4, 45, 7, "committed"))
     assert moves(rewinds(frame)) == [(4, 50, 45)]
 
 
-def test_the_first_commit_after_a_removal_went_back_from_nothing(spark):
-    frame = commits(spark, (1, 50, None, None), (2, None, 7, None), (3, 10, None, None))
-    assert moves(rewinds(frame)) == []
+def test_a_first_commit_after_a_removal_is_compared_with_what_was_removed(spark):
+    [row] = rewinds(commits(spark, (1, 50), (2, None, 7, None), (3, None), (4, 10), (5, 60))).collect()
+    assert (row.log_offset, row.offset_before, row.offset_after, row.was_removed) == (4, 50, 10, True)
+
+
+def test_a_topic_that_was_made_again_begins_with_small_offsets(spark):
+    frame = commits(spark, (1, 50, None, None, "old"), (2, 60), (3, 10, None, None, "new"), (4, 5, None, None, "new"))
+    found = [(row.log_offset, row.was_removed, row.topic_recreated) for row in rewinds(frame).collect()]
+    assert sorted(found) == [(3, False, True), (4, False, False)]
 
 
 def test_slots_are_not_compared_with_each_other(spark):
-    frame = commits(spark, (1, 50, None, None))
-    other = commits(spark, (2, 10, None, None)).withColumn("partition", F.lit(4))
+    frame = commits(spark, (1, 50))
+    other = commits(spark, (2, 10)).withColumn("partition", F.lit(4))
     assert moves(rewinds(frame.unionByName(other))) == []

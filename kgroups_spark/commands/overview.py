@@ -28,7 +28,7 @@ class Overview:
     groups: Rows
     expiry: Rows  # offset_expiry with group_type and state
     pending: Rows  # as `kgroups pending` prints it
-    rewinds: Rows  # group_id, topic, partition, log_timestamp, offset_before, offset_after
+    rewinds: Rows  # of history.rewinds
     oldest_log_timestamp: Any  # datetime; None: an empty lake
 
 
@@ -116,15 +116,36 @@ def why(row: dict[str, Any]) -> str:
 
 
 def _rewinds(overview: Overview, width: int | None, style: Style) -> list[str]:
-    table = TextTable(["GROUP", "TOPIC", "PARTITION", "WHEN (UTC)", "FROM", "TO", "READ-AGAIN"])
-    largest = sorted(overview.rewinds, key=lambda row: row["offset_after"] - row["offset_before"])
-    for row in largest[:_ROWS_A_SECTION]:
-        names = ("group_id", "topic", "partition", "log_timestamp", "offset_before", "offset_after")
-        table.add([*(table_cell(row[name]) for name in names), row["offset_before"] - row["offset_after"]])
+    table = TextTable(["GROUP", "TOPIC", "WHEN (UTC)", "#PARTITIONS", "READ-AGAIN", "HOW"])
+    moves = rewinds_by_topic(overview.rewinds)
+    for move in moves[:_ROWS_A_SECTION]:
+        table.add([table_cell(move[name]) for name in ("group_id", "topic", "at", "partitions", "read_again", "how")])
     if not table.rows:
         return []
-    lines = _section("Committed offsets that went back, the farthest first", table, width, style)
-    return lines + _more(largest, style)
+    return _section("Committed offsets that went back, the newest first", table, width, style) + _more(moves, style)
+
+
+def rewinds_by_topic(rewinds: Rows) -> list[dict[str, Any]]:
+    """One row for what happened to a group's offsets of a topic in one way on one day, the newest first; records are
+    read again but where the topic is another one of that name."""
+    moves: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in sorted(rewinds, key=lambda row: row["log_offset"]):
+        at, how = row["log_timestamp"], _how(row)
+        key = (row["group_id"], row["topic"], how, None if at is None else at.date())
+        move = moves.setdefault(key, row | {"at": at, "how": how, "partitions": 0, "read_again": 0})
+        move["partitions"] += 1
+        move["read_again"] += row["offset_before"] - row["offset_after"]
+    for move in moves.values():
+        if move["topic_recreated"]:
+            move["read_again"] = None
+    dated = [move for move in moves.values() if move["at"] is not None]
+    return sorted(dated, key=lambda move: move["at"], reverse=True) + [m for m in moves.values() if m["at"] is None]
+
+
+def _how(row: dict[str, Any]) -> str:
+    if row["topic_recreated"]:
+        return "the topic was deleted and made again"
+    return "first commit after its removal" if row["was_removed"] else "a smaller offset was committed"
 
 
 def _pending(overview: Overview, width: int | None, style: Style) -> list[str]:

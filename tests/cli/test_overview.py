@@ -90,22 +90,46 @@ def test_oddities_are_listed_with_what_a_person_should_know():
     ]
 
 
-def test_offsets_that_went_back_and_transactions_stand_in_tables_of_their_own():
-    rewind = {"group_id": "orders", "topic": "clicks", "partition": 3, "log_timestamp": AS_OF - HOUR}
-    rewinds = [rewind | {"offset_before": 50, "offset_after": 40}, rewind | {"offset_before": 900, "offset_after": 0}]
-    hanging = {"producer_id": 7, "open_since": AS_OF - HOUR, "age": "1h", "is_hanging": True, "group_id": "billing"}
-    pending = [hanging | {"topic": "orders", "partition": 0, "committed_offset": 42}]
-    lines = screen(rewinds=rewinds, pending=pending)
-    start = lines.index("Committed offsets that went back, the farthest first")
-    assert lines[start + 1 : start + 7] == [
-        "  GROUP   TOPIC   PARTITION  WHEN (UTC)           FROM  TO  READ-AGAIN",
-        "  orders  clicks          3  2026-11-16 05:41:36   900   0         900",
-        "  orders  clicks          3  2026-11-16 05:41:36    50  40          10",
-        "",
-        "Offsets in open transactions",
-        "  PRODUCER-ID  OPEN-SINCE (UTC)     AGE  HANGING  GROUP    TOPIC   PARTITION  PENDING-OFFSET",
+REWIND = {
+    "group_id": "orders",
+    "topic": "clicks",
+    "partition": 3,
+    "log_offset": 5,
+    "log_timestamp": AS_OF - HOUR,
+    "offset_before": 50,
+    "offset_after": 40,
+    "was_removed": False,
+    "topic_recreated": False,
+}
+
+
+def test_offsets_that_went_back_are_one_row_a_topic_and_day():
+    rewinds = [
+        REWIND,
+        REWIND | {"partition": 4, "log_offset": 6, "offset_before": 900, "offset_after": 0},
+        REWIND | {"group_id": "late", "log_timestamp": AS_OF, "was_removed": True},
+        REWIND
+        | {"topic": "sessions", "log_timestamp": AS_OF - 30 * HOUR, "topic_recreated": True, "was_removed": True},
     ]
-    assert lines[start + 7].split() == ["7", "2026-11-16", "05:41:36", "1h", "yes", "billing", "orders", "0", "42"]
+    lines = screen(rewinds=rewinds)
+    start = lines.index("Committed offsets that went back, the newest first")
+    assert lines[start + 1 : start + 6] == [
+        "  GROUP   TOPIC     WHEN (UTC)           #PARTITIONS  READ-AGAIN  HOW",
+        "  late    clicks    2026-11-16 06:41:36            1          10  first commit after its removal",
+        "  orders  clicks    2026-11-16 05:41:36            2         910  a smaller offset was committed",
+        "  orders  sessions  2026-11-15 00:41:36            1           -  the topic was deleted and made again",
+        "",
+    ]
+
+
+def test_offsets_in_open_transactions_stand_in_a_table():
+    hanging = {"producer_id": 7, "open_since": AS_OF - HOUR, "age": "1h", "is_hanging": True, "group_id": "billing"}
+    lines = screen(pending=[hanging | {"topic": "orders", "partition": 0, "committed_offset": 42}])
+    start = lines.index("Offsets in open transactions")
+    assert lines[start + 1 : start + 3] == [
+        "  PRODUCER-ID  OPEN-SINCE (UTC)     AGE  HANGING  GROUP    TOPIC   PARTITION  PENDING-OFFSET",
+        "            7  2026-11-16 05:41:36  1h   yes      billing  orders          0              42",
+    ]
 
 
 def test_only_the_first_rows_of_a_long_list_are_shown():
