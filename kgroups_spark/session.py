@@ -31,6 +31,8 @@ PER_SESSION = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # Delta's snapshots of tables of a few files: 50 tasks each by default (an overwrite costs 4 times as much).
     "spark.databricks.delta.snapshotPartitions": "1",
+    # As pyarrow writes times; Spark's default is the 96-bit form of old.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # VACUUM lists a tiny table in 10,000 tasks by default.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
@@ -44,6 +46,8 @@ ON_ONE_MACHINE = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
+    # Tasks import this package from where the driver did, installed or not.
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
 }
 
 # A night on one machine is over before the second compiler earns its cost: without it the JVM takes half the CPU.

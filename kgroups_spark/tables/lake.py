@@ -1,0 +1,172 @@
+"""The lake: all tables in one place, made, opened, read.
+
+Each table is a folder of the lake's path. A lake in a catalog (`catalog.schema`) is told apart here and not supported
+yet: `identifier` is where its names would come from.
+
+Whatever changes a table goes through `Lake.commit`, and through nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.fs
+from pyspark.sql import DataFrame, SparkSession
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.kernel import Kernel, KernelTable
+from kgroups_spark.tables.parts_writer import lake_file_system
+from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
+
+# The layout of the tables: raised when they change in a way that older software would misread.
+LAKE_VERSION = 1
+LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
+
+# A log of many small commits: Delta's default of 10 makes every tenth night slow.
+CHECKPOINT_INTERVAL = 100
+
+# Where tasks leave what is not yet in a table; Spark and Delta do not look into folders that begin with a low line.
+WORK_FOLDER = "_work"
+
+Answer = TypeVar("Answer")
+
+
+class Lake:
+    """The tables at one place. `location` is what the user typed, `uri` the same as Hadoop spells it."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        if not is_path(location):
+            raise UsageError(
+                f"lake {location!r} names a schema of a catalog, which cannot hold a lake yet; "
+                f"for a folder of that name write ./{location}"
+            )
+        self.spark = spark
+        self.location = location
+        self.kernel = Kernel(spark)
+        self.uri = self.kernel.qualified(location)
+
+    @classmethod
+    def open(cls, spark: SparkSession, location: str) -> Lake:
+        """The lake that is there. Raises UsageError where there is none, KgroupsError if newer software made it."""
+        lake = cls(spark, location)
+        if not lake.exists():
+            raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
+        lake._require_known_version()
+        return lake
+
+    @classmethod
+    def create(cls, spark: SparkSession, location: str) -> Lake:
+        """The lake that is there, or a new one with all tables, empty; what an earlier attempt left undone is done.
+
+        Raises UsageError for a folder that holds something else, KgroupsError as `open`.
+        """
+        lake = cls(spark, location)
+        if lake.exists():
+            lake._require_known_version()
+        else:
+            lake._require_nothing_else_there()
+        lake._create_missing_tables()
+        return lake
+
+    def exists(self) -> bool:
+        return self.table("audits").exists()
+
+    def table(self, name: str) -> KernelTable:
+        """The table's log. Raises KeyError for a name that is no table's."""
+        return self.kernel.table(f"{self.uri}/{TABLES[name].name}")
+
+    def identifier(self, name: str) -> str:
+        """The table's name in SQL."""
+        return f"delta.`{self._path(name).replace('`', '``')}`"
+
+    def read(self, name: str) -> DataFrame:
+        """The newest version of the table."""
+        return self.spark.read.format("delta").load(self._path(name))
+
+    def rows(self, name: str) -> pa.Table:
+        """All rows of a small table; where the driver can reach the files by pyarrow, without a Spark job."""
+        if not self.files_in_reach:
+            return self.read(name).select(*arrow_schema(name).names).toArrow().cast(arrow_schema(name))
+        file_system, folder = lake_file_system(self._path(name))
+        paths = [f"{folder}/{unquote(file.path)}" for file in self.table(name).files()]
+        if not paths:
+            return arrow_schema(name).empty_table()
+        spark_writes_int96 = pa.dataset.ParquetFileFormat(read_options={"coerce_int96_timestamp_unit": "us"})
+        files = pa.dataset.dataset(paths, schema=arrow_schema(name), filesystem=file_system, format=spark_writes_int96)
+        return files.to_table()
+
+    def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
+        """What `write` answers: it changes the table in one Delta transaction. The one place where a lake changes.
+
+        `operation` is create, append, replace, keep or delete.
+        """
+        return write()
+
+    def _path(self, name: str) -> str:
+        return f"{self.uri}/{TABLES[name].name}"
+
+    @cached_property
+    def files_in_reach(self) -> bool:
+        """The driver can read the lake's files by pyarrow, too."""
+        try:
+            file_system, folder = lake_file_system(self.uri)
+            found = file_system.get_file_info(f"{folder}/audits/_delta_log")
+        except (OSError, pa.ArrowException):
+            return False
+        return bool(found.type == pa.fs.FileType.Directory)
+
+    @cached_property
+    def version(self) -> int:
+        """Which layout the lake says it has."""
+        return int(self.table("audits").properties().get(LAKE_VERSION_PROPERTY, 0))
+
+    def _require_known_version(self) -> None:
+        if self.version > LAKE_VERSION:
+            raise KgroupsError(
+                f"the lake at {self.location} has layout {self.version}; this version of kgroups-spark knows up to "
+                f"{LAKE_VERSION}: use the version that made it, or a newer one"
+            )
+
+    def _require_nothing_else_there(self) -> None:
+        strangers = sorted(set(self.kernel.names_in(self.uri)) - set(TABLES) - {WORK_FOLDER})
+        if strangers:
+            raise UsageError(
+                f"{self.location} is no lake and not empty: it holds {', '.join(strangers[:3])}; "
+                "name a new folder or an empty one"
+            )
+
+    def _create_missing_tables(self) -> None:
+        there = set(self.kernel.names_in(self.uri)) if self.exists() else set()
+        missing = [table for name, table in TABLES.items() if name not in there and name != "audits"]
+        in_parallel([partial(self._create_table, table) for table in missing])
+        # The ledger last: where it is, the lake is complete.
+        if "audits" not in there:
+            self._create_table(TABLES["audits"])
+
+    def _create_table(self, table: Table) -> None:
+        properties = {
+            "delta.dataSkippingStatsColumns": ",".join(table.statistics),
+            "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+            LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
+        }
+        create = partial(self.table(table.name).create, table.schema.json(), table.comment, properties)
+        self.commit(table.name, "create", create)
+
+
+def is_path(location: str) -> bool:
+    """A path has a slash or a scheme, or is there; anything else is `catalog.schema`."""
+    return "/" in location or location.startswith("file:") or Path(location).exists()
+
+
+def in_parallel(calls: list[Callable[[], Any]], threads: int = 4) -> list[Any]:
+    """What the calls answer, in order; small commits wait more than they work. Raises as the first one that failed."""
+    with ThreadPoolExecutor(threads) as pool:
+        running = [pool.submit(call) for call in calls]
+        return [call.result() for call in running]

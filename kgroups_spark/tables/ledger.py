@@ -1,0 +1,167 @@
+"""The ledger: what each audit claimed, read and finished, as plain values.
+
+An audit has one row `running` and, when everything it wrote counts, one row `finished`; nothing counts in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.kernel import AlreadyWritten
+from kgroups_spark.tables.lake import LAKE_VERSION, Lake
+from kgroups_spark.tables.parts_writer import PartWriter
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.writer import until_nobody_interferes
+
+RUNNING = "running"
+FINISHED = "finished"
+
+# Each row is a file at first; beyond so many the ledger becomes one file again.
+MANY_FILES = 32
+
+
+@dataclass(frozen=True)
+class PartitionProgress:
+    """How far an audit read a partition of __consumer_offsets, and which log it was (column `partitions`)."""
+
+    offsets_partition: int
+    start_offset: int
+    end_offset: int
+    records: int = 0
+    records_reread: int = 0
+    bytes: int = 0
+    offsets_missing: int = 0
+    topic_id: str | None = None
+    log_start_offset: int | None = None
+    lost_from: int | None = None
+    lost_to: int | None = None
+    last_batch_offset: int | None = None
+    last_leader_epoch: int | None = None
+    last_batch_crc: int | None = None
+    newest_log_timestamp: datetime | None = None
+
+
+@dataclass(frozen=True)
+class RecordCount:
+    """How many records of a type and value version (None: tombstones) an audit read."""
+
+    record_type: int
+    value_version: int | None
+    records: int
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """A row of `audits`; what only a finished audit knows is None before. Times are datetimes in UTC."""
+
+    audit_id: int
+    status: str
+    owner: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    as_of: datetime | None = None
+    retention_ms: int | None = None
+    retention_source: str | None = None
+    release_version: str | None = None
+    rules_version: int | None = None
+    state_format: int | None = None
+    source: str | None = None
+    cluster_id: str | None = None
+    software_version: str | None = None
+    lake_version: int = LAKE_VERSION
+    newest_log_timestamp: datetime | None = None
+    partitions: tuple[PartitionProgress, ...] | None = None
+    rows_added: dict[str, int] | None = None
+    quarantined: dict[str, int] | None = None
+    record_counts: tuple[RecordCount, ...] | None = None
+    notes: tuple[str, ...] | None = None
+
+    def progress(self, offsets_partition: int) -> PartitionProgress | None:
+        """How far the partition is read; None: no audit has read it."""
+        found = (each for each in self.partitions or () if each.offsets_partition == offsets_partition)
+        return next(found, None)
+
+
+class Ledger:
+    """The table `audits` of a lake."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+
+    def rows(self) -> list[AuditRow]:
+        """All rows, by audit, `running` before `finished`. Raises KgroupsError if newer software wrote one."""
+        rows = [_audit_row(row) for row in self.lake.rows("audits").to_pylist(maps_as_pydicts="strict")]
+        newer = [row for row in rows if row.lake_version > LAKE_VERSION]
+        if newer:
+            raise KgroupsError(
+                f"audit {newer[0].audit_id} of the lake at {self.lake.location} was written with layout "
+                f"{newer[0].lake_version}; this version of kgroups-spark knows up to {LAKE_VERSION}: use a newer one"
+            )
+        return sorted(rows, key=lambda row: (row.audit_id, row.status == FINISHED))
+
+    def last_finished(self) -> AuditRow | None:
+        """The newest audit whose rows count; None: none has finished yet."""
+        return last_finished(self.rows())
+
+    def version(self) -> int:
+        """Rises with each row."""
+        return self.lake.table("audits").version()
+
+    def append(self, row: AuditRow, transaction: tuple[str, int]) -> None:
+        """Adds the row, in a transaction of that name and version. Raises kernel.AlreadyWritten if there was one."""
+        append = self._append_file if self.lake.files_in_reach else self._append_by_spark
+        self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(append, row, transaction)))
+
+    def _append_file(self, row: AuditRow, transaction: tuple[str, int]) -> None:
+        log = self.lake.table("audits")
+        files = {file.path for file in log.files()}
+        kept = self.rows() if len(files) >= MANY_FILES else []
+        part = PartWriter("audits", self.lake.uri, row.audit_id).write(_arrow([*kept, row]))
+        assert part is not None
+        remove = (lambda file: file.path in files) if kept else None
+        log.commit([part], by=f"kgroups-spark audit {row.audit_id}", transaction=transaction, remove=remove)
+
+    def _append_by_spark(self, row: AuditRow, transaction: tuple[str, int]) -> None:
+        app_id, version = transaction
+        newest = self.lake.table("audits").last_transaction(app_id)
+        if newest is not None and newest >= version:
+            raise AlreadyWritten(f"{app_id} {newest}")
+        rows = self.lake.spark.createDataFrame(_arrow([row]), TABLES["audits"].schema)
+        writer = rows.write.format("delta").mode("append").option("txnAppId", app_id).option("txnVersion", version)
+        writer.save(f"{self.lake.uri}/audits")
+
+
+def last_finished(rows: list[AuditRow]) -> AuditRow | None:
+    """The newest finished one of the rows."""
+    return max((row for row in rows if row.status == FINISHED), key=lambda row: row.audit_id, default=None)
+
+
+def finished(running: AuditRow, **facts: Any) -> AuditRow:
+    """The row `finished` of an audit: its row `running` and what it found out."""
+    return replace(running, status=FINISHED, **facts)
+
+
+def _arrow(rows: list[AuditRow]) -> pa.Table:
+    return pa.Table.from_pylist([_with_maps(asdict(row)) for row in rows], schema=arrow_schema("audits"))
+
+
+def _with_maps(row: dict[str, Any]) -> dict[str, Any]:
+    for name in ("rows_added", "quarantined"):
+        row[name] = None if row[name] is None else list(row[name].items())
+    return row
+
+
+def _audit_row(row: dict[str, Any]) -> AuditRow:
+    progress, counts, notes = row.pop("partitions"), row.pop("record_counts"), row.pop("notes")
+    return AuditRow(
+        **row,
+        partitions=None if progress is None else tuple(PartitionProgress(**each) for each in progress),
+        record_counts=None if counts is None else tuple(RecordCount(**each) for each in counts),
+        notes=None if notes is None else tuple(notes),
+    )

@@ -1,0 +1,149 @@
+"""What an audit writes to the lake, by one of two writers that give the same tables.
+
+`parts`: tasks write Parquet by pyarrow (parts_writer.py), the driver commits it by Delta Kernel (kernel.py).
+`spark`: Spark's own Delta writer. Works wherever Delta does, and costs several times as much.
+
+Either way a table is written by one transaction of one audit: an audit that comes back with the same number is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StructType
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.parts_writer import Part, PartWriter
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.writer_choice import WriterName
+
+# Under this name each table's log remembers the newest audit that wrote it.
+APP_ID = "kgroups-audit"
+
+Answer = TypeVar("Answer")
+
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class LakeWriter:
+    """Writes the tables for one audit; `check_claim` is called before each commit and raises if the claim is lost."""
+
+    lake: Lake
+    audit_id: int
+    name: WriterName
+    check_claim: Callable[[], None]
+
+    def append(self, table: str, rows: DataFrame) -> None:
+        """Adds the rows to a history table; no rows, no commit if by parts."""
+        if self.name == "parts":
+            self.append_parts(table, parts_of(rows, self.part_writer(table)))
+        else:
+            self._commit(table, "append", partial(self._write_by_spark, table, rows, {}))
+
+    def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
+        """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them."""
+        if self.name == "parts":
+            self.replace_parts(table, parts_of(rows, self.part_writer(table)), keep_audit)
+            return
+        options = {} if keep_audit is None else {"replaceWhere": f"audit_id <> {keep_audit}"}
+        self._commit(table, "replace", partial(self._write_by_spark, table, rows, options, "overwrite"))
+
+    def part_writer(self, table: str) -> PartWriter:
+        """What tasks write the table's parts with."""
+        return PartWriter(table, self.lake.uri, self.audit_id)
+
+    def append_parts(self, table: str, parts: Sequence[Part]) -> None:
+        """Adds the rows of parts that tasks have written; nothing is committed for no parts."""
+        if parts:
+            self._commit_parts(table, "append", parts, None)
+
+    def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
+        """Makes the parts' rows the table's only ones, but for those that `keep_audit` wrote."""
+        self._commit_parts(table, "replace", parts, partial(_is_not_of, keep_audit))
+
+    def _commit_parts(self, table: str, operation: str, parts: Sequence[Part], remove: Removal | None) -> None:
+        log = self.lake.table(table)
+        missing = log.missing(parts)
+        if missing:
+            raise KgroupsError(
+                f"table {table}: {len(missing)} of {len(parts)} parts that tasks wrote are not there as written "
+                f"({missing[0]}); nothing of it was committed: look at the storage, or take --writer spark"
+            )
+        write = partial(log.commit, parts, by=_by(self.audit_id), transaction=(APP_ID, self.audit_id), remove=remove)
+        self._commit(table, operation, partial(until_nobody_interferes, write))
+
+    def _write_by_spark(self, table: str, rows: DataFrame, options: dict[str, str], mode: str = "append") -> None:
+        newest = self.lake.table(table).last_transaction(APP_ID)
+        if newest is not None and newest >= self.audit_id:
+            # Delta's writer would leave a repeated transaction out without a word.
+            raise AlreadyWritten(f"its newest is {newest}")
+        columns = TABLES[table].schema.names
+        given = set(rows.columns)
+        if given != set(columns):
+            raise ValueError(f"rows for table {table}: {sorted(given.symmetric_difference(columns))} differ")
+        writer = rows.select(*columns).write.format("delta").mode(mode).options(**options)
+        writer = writer.option("txnAppId", APP_ID).option("txnVersion", self.audit_id)
+        writer.option("userMetadata", _by(self.audit_id)).save(f"{self.lake.uri}/{table}")
+
+    def _commit(self, table: str, operation: str, write: Callable[[], object]) -> None:
+        self.check_claim()
+        try:
+            self.lake.commit(table, operation, write)
+        except AlreadyWritten as refused:
+            raise KgroupsError(
+                f"table {table} was written by audit {self.audit_id} or a later one before ({refused}): nothing added"
+            ) from refused
+
+
+def _by(audit_id: int) -> str:
+    """What the tables' own history says of a commit."""
+    return f"kgroups-spark audit {audit_id}"
+
+
+def _is_not_of(audit_id: int | None, file: TableFile) -> bool:
+    # Each file holds rows of one audit alone: tables that keep some are never optimised.
+    return audit_id is None or file.bound("minValues", "audit_id") != audit_id
+
+
+def until_nobody_interferes(write: Callable[[], Answer]) -> Answer:
+    """What `write` answers, tried again when somebody else commits to the table at the same time (OPTIMIZE, say)."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return write()
+        except ChangedMeanwhile:
+            continue
+    return write()
+
+
+MANIFEST = StructType().add("table", "string").add("path", "string").add("size", LongType()).add("records", LongType())
+MANIFEST = MANIFEST.add("stats_json", "string")
+
+
+def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
+    """The rows as parts: each task writes one, and none if it has no rows."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from manifest([writer.write_batches(batches)])
+
+    return parts_in(rows.mapInArrow(write, MANIFEST))
+
+
+def manifest(parts: Iterable[Part | None]) -> Iterator[pa.RecordBatch]:
+    """What a task tells the driver of the parts it wrote; columns as MANIFEST."""
+    rows = [asdict(part) for part in parts if part is not None]
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows)
+
+
+def parts_in(manifests: DataFrame) -> list[Part]:
+    """The parts that the tasks of a frame of manifests wrote; only those of attempts that succeeded are told of."""
+    names = [field.name for field in fields(Part)]
+    return [Part(**row.asDict()) for row in manifests.select(*names).collect()]
