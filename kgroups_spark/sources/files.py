@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyarrow import fs
 
@@ -69,12 +69,13 @@ def _resolve(path: str) -> tuple[fs.FileSystem, str]:
     if "://" in path:
         system, inside = fs.FileSystem.from_uri(path)
         return system, inside
-    return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path))
+    return fs.LocalFileSystem(), str(Path(path).expanduser().absolute())
 
 
 def _join(folder: str, name: str) -> str:
-    """The path of a name in a folder. A URI may end in options of its file system: s3://bucket/logs?region=eu-west-1."""
+    """The path of a name in a folder. A URI may end in options of its file system:
+    s3://bucket/logs?region=eu-west-1."""
     if "://" not in folder:
-        return os.path.join(os.path.abspath(os.path.expanduser(folder)), name)
+        return str(Path(folder).expanduser().absolute() / name)
     place, question_mark, options = folder.partition("?")
     return f"{place.rstrip('/')}/{name}{question_mark}{options}"

@@ -3,12 +3,15 @@
     <folder>/meta.properties                     cluster.id=...
     <folder>/<topic>-<partition>/partition.metadata      topic_id: ...
     <folder>/<topic>-<partition>/<20 digits>.log         batches; the digits are the base offset
-                                 <20 digits>.log.swap    a cleaned segment that was to take the place of others when the broker stopped
+                                 <20 digits>.log.swap    a cleaned segment that was to take the place of others when
+                                 the broker stopped
 
-A broker deletes the segments that a swap file covers when it starts (Kafka: LogLoader.scala 3.9): so does this listing. Other files
-(`.deleted`, `.cleaned`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`, `-future`, `-stray`) are no part of the log.
+A broker deletes the segments that a swap file covers when it starts (Kafka: LogLoader.scala 3.9): so does this
+listing. Other files (`.deleted`, `.cleaned`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`,
+`-future`, `-stray`) are no part of the log.
 
-Folders are local paths or URIs of any file system that pyarrow.fs opens. Spark's own file sources hide names that start with `_`.
+Folders are local paths or URIs of any file system that pyarrow.fs opens. Spark's own file sources hide names that
+start with `_`.
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ class PartitionCopy:
 def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[PartitionCopy]:
     """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
 
-    A folder holds folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters, UnreadableFolder.
+    A folder holds folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
+    UnreadableFolder.
     """
     copies: dict[str, PartitionCopy] = {}
     for folder in folders:
@@ -150,7 +154,8 @@ class Choice:
 
 
 def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
-    """Of several copies of a partition the one with the highest last leader epoch, then the furthest end, then the first given.
+    """Of several copies of a partition the one with the highest last leader epoch, then the furthest end, then the
+    first given.
 
     A follower can be behind, and hold a tail that was never committed: the higher epoch has the truth (KIP-101).
     """
@@ -165,7 +170,9 @@ def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
         chosen.append(candidates[best])
         if len(candidates) > 1:
             others = ", ".join(_described(candidates[i], ends[i]) for i in range(len(candidates)) if i != best)
-            notes.append(f"{topic}-{partition} is read from {_described(candidates[best], ends[best])}; not from {others}")
+            notes.append(
+                f"{topic}-{partition} is read from {_described(candidates[best], ends[best])}; not from {others}"
+            )
     return Choice(chosen, notes)
 
 

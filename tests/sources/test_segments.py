@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.sources.files import FolderNotFound, UnreadableFolder
+from kgroups_spark.sources.segments import (
+    MixedClusters,
+    NoPartitions,
+    PartitionCopy,
+    choose_copies,
+    find_partitions,
+    last_batch,
+    missing_partitions,
+)
+from tests.records.build import batch
+
+TOPIC = "__consumer_offsets"
+
+
+def put(path: Path, content: bytes | str = b"") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def log_name(base_offset: int) -> str:
+    return f"{base_offset:020}.log"
+
+
+def segment(*offsets: int, leader_epoch: int = 3) -> bytes:
+    return b"".join(batch(offset, [(b"k", b"v")], leader_epoch=leader_epoch) for offset in offsets)
+
+
+def base_offsets(copy: PartitionCopy) -> list[int]:
+    return [file.base_offset for file in copy.segments]
+
+
+def test_the_partitions_of_a_log_directory(tmp_path: Path) -> None:
+    put(tmp_path / "meta.properties", "#comment\nversion=1\ncluster.id=kVbQz1\nbroker.id=0\n")
+    put(tmp_path / f"{TOPIC}-12" / log_name(0), segment(0, 1))
+    put(tmp_path / f"{TOPIC}-12" / log_name(2), segment(2))
+    put(tmp_path / f"{TOPIC}-12" / "partition.metadata", "version: 0\ntopic_id: ASNFZ4mrze8RIjNEVWZ3iA")
+    put(tmp_path / f"{TOPIC}-3" / log_name(7), b"")
+    for other in (f"{TOPIC}-3.0123abcd-delete", f"{TOPIC}-3-future", f"{TOPIC}-4.0a-stray", "orders-0", f"{TOPIC}-x"):
+        put(tmp_path / other / log_name(0), segment(0))
+    three, twelve = find_partitions([str(tmp_path)])
+    assert (three.partition, base_offsets(three), three.size, three.topic_id) == (3, [7], 0, None)
+    assert (twelve.partition, base_offsets(twelve), twelve.cluster_id) == (12, [0, 2], "kVbQz1")
+    assert twelve.topic_id == "ASNFZ4mrze8RIjNEVWZ3iA"
+    assert twelve.segments[1].path == str(tmp_path / f"{TOPIC}-12" / log_name(2))
+    assert twelve.segments[1].size == len(segment(2))
+
+
+def test_the_folder_of_a_partition_can_be_given_itself(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-5" / log_name(0), segment(0))
+    (copy,) = find_partitions([str(tmp_path / f"{TOPIC}-5")])
+    assert (copy.partition, base_offsets(copy)) == (5, [0])
+
+
+def test_a_uri_gives_uris(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0, 4))
+    (copy,) = find_partitions([tmp_path.as_uri()])
+    assert copy.segments[0].path == f"{tmp_path.as_uri()}/{TOPIC}-0/{log_name(0)}"
+    assert last_batch(copy).last_offset.tolist() == [4]
+
+
+def test_another_topic(tmp_path: Path) -> None:
+    put(tmp_path / "__share_group_state-1" / log_name(0), segment(0))
+    (copy,) = find_partitions([str(tmp_path)], "__share_group_state")
+    assert (copy.topic, copy.partition) == ("__share_group_state", 1)
+
+
+def test_files_that_are_no_part_of_the_log_are_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / f"{TOPIC}-0"
+    put(folder / log_name(0), segment(0))
+    for other in (f"{9:020}.log.deleted", f"{9:020}.log.cleaned", f"{0:020}.index", "9.log", f"{0:020}.timeindex"):
+        put(folder / other, segment(9))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert base_offsets(copy) == [0]
+
+
+def test_a_swap_file_takes_the_place_of_the_segments_it_covers(tmp_path: Path) -> None:
+    folder = tmp_path / f"{TOPIC}-0"
+    for base in (0, 10, 20, 30):
+        put(folder / log_name(base), segment(base, base + 1))
+    put(folder / f"{log_name(10)}.swap", segment(11, 21))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [Path(file.path).name for file in copy.segments] == [log_name(0), f"{log_name(10)}.swap", log_name(30)]
+
+
+def test_an_empty_swap_file_takes_the_place_of_its_own_segment_only(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    put(tmp_path / f"{TOPIC}-0" / f"{log_name(0)}.swap")
+    put(tmp_path / f"{TOPIC}-0" / log_name(5), segment(5))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [Path(file.path).name for file in copy.segments] == [f"{log_name(0)}.swap", log_name(5)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(0, [0, 10, 20]), (9, [0, 10, 20]), (10, [10, 20]), (25, [20]), (99, [20])]
+)
+def test_segments_that_may_hold_an_offset(tmp_path: Path, offset: int, expected: list[int]) -> None:
+    for base in (0, 10, 20):
+        put(tmp_path / f"{TOPIC}-0" / log_name(base), segment(base))
+    (copy,) = find_partitions([str(tmp_path)])
+    assert [file.base_offset for file in copy.segments_from(offset)] == expected
+
+
+def brokers(tmp_path: Path, **logs: bytes) -> list[PartitionCopy]:
+    for broker, log in logs.items():
+        put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), log)
+    return find_partitions([str(tmp_path / broker) for broker in logs])
+
+
+def test_of_several_copies_the_highest_leader_epoch_is_read_though_another_goes_further(tmp_path: Path) -> None:
+    copies = brokers(tmp_path, one=segment(0, 1, 2, 3), two=segment(0) + segment(1, leader_epoch=4), three=b"")
+    choice = choose_copies(copies)
+    assert [copy.folder for copy in choice.copies] == [str(tmp_path / "two" / f"{TOPIC}-0")]
+    (note,) = choice.notes
+    assert note.startswith(
+        f"{TOPIC}-0 is read from {tmp_path}/two/{TOPIC}-0 (leader epoch 4, ends before offset 2); not"
+    )
+    assert f"{tmp_path}/one/{TOPIC}-0 (leader epoch 3, ends before offset 4)" in note
+
+
+def test_of_equal_leader_epochs_the_furthest_end_is_read_then_the_first_given(tmp_path: Path) -> None:
+    copies = brokers(tmp_path, one=segment(0), two=segment(0, 1), three=segment(0, 1))
+    assert [copy.folder for copy in choose_copies(copies).copies] == [str(tmp_path / "two" / f"{TOPIC}-0")]
+
+
+def test_a_single_copy_needs_no_note(tmp_path: Path) -> None:
+    copies = brokers(tmp_path, one=segment(0))
+    choice = choose_copies(copies)
+    assert (choice.copies, choice.notes) == (copies, [])
+
+
+def test_a_folder_given_twice_is_one_copy(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    assert len(find_partitions([str(tmp_path), f"{tmp_path}/"])) == 1
+
+
+def test_partitions_missing_from_the_set_are_named(tmp_path: Path) -> None:
+    for partition in (0, 2):
+        put(tmp_path / f"{TOPIC}-{partition}" / log_name(0), b"")
+    assert missing_partitions(find_partitions([str(tmp_path)]), 5) == [1, 3, 4]
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FolderNotFound, match="nowhere does not exist"):
+        find_partitions([str(tmp_path / "nowhere")])
+
+
+def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    put(tmp_path / "file", b"1")
+    with pytest.raises(FolderNotFound, match="file is a file, not a folder"):
+        find_partitions([str(tmp_path / "file")])
+
+
+def test_a_folder_without_partitions_says_what_it_has(tmp_path: Path) -> None:
+    with pytest.raises(NoPartitions, match=r"no folder named __consumer_offsets-<partition>; it has nothing"):
+        find_partitions([str(tmp_path)])
+    for name in "abcdefg":
+        put(tmp_path / name, b"")
+    with pytest.raises(NoPartitions, match="it has a, b, c, d, e and 2 more"):
+        find_partitions([str(tmp_path)])
+
+
+def test_a_file_system_that_is_unknown() -> None:
+    with pytest.raises(UnreadableFolder, match="nosuch://bucket/logs cannot be listed") as caught:
+        find_partitions(["nosuch://bucket/logs"])
+    assert isinstance(caught.value, KgroupsError)
+
+
+def test_folders_of_two_clusters_are_refused(tmp_path: Path) -> None:
+    for broker in ("one", "two"):
+        put(tmp_path / broker / "meta.properties", f"cluster.id=cluster-{broker}\n")
+        put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))
+    with pytest.raises(MixedClusters, match=r"cluster id cluster-one in .*one.*, cluster-two in .*two"):
+        find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])
+
+
+def test_folders_of_a_topic_made_anew_are_refused(tmp_path: Path) -> None:
+    for broker, topic_id in (("one", "AAAAAAAAAAAAAAAAAAAAAQ"), ("two", "AAAAAAAAAAAAAAAAAAAAAg")):
+        put(tmp_path / broker / f"{TOPIC}-0" / "partition.metadata", f"version: 0\ntopic_id: {topic_id}\n")
+        put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))
+    with pytest.raises(MixedClusters, match="topic id AAAAAAAAAAAAAAAAAAAAAQ in"):
+        find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])
