@@ -13,7 +13,7 @@ from kgroups_spark.commands.options import (
     positive_duration_value,
     time_value,
 )
-from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.output import Column, counted, say, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
@@ -187,7 +187,5 @@ def _closing_line(
     until = "" if until_ms is None else f" until {format_time_for_people(to_datetime(until_ms))} UTC"
     if_empty = " if every group were empty" if arguments.if_empty else ""
     retention = format_duration(arguments.retention or reader.last_audit["retention_ms"])
-    return (
-        f"{len(offsets)} offsets of {groups} groups expire{until}{if_empty}, "
-        f"retention {retention} ({reader.known_as_of()})"
-    )
+    found = f"{counted(len(offsets), 'offset')} of {counted(groups, 'group')}"
+    return f"to expire{until}{if_empty}, retention {retention}: {found} ({reader.known_as_of()})"

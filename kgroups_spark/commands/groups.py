@@ -14,7 +14,7 @@ from kgroups_spark.commands.options import (
     names_value,
     time_value,
 )
-from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.output import Column, counted, say, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
 from kgroups_spark.times import format_time_for_people
 
@@ -104,6 +104,6 @@ def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str
 
 
 def _closing_line(reader: LakeReader, chosen: int, all_groups: int, as_of_ms: int | None) -> str:
-    of_all = "" if chosen == all_groups else f" of {all_groups}"
+    found = counted(chosen, "group") if chosen == all_groups else f"{chosen} of {counted(all_groups, 'group')}"
     when = reader.known_as_of() if as_of_ms is None else f"the log up to {format_time_for_people(as_of_ms)} UTC"
-    return f"{chosen}{of_all} groups ({when})"
+    return f"{found} ({when})"

@@ -9,7 +9,7 @@ from typing import Any
 
 from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
 from kgroups_spark.commands.options import GROUP_STATES, GROUP_TYPES
-from kgroups_spark.commands.output import table_cell
+from kgroups_spark.commands.output import counted, table_cell
 from kgroups_spark.commands.style import Style
 from kgroups_spark.commands.text_table import TextTable, printable
 from kgroups_spark.durations import format_duration
@@ -60,10 +60,10 @@ def _title(overview: Overview, style: Style) -> list[str]:
             for moment in (overview.oldest_log_timestamp, audit["newest_log_timestamp"])
         )
         span = f", {oldest} to {newest} UTC"
-    read = f"this audit read {_count(records, 'record')}" if records else "nothing new to read"
+    read = f"this audit read {counted(records, 'record')}" if records else "nothing new to read"
     return [
-        style.heading(f"__consumer_offsets: {_count(len(overview.groups), 'group')}, "
-                      f"{_count(len(overview.expiry), 'committed offset')}{span}"),
+        style.heading(f"__consumer_offsets: {counted(len(overview.groups), 'group')}, "
+                      f"{counted(len(overview.expiry), 'committed offset')}{span}"),
         style.quiet(f"audit {audit['audit_id']}: {read}; judged as of {table_cell(audit['as_of'])} UTC, "
                     f"retention {format_duration(audit['retention_ms'])} ({audit['retention_source']}), "
                     f"rules of Kafka {audit['release_version']}"),
@@ -95,7 +95,7 @@ def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
     kept = [row for row in overview.expiry if row["expires_at"] is None and row["expires_at_if_empty"] is not None]
     if kept:
         last = max(row["expires_at_if_empty"] for row in kept)
-        more = _count(len(kept), "more offset")
+        more = counted(len(kept), "more offset")
         lines.append(style.quiet(f"{more} would be gone by {table_cell(last)} if every group became empty now"))
     return lines
 
@@ -163,16 +163,16 @@ def _pending(overview: Overview, width: int | None, style: Style) -> list[str]:
 def _oddities(overview: Overview, style: Style) -> list[str]:
     audit = overview.audit
     odd = [
-        f"{_count(count, 'record')} in quarantine: {reason}" for reason, count in sorted(audit["quarantined"].items())
+        f"{counted(count, 'record')} in quarantine: {reason}" for reason, count in sorted(audit["quarantined"].items())
     ]
     misplaced = [row["group_id"] for row in overview.groups if row["is_misplaced"]]
     if misplaced:
         odd.append(
-            f"{_count(len(misplaced), 'group')} in a partition that their name does not hash to: {_names(misplaced)}"
+            f"{counted(len(misplaced), 'group')} in a partition that their name does not hash to: {_names(misplaced)}"
         )
     orphans = {row["group_id"] for row in overview.expiry if row["reason"] == "orphan"}
     if orphans:
-        odd.append(f"committed offsets of {_count(len(orphans), 'group')} that do not exist: {_names(orphans)}")
+        odd.append(f"committed offsets of {counted(len(orphans), 'group')} that do not exist: {_names(orphans)}")
     for partition in audit["partitions"]:
         if partition["lost_from"] is not None:
             odd.append(
@@ -218,7 +218,3 @@ def _more(rows: Sequence[object], style: Style) -> list[str]:
 def _names(names: Iterable[str]) -> str:
     ordered = sorted(names)
     return ", ".join(ordered[:5]) + (", ..." if len(ordered) > 5 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from kgroups_spark.commands.options import add_format_option, add_lake_option, duration_value
-from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.output import Column, counted, say, write_rows
 from kgroups_spark.commands.reading import open_lake
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import to_epoch_ms
@@ -122,4 +122,5 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     transactions = {(row["offsets_partition"], row["producer_id"]) for row in rows}
     hanging = {(row["offsets_partition"], row["producer_id"]) for row in rows if row["is_hanging"]}
     offsets = sum(row["log_offset"] is not None for row in rows)
-    return f"{offsets} pending offsets in {len(transactions)} open transactions, {len(hanging)} of them hanging"
+    found = f"{counted(offsets, 'pending offset')} in {counted(len(transactions), 'open transaction')}"
+    return f"{found}, {len(hanging)} hanging"
