@@ -1,8 +1,8 @@
 """A classic group: its last GroupMetadata value (type 2), or nothing where it exists by its offsets only.
 
-The value replaces the group as a whole, of whatever type it was. State after a load (semantics section 5.1): members make
-it Stable, none Empty; PreparingRebalance and CompletingRebalance are never logged (T60). Without a protocol type a group
-is simple, whether a record names it (the placeholder of 4.3, T43) or only its offsets do (T18).
+The value replaces the group as a whole, of whatever type it was. State after a load (semantics section 5.1): members
+make it Stable, none Empty; PreparingRebalance and CompletingRebalance are never logged (T60). Without a protocol type
+a group is simple, whether a record names it (the placeholder of 4.3, T43) or only its offsets do (T18).
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ class ClassicGroup:
     """`value` is the GroupMetadata value, None for a group that was made by an offset commit."""
 
     group_type = "classic"
-    __slots__ = ("group_id", "keeps_protocol_type", "log_offset", "state_since", "value")
+    __slots__ = ("group_id", "log_offset", "release", "state_since", "value", "value_version")
 
-    def __init__(self, release: Release, group_id: str, value: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, release: Release, group_id: str, value: dict[str, Any] | None = None, value_version: int = 0
+    ) -> None:
+        self.release = release
         self.group_id = group_id
         self.value = value
-        self.keeps_protocol_type = release.empty_group_keeps_protocol_type
+        self.value_version = value_version
         self.log_offset: int | None = None
         self.state_since: int | None = None
 
@@ -49,7 +52,7 @@ class ClassicGroup:
         if self.value["members"]:
             protocol_type: str = self.value["protocolType"]
             return protocol_type
-        return (self.value["protocolType"] or None) if self.keeps_protocol_type else None
+        return (self.value["protocolType"] or None) if self.release.empty_group_keeps_protocol_type else None
 
     @property
     def is_simple(self) -> bool:
@@ -100,6 +103,9 @@ class ClassicGroup:
         is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
         subscription = (member.get("subscription") if is_consumer else None) or {}
         session, rebalance = member["sessionTimeout"], member["rebalanceTimeout"]
+        if rebalance == -1:  # T8
+            has_default = self.release.unset_rebalance_timeout_is_session_timeout or self.value_version == 0
+            rebalance = session if has_default else None
         user_data = subscription.get("userData")
         return MemberRow(
             offsets_partition,
@@ -109,7 +115,7 @@ class ClassicGroup:
             client_id=member["clientId"],
             client_host=member["clientHost"],
             rack_id=subscription.get("rackId"),
-            rebalance_timeout_ms=session if rebalance == -1 else rebalance,  # T8
+            rebalance_timeout_ms=rebalance,
             session_timeout_ms=session,
             uses_classic_protocol=True,
             subscribed_topics=self._subscribed_topics(member) if is_consumer else None,
@@ -141,7 +147,8 @@ def check_members(group_id: str, value: dict[str, Any]) -> None:
     if len(set(instances)) < len(instances):
         instance, _ = Counter(instances).most_common(1)[0]
         raise ReplayFailure(
-            f"Static member with groupInstanceId={instance} cannot be added to group {group_id} since it is already a member."
+            f"Static member with groupInstanceId={instance} cannot be added to group {group_id} "
+            "since it is already a member."
         )
     # A member id that comes twice counts its protocol twice: no further member's protocol is then one of all members.
     ids = [member["memberId"] for member in members[:-1]]

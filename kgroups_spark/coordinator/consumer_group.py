@@ -1,8 +1,9 @@
 """A consumer group of KIP-848: record types 3 to 8 and 16.
 
-State, in this order (Kafka ConsumerGroup.maybeUpdateGroupState): no members is Empty; a group epoch above the assignment
-epoch is Assigning; any member that is not STABLE at the assignment epoch is Reconciling (a static member that is away, at
-epoch -2, too: T36); else Stable. A current assignment (type 8) after the member's removal makes a ghost of it (T35).
+State, in this order (Kafka ConsumerGroup.maybeUpdateGroupState): no members is Empty; a group epoch above the
+assignment epoch is Assigning; any member that is not STABLE at the assignment epoch is Reconciling (a static member
+that is away, at epoch -2, too: T36); else Stable. A current assignment (type 8) after the member's removal makes a
+ghost of it (T35).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self.partition_epochs = PartitionEpochs(release.strict_partition_epochs)
 
     def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; `name` is the member id or (16) the regular expression. True: the group is to be removed."""
+        """Applies a record; `name` is the member id or (16) the regular expression. True: the group is gone."""
         member_id = name or ""
         match record_type:
             case 3:

@@ -4,8 +4,8 @@ The rules are those of Kafka GroupMetadataManager.getOrMaybeCreatePersisted{Cons
 
     no group                 a value creates it; a tombstone is ignored (3.7 to 3.9, and share groups of 4.0: fails)
     a group of its type      that one
-    a simple classic group   replaced by an empty group of the type, by values and tombstones alike (T31): offset commits
-                             come before the group's records. Consumer since 4.0, streams since 4.2.1, share never (T33)
+    a simple classic group   replaced by an empty group of the type, by values and tombstones alike (T31), since offset
+                             commits come first. Consumer since 4.0, streams since 4.2.1, share never (T33)
     any other group          fails
 """
 

@@ -1,8 +1,8 @@
 """What consumer, share and streams groups have in common: epochs, members, the target assignment.
 
-Their records each say one thing about the group or a member (KIP-848), so that the state is the sum of them. `state` is
-computed when a record has changed something it depends on, as Kafka's own does, not when it is asked for: a record that
-fails half way leaves the state that stood before.
+Their records each say one thing about the group or a member (KIP-848), so that the state is the sum of them. `state`
+is computed when a record has changed something it depends on, as Kafka's own does, not when it is asked for: a record
+that fails half way leaves the state that stood before.
 """
 
 from __future__ import annotations
@@ -81,7 +81,13 @@ class ModernGroup(Generic[Member, Target]):
                 f"Received a tombstone record to delete target assignment of {self.group_id} but the assignment "
                 f"still has {len(self.target)} members."
             )
-        self.assignment_epoch = LEFT if value is None else value["assignmentEpoch"]
+        epoch: int = LEFT if value is None else value["assignmentEpoch"]
+        if value is not None and self.release.checks_assignment_metadata:
+            if epoch < LEFT:
+                raise ReplayFailure("The assignment epoch must be non-negative or -1.")
+            if value["assignmentTimestamp"] < 0:
+                raise ReplayFailure("The assignment timestamp must be non-negative.")
+        self.assignment_epoch = epoch
         self.changed()
 
     def check_removal(self, *, target_must_be_empty: bool) -> None:

@@ -1,8 +1,8 @@
 """Which member epoch owns each partition of a consumer group.
 
 Two members that own one partition at the same epoch, or a later record at a smaller one, fail the load (Kafka
-ConsumerGroup.addPartitionEpochs). Before KAFKA-19862 (4.0.2, 4.1.2, 4.2.0) giving up a partition that another epoch owned
-failed it, too. What was changed before the failure stays changed, in the order of Java's hash maps.
+ConsumerGroup.addPartitionEpochs). Before KAFKA-19862 (4.0.2, 4.1.2, 4.2.0) giving up a partition that another epoch
+owned failed it, too. What was changed before the failure stays changed, in the order of Java's hash maps.
 """
 
 from __future__ import annotations

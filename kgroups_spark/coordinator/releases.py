@@ -1,9 +1,10 @@
 """How each Kafka release replays __consumer_offsets: data only, no rule lives here.
 
-Two coordinators exist. Scala's (0.8 to 3.9, still selectable in 4.0) loads a partition and joins groups and offsets at
-the end; Java's (KIP-848, opt-in in 3.7 to 3.9, the only one since 4.1) applies record by record. A version is asked for
-as people write it: "4.3", "4.0.0", "0.11.0.3". 3.7 to 3.9 alone mean the coordinator those releases start with, Scala's;
-"3.9-java" is the other one. The facts and their sources: docs/coordinator-semantics.md, sections 1 to 5.
+Two coordinators exist. Scala's (0.8 to 3.9, still selectable in 4.0) loads a partition and joins groups and offsets
+at the end; Java's (KIP-848, opt-in in 3.7 to 3.9, the only one since 4.1) applies record by record. A version is
+asked for as people write it: "4.3", "4.0.0", "0.11.0.3". 3.7 to 3.9 alone mean the coordinator those releases start
+with, Scala's; "3.9-java" is the other one. The facts and their sources: docs/coordinator-semantics.md, sections 1 to
+5.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Release:
     offset_commit_version: int = 4
     group_metadata_version: int = 4
 
-    # Offsets and transactions.
+    # Offsets and transactions. KAFKA-19141: before 4.1 topic ids in values of version 4 are an unknown tag.
+    has_topic_ids: bool = True
     transactional_by: Literal["producer_id", "batch"] = "producer_id"
     tombstone_removes_pending: Literal["of_all_producers", "none", "of_its_transaction"] = "of_all_producers"
     commit_needs_newer_record: bool = True
@@ -49,6 +51,8 @@ class Release:
     # 2.4 and newer read the members' subscriptions (for expiry), Java's after the group is in place.
     parses_subscriptions: bool = True
     replaces_group_before_parsing: bool = True
+    # T8: version 0 has no rebalance timeout. Java puts the session timeout wherever it is -1, Scala in version 0 alone.
+    unset_rebalance_timeout_is_session_timeout: bool = True
 
     # Consumer, share and streams groups.
     fresh_epoch: int = 1
@@ -62,6 +66,8 @@ class Release:
     strict_partition_epochs: bool = False
     has_metadata_hash: bool = True
     has_assignment_epochs: bool = True
+    # 4.3 refuses assignment epochs below -1 and negative timestamps (TargetAssignmentMetadata).
+    checks_assignment_metadata: bool = True
     share_member_keeps_state: bool = True
     # 4.1 computes a streams group's topology after the load: until then no group with members is ready.
     streams_ready_by_validated_epoch: bool = True
@@ -91,7 +97,7 @@ TYPES_43 = OFFSET_AND_CLASSIC | CONSUMER | SHARE | REGULAR_EXPRESSION | STREAMS
 MEMBER_TYPES = frozenset({5, 8, 10, 14, 19, 22})
 
 V43 = Release("4.3", "java", TYPES_43, creates_group=TYPES_43, creates_member=MEMBER_TYPES)
-V42 = replace(V43, name="4.2", fresh_epoch=0, has_assignment_epochs=False)
+V42 = replace(V43, name="4.2", fresh_epoch=0, has_assignment_epochs=False, checks_assignment_metadata=False)
 V42_0 = replace(V42, name="4.2.0", simple_group_becomes=frozenset({"consumer"}))  # KAFKA-20254 came with 4.2.1
 V41 = replace(
     V42_0,
@@ -112,6 +118,7 @@ V40 = replace(
     creates_member=frozenset({5, 8, 10}),
     needs_group=SHARE_40,
     has_metadata_hash=False,
+    has_topic_ids=False,
 )
 V40_1 = replace(V40, name="4.0.1", strict_partition_epochs=True)
 V40_0 = replace(V40_1, name="4.0.0", open_transactions_by="group")
@@ -145,6 +152,8 @@ V39 = Release(
     open_transactions_by="nothing",
     simple_groups_follow_offsets=True,
     replaces_group_before_parsing=False,
+    unset_rebalance_timeout_is_session_timeout=False,
+    has_topic_ids=False,
 )
 V34_0 = replace(
     V39,

@@ -4,12 +4,13 @@
     shard.replay_offset_commit(...), .replay_group_record(...), .end_transaction(...)   in log order
     shard.group_rows(), .member_rows(), .committed_rows(), ...                          the current tables
 
-It is pure: no Spark, no files, no clock. Times are milliseconds, None where a record has none. Where a real coordinator's
-load would fail, ReplayFailure is raised after what Kafka's classes had changed by then, and the next record may follow.
+It is pure: no Spark, no files, no clock. Times are milliseconds, None where a record has none. Where a real
+coordinator's load would fail, ReplayFailure is raised after what Kafka's classes had changed by then, and the next
+record may follow.
 
-In Java a value makes a simple group exist where there is none (T18, T29) and only a group tombstone ends it, offsets or not
-(T30); Scala joins groups and offsets at the end of its load, so that a group without metadata is there exactly as long as
-it has offsets. Either way the state is at any time that of a load up to the last record.
+In Java a value makes a simple group exist where there is none (T18, T29) and only a group tombstone ends it, offsets
+or not (T30); Scala joins groups and offsets at the end of its load, so that a group without metadata is there exactly
+as long as it has offsets. Either way the state is at any time that of a load up to the last record.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from typing import Any
 from kgroups_spark.coordinator import state_rows
 from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
 from kgroups_spark.coordinator.conversions import Group, persisted_group
-from kgroups_spark.coordinator.group_partition import offsets_partition_of
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import (
     CommittedRow,
     GroupRow,
+    GroupVersion,
     MemberRow,
     OpenTransactionRow,
     PendingRow,
@@ -35,6 +36,7 @@ from kgroups_spark.coordinator.rows import (
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.transactions import EndedTransaction, OpenTransactions
 from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes
+from kgroups_spark.messages.group_partition import offsets_partition
 
 Value = dict[str, Any]
 GROUP_METADATA = 2
@@ -80,6 +82,8 @@ class Shard:
             self.transactions.value(log_offset, log_timestamp, producer_id, producer_epoch, group_id)
         if self.release.fails_to_read(record_type, value.value_version):
             raise ReplayFailure(f"Found an unknown record version {value.value_version} for {record_type} type")
+        if value.topic_id is not None and not self.release.has_topic_ids:
+            value = value._replace(topic_id=None)
         if group_id not in self.groups:
             self._create_simple_group(group_id, log_offset, log_timestamp)
         commit = OffsetCommit(log_offset, record_type, producer_epoch, value)
@@ -97,8 +101,12 @@ class Shard:
         producer_id: int = -1,
         producer_epoch: int = -1,
         is_transactional: bool = False,
+        value_version: int | None = None,
     ) -> None:
-        """A record of types 2 to 23 with its canonical value; None is a tombstone. Types the release skips are skipped."""
+        """A record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
+
+        `value_version` says whether a GroupMetadata value is of version 0 (T8); None is taken for that.
+        """
         if is_transactional:
             self.transactions.record(log_offset, log_timestamp, producer_id, producer_epoch)
         if value is not None:
@@ -110,7 +118,10 @@ class Shard:
         state = None if group is None else (group.group_type, group.state)
         state_since = None if group is None else group.state_since
         try:
-            self._apply(log_offset, log_timestamp, record_type, group_id, member_id or regular_expression, value)
+            if record_type == GROUP_METADATA:
+                self._replay_group_metadata(log_offset, group_id, value, value_version)
+            else:
+                self._apply(log_offset, record_type, group_id, member_id or regular_expression, value)
         finally:
             group = self.groups.get(group_id)
             if group is not None:
@@ -140,10 +151,15 @@ class Shard:
         if group_id not in self.groups:
             self._create_simple_group(group_id, log_offset, log_timestamp)
 
-    def take_changes(self) -> list[Version]:
+    def take_changes(self, offsets_partitions: int | None = None) -> list[Version]:
         """Version rows since the last call, in log order; topic names completed as known when they were made."""
         versions, self._versions = self._versions, []
-        return versions
+        return [
+            version._replace(is_misplaced=self._is_misplaced(version.group_id, offsets_partitions))
+            if isinstance(version, GroupVersion)
+            else version
+            for version in versions
+        ]
 
     def group_rows(self, offsets_partitions: int | None = None) -> Iterator[GroupRow]:
         """Rows of `groups`, by name. `offsets_partitions`: how many there are, to tell which groups are misplaced."""
@@ -224,18 +240,7 @@ class Shard:
             raise ReplayFailure(f"Unknown group metadata message version {record_type}")
         return True
 
-    def _apply(
-        self,
-        log_offset: int,
-        log_timestamp: int | None,
-        record_type: int,
-        group_id: str,
-        name: str | None,
-        value: Value | None,
-    ) -> None:
-        if record_type == GROUP_METADATA:
-            self._replay_group_metadata(log_offset, group_id, value)
-            return
+    def _apply(self, log_offset: int, record_type: int, group_id: str, name: str | None, value: Value | None) -> None:
         before_record = self.groups.get(group_id)
         group = persisted_group(self.groups, self.release, record_type, group_id, is_value=value is not None)
         if group is None:
@@ -246,7 +251,9 @@ class Shard:
             del self.groups[group_id]
         group.log_offset = log_offset
 
-    def _replay_group_metadata(self, log_offset: int, group_id: str, value: Value | None) -> None:
+    def _replay_group_metadata(
+        self, log_offset: int, group_id: str, value: Value | None, value_version: int | None
+    ) -> None:
         if value is None:
             self.groups.pop(group_id, None)
             if self.release.simple_groups_follow_offsets and self.offsets.has_offsets(group_id):
@@ -255,7 +262,7 @@ class Shard:
         check_members(group_id, value)
         if self.release.parses_subscriptions and not self.release.replaces_group_before_parsing:
             check_subscriptions(value)
-        group = ClassicGroup(self.release, group_id, value)
+        group = ClassicGroup(self.release, group_id, value, value_version or 0)
         group.log_offset = log_offset
         self.groups[group_id] = group
         if self.release.parses_subscriptions and self.release.replaces_group_before_parsing:
@@ -295,4 +302,4 @@ class Shard:
     def _is_misplaced(self, group_id: str, offsets_partitions: int | None) -> bool | None:
         if offsets_partitions is None:
             return None
-        return offsets_partition_of(group_id, offsets_partitions) != self.offsets_partition
+        return offsets_partition(group_id, offsets_partitions) != self.offsets_partition

@@ -1,7 +1,7 @@
 """A share group of KIP-932: record types 9 to 15.
 
-State: no members is Empty, else Stable; epochs do not count. Type 15 (which share partitions are initialised) makes the
-group exist (semantics section 12.9) and says nothing else that a table tells.
+State: no members is Empty, else Stable; epochs do not count. Type 15 (which share partitions are initialised) makes
+the group exist (semantics section 12.9) and says nothing else that a table tells.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     group_type = "share"
 
     def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; `name` is the member id. True: the group is to be removed."""
+        """Applies a record; `name` is the member id. True: the group is gone."""
         member_id = name or ""
         match record_type:
             case 10:

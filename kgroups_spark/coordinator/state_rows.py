@@ -56,11 +56,13 @@ def save(shard: Shard) -> Iterator[StateRow]:
         yield _row("producer", None, _producer_json(shard, producer_id))
     for group_id, producers in sorted(shard.offsets.noted_producers.items()):
         yield _row("noted", group_id, {"producers": sorted(producers)})
-    topics = [[topic_id, *named] for topic_id, named in shard.topics.names.items()]
+    ids = shard.topics.ids
+    topics = [
+        [topic_id, topic, seen, source, ids[topic] == topic_id]
+        for topic_id, (topic, seen, source) in shard.topics.names.items()
+    ]
     for start in range(0, len(topics), TOPICS_PER_ROW):
-        ids = shard.topics.ids
-        chunk = topics[start : start + TOPICS_PER_ROW]
-        yield _row("topics", None, {"topics": [[*topic, ids[topic[1]] == topic[0]] for topic in chunk]})
+        yield _row("topics", None, {"topics": topics[start : start + TOPICS_PER_ROW]})
 
 
 def load(shard: Shard, rows: Iterable[StateRow]) -> None:
@@ -144,7 +146,7 @@ def _load_producer(shard: Shard, payload: Json) -> None:
 def _group_json(group: Group) -> Json:
     common = {"type": group.group_type, "log_offset": group.log_offset, "state_since": group.state_since}
     if isinstance(group, ClassicGroup):
-        return {**common, "value": group.value}
+        return {**common, "value": group.value, "value_version": group.value_version}
     modern = {
         **common,
         "state": group.state,
@@ -183,7 +185,7 @@ def _group(release: Release, group_id: str, payload: Json) -> Group:
     kind = payload["type"]
     group: Group
     if kind == "classic":
-        group = ClassicGroup(release, group_id, payload["value"])
+        group = ClassicGroup(release, group_id, payload["value"], payload["value_version"])
     elif kind == "streams":
         group = _streams_group(release, group_id, payload)
     else:
@@ -233,7 +235,7 @@ def _pairs(partitions: Any) -> Any:
 
 
 def _by_topic(pairs: Any) -> Any:
-    return {topic_id: {partition: epoch for partition, epoch in epochs} for topic_id, epochs in pairs}
+    return {topic_id: dict(epochs) for topic_id, epochs in pairs}
 
 
 def _tasks(tasks: Any) -> list[Task] | None:

@@ -1,8 +1,8 @@
 """A streams group of KIP-1071: record types 17 and 19 to 23.
 
-State, in this order (Kafka StreamsGroup.maybeUpdateGroupState): no members is Empty; NotReady, while there is no topology
-or its epoch is not the validated one (4.1 cannot know after a load: always NotReady, T40); then as a consumer group's.
-The member states count from 1 (STABLE), unlike those of the other types (T39).
+State, in this order (Kafka StreamsGroup.maybeUpdateGroupState): no members is Empty; NotReady, while there is no
+topology or its epoch is not the validated one (4.1 cannot know after a load: always NotReady, T40); then as a
+consumer group's. The member states count from 1 (STABLE), unlike those of the other types (T39).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
         self.validated_topology_epoch = 0
 
     def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
-        """Applies a record; `name` is the member id. True: the group is to be removed."""
+        """Applies a record; `name` is the member id. True: the group is gone."""
         member_id = name or ""
         match record_type:
             case 17:

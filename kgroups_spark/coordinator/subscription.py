@@ -1,12 +1,13 @@
 """Topics of a classic member's subscription, as the coordinator itself reads it.
 
 The coordinator reads the version of the blob, ignores it and parses what follows as version 0 (Kafka
-GroupMetadata.computeSubscribedTopics since 2.4, ClassicGroup.computeSubscribedTopics), which is a prefix of all others:
+GroupMetadata.computeSubscribedTopics since 2.4, ClassicGroup.computeSubscribedTopics), which is a prefix of all
+others:
 
     version int16, topics array of string (int32 count, int16 lengths), userData nullable bytes (int32 length)
 
-A blob that ends inside a number is unparsable: the group's topics are unknown then and nothing of it expires (T15). One
-that ends inside a string, or has a negative length where none may be, throws what the coordinator does not catch.
+A blob that ends inside a number is unparsable: the group's topics are unknown then and nothing of it expires (T15).
+One that ends inside a string, or has a negative length where none may be, throws what the coordinator does not catch.
 """
 
 from __future__ import annotations

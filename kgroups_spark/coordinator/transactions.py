@@ -1,8 +1,8 @@
 """Which transactions are open on an offsets partition, as the log tells it: whatever the coordinator does with them.
 
-A transaction begins with a producer's first transactional record after its last marker and ends with its next marker, of
-whatever epoch (T25). Producer ids without the transactional bit open none (T28). One that is open holds back the last
-stable offset and the cleaner, even when tombstones have wiped all its offsets.
+A transaction begins with a producer's first transactional record after its last marker and ends with its next marker,
+of whatever epoch (T25). Producer ids without the transactional bit open none (T28). One that is open holds back the
+last stable offset and the cleaner, even when tombstones have wiped all its offsets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Version rows of groups and members: one where a record really changed the row, none where it only came again.
 
-Members are compared by what the log says of them, not by the completed names of topics, which a later record may add. Of
-what is gone only its name stands, and `is_removed`; a group's state is Dead then, as Kafka describes it.
+Members are compared by what the log says of them, not by the completed names of topics, which a later record may add.
+Of what is gone only its name stands, and `is_removed`; a group's state is Dead then, as Kafka describes it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
         for member in members_now:
             if members_before.get(member) != members_now[member]:
                 row = group.member_row(place.offsets_partition, member, topics)
-                versions.append(MemberVersion(*place, False, *row[1:-2]))
+                versions.append(MemberVersion(*place, False, *row[1:-2]))  # type: ignore[arg-type]
     group_id = group.group_id if group is not None else start.group.group_id if start.group is not None else ""
     versions += [MemberVersion(*place, True, group_id, gone) for gone in members_before if gone not in members_now]
     return versions

@@ -1,0 +1,80 @@
+"""One record as the replay takes it, and what a shard does with it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
+from kgroups_spark.coordinator.shard import Shard
+
+Kind = Literal["offset_commit", "group_record", "marker", "undecodable", "keep_group"]
+
+
+class ReplayRow(NamedTuple):
+    """One record of the log, in log order. Fields that its kind has no use for are left at their default.
+
+    kind            what it is                                  what counts
+    offset_commit   type 0 or 1, decoded; value None: tombstone group, topic, partition, value
+    group_record    types 2 to 23, decoded; None: tombstone     group, member or regular expression, value
+    marker          control record                              outcome (committed, aborted; None: neither)
+    undecodable     anything that cannot be used                group where its key can be read
+    keep_group      an offset commit that `reduce` left without content: a group exists from here on
+    """
+
+    log_offset: int
+    log_timestamp: int | None
+    kind: Kind
+    record_type: int | None = None
+    group_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    member_id: str | None = None
+    regular_expression: str | None = None
+    commit: OffsetAndMetadata | None = None
+    value: dict[str, Any] | None = None
+    value_version: int | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+    is_transactional: bool = False
+    outcome: Literal["committed", "aborted"] | None = None
+
+    @property
+    def slot(self) -> tuple[str | None, str | None, int | None]:
+        """Group, topic and partition of an offset commit: types 0 and 1 share it (T1)."""
+        return (self.group_id, self.topic, self.partition)
+
+
+def replay(shard: Shard, row: ReplayRow) -> None:
+    """Applies the row. Raises ReplayFailure as the shard does."""
+    group_id = row.group_id or ""
+    producer = (row.producer_id, row.producer_epoch)
+    match row.kind:
+        case "offset_commit":
+            slot = (group_id, row.topic or "", row.partition or 0)
+            shard.replay_offset_commit(
+                row.log_offset,
+                row.log_timestamp,
+                row.record_type or 0,
+                *slot,
+                row.commit,
+                *producer,
+                row.is_transactional,
+            )
+        case "group_record":
+            names = (group_id, row.member_id, row.regular_expression)
+            shard.replay_group_record(
+                row.log_offset,
+                row.log_timestamp,
+                row.record_type or 0,
+                *names,
+                row.value,
+                *producer,
+                row.is_transactional,
+                row.value_version,
+            )
+        case "marker":
+            shard.end_transaction(row.log_offset, row.log_timestamp, row.producer_id, row.outcome)
+        case "keep_group":
+            shard.keep_group(row.log_offset, row.log_timestamp, group_id)
+        case "undecodable" if row.is_transactional:
+            shard.transactional_record(row.log_offset, row.log_timestamp, *producer)
