@@ -17,7 +17,8 @@ from kgroups_spark.records.columns import CODEC_MASK
 from kgroups_spark.records.framing import SMALLEST_RECORD
 from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, LENGTH_END, SMALLEST_LENGTH, big_endian, checksum
 
-SEARCH_BYTES = 1 << 20  # positions looked at in one step
+FIRST_SEARCH_BYTES = 1 << 14  # positions looked at in the first step: the next batch is mostly near; each step doubles
+LARGEST_SEARCH_BYTES = 1 << 20
 MAGIC_END = 17
 
 _unpack_offset_and_length = struct.Struct(">qi").unpack_from
@@ -127,8 +128,9 @@ def find_batch(data: NDArray[np.uint8], start: int, filled: int, above: int, *, 
     Or of one that would need more data, unless the file ends with the buffer.
     """
     buffer = data.data
-    for low in range(start, filled - MAGIC_END + 1, SEARCH_BYTES):
-        high = min(low + SEARCH_BYTES, filled - MAGIC_END + 1)
+    low, step, behind = start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
+    while low < behind:
+        high = min(low + step, behind)
         for pos in _plausible(data, low, high, above):
             claim = read_claim(buffer, pos, filled, above)
             is_cut = pos + HEADER_BYTES > filled or (claim is not None and pos + claim.size > filled)
@@ -136,6 +138,7 @@ def find_batch(data: NDArray[np.uint8], start: int, filled: int, above: int, *, 
                 return Found(pos, False)
             if claim is not None and not is_cut and checksum(buffer, pos, pos + claim.size) == claim.crc:
                 return Found(pos, True)
+        low, step = high, min(2 * step, LARGEST_SEARCH_BYTES)
     return None
 
 

@@ -53,9 +53,9 @@ LEGACY_HEADER = np.dtype(
         "itemsize": HEADER_BYTES,
     }
 )
-# A batch cannot be larger than the log's segment, and the offsets topic's are 100 MiB; longer lengths are damage. It
-# bounds memory.
-LARGEST_BATCH = 128 << 20
+# Longer lengths are damage. Brokers take batches of about 1 MiB, and have to be told to take more; the bound is one
+# of memory.
+LARGEST_BATCH = 64 << 20
 
 _read_length = struct.Struct(">i").unpack_from
 

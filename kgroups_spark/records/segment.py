@@ -117,8 +117,26 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 self.stopped = "end"
             elif is_good.all() and not window.at_end and may_go_on and self._may_be_batch(int(edges[-1])):
                 window.grow()
+            elif links := self._links(edges):
+                consumed = yield from self._take(run, is_good, links)
+                window.drop(consumed)
             else:
                 yield from self._search()
+
+    def _links(self, edges: NDArray[np.int64]) -> int:
+        """How many damaged batches the window starts with whose headers still lead from one to the next, offsets in
+        order.
+
+        A log whose batches are all damaged, for instance because somebody changed their content, comes out one by one.
+        """
+        window, above, links = self._window, self._last_offset, 0
+        for pos in edges[:-1].tolist():
+            claim = read_claim(window.view, pos, window.filled, above)
+            if claim is None:
+                break
+            above = claim.last_offset
+            links += 1
+        return links - 1 if links > LOOK_AHEAD else 0  # two in a row can be chance; the last one's end is not confirmed
 
     def _judge(self, run: Run) -> NDArray[np.bool_]:
         """Which batches have a known magic, the right CRC, and offsets in order."""
@@ -194,6 +212,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 return
             if window.at_end:
                 self._let_go(window.filled)
+                self._zeros = self._zeros if self._zeros >= HEADER_BYTES else 0  # fewer may be a batch's own
                 self.stopped = "zeros" if self._zeros else "end"
                 break
             if found and found.position == 0:

@@ -262,8 +262,9 @@ def test_a_log_of_nothing_but_damaged_batches_ends() -> None:
     log = bytearray(b"".join(batch(i, [(b"k", b"v")]) for i in range(2_000)))
     size = len(batch(0, [(b"k", b"v")]))
     log[65::size] = b"\xee" * 2_000
-    rows, corrupt, _ = read_all(bytes(log))
-    assert (rows, len(corrupt)) == ([], 2_000)
+    for chunk_bytes in (1 << 20, 5_000):  # the file in one window, and in many
+        rows, corrupt, _ = read_all(bytes(log), chunk_bytes=chunk_bytes)
+        assert (rows, [c.base_offset for c in corrupt]) == ([], list(range(2_000)))
 
 
 @pytest.mark.parametrize(
