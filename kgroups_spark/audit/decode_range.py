@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import BinaryIO
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kgroups_spark.audit.commit_rows import CommitBatches, candidates
 from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows
 from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
+from kgroups_spark.audit.partition_count import fitting_partition_counts
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer
 from kgroups_spark.audit.rows import table_batch
@@ -74,6 +75,8 @@ class RangeProgress:
     quarantined: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
     topics: list[tuple[str, str, int | None, str]] = field(default_factory=list)
+    # How many partitions the offsets topic may have, as far as the groups seen here tell.
+    partition_counts: list[int] = field(default_factory=list)
 
     def note(self, records: RecordColumns) -> None:
         """Takes in how far a chunk reaches."""
@@ -102,7 +105,7 @@ class RangeDecoder:
 
     def __init__(self, log_range: LogRange, context: ReadContext, records: GroupRecordDecoder) -> None:
         self._range = log_range
-        self._context = context
+        self._context = replace(context, history=context.history and not log_range.is_reread)
         self._release: Release = release(context.release_version)
         self._commits = OffsetCommitDecoder()
         self._records = records
@@ -131,13 +134,17 @@ class RangeDecoder:
                 yield REPLAY, batch
         self._topics.settle_commits(self._topic_of)
         self.progress.topics = self._topics.rows()
+        self.progress.partition_counts = fitting_partition_counts(
+            self._commits.keys.groups, self._range.offsets_partition
+        )
 
     def _piece(self, piece: SegmentPiece) -> Iterator[Output]:
         with self._context.open_file(piece.path) as file:
             reader = read_segment(file, position=piece.position, end=piece.end, from_offset=self._range.start_offset)
             for item in reader:
                 if isinstance(item, CorruptBatch):
-                    yield from self._corrupt(item, piece.path)
+                    if (piece.path.rsplit("/", 1)[-1], item.position) not in self._range.known_corrupt:
+                        yield from self._corrupt(item, piece.path)
                 else:
                     yield from self._chunk(item, piece.path)
             self.progress.size_bytes += reader.position - piece.position

@@ -21,12 +21,18 @@ class SegmentPiece:
 
 @dataclass(frozen=True)
 class LogRange:
-    """Consecutive segments of one offsets partition, the `number`-th range of it; records below `start_offset` are left out."""
+    """Consecutive segments of one offsets partition, the `number`-th range of it; records below `start_offset` are left out.
+
+    `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was read
+    before, only the replay needs it again.
+    """
 
     offsets_partition: int
     number: int
     start_offset: int
     pieces: tuple[SegmentPiece, ...]
+    known_corrupt: frozenset[tuple[str, int]] = frozenset()
+    is_reread: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -44,7 +50,7 @@ def cut(whole: Sequence[LogRange], slots: int) -> list[LogRange]:
 
 
 def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
-    if log_range.size_bytes <= share * 5 // 4:
+    if log_range.size_bytes <= share * 5 // 4 or log_range.is_reread:
         return [log_range]
     target = max(share // 2, log_range.size_bytes // most)
     ranges: list[list[SegmentPiece]] = [[]]

@@ -37,6 +37,7 @@ from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder, value_from_json
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.messages.schema import reader
 
 CHANGES_AT_ONCE = 8192
 
@@ -231,7 +232,7 @@ class _ShardReplay:
 
     def _end_transaction(self, row: Row, timestamp: int | None) -> None:
         ended = self._shard.end_transaction(row[_OFFSET], timestamp, row[_PRODUCER], row[_OUTCOME])
-        if row[_DEFERRED]:
+        if row[_DEFERRED] and row[_OFFSET] >= self._history_from:
             named = row[_OUTCOME] is not None
             self._markers.append(
                 (
@@ -343,12 +344,17 @@ def _time(timestamp: int | None) -> int | None:
 
 
 def _offset_and_metadata(row: Row) -> OffsetAndMetadata:
+    commit_timestamp, expire_timestamp = row[_COMMIT_TIME], row[_EXPIRE_TIME]
+    if row[_RAW_VALUE] is not None:
+        fields, _ = reader("OffsetCommitValue", row[_VERSION]).read(row[_RAW_VALUE], 2, [])
+        commit_timestamp = fields["commitTimestamp"]
+        expire_timestamp = fields.get("expireTimestamp", -1)
     return OffsetAndMetadata(
         row[_COMMITTED],
         None if row[_LEADER_EPOCH] < 0 else row[_LEADER_EPOCH],
         row[_METADATA],
-        row[_COMMIT_TIME],
-        None if row[_EXPIRE_TIME] == -1 else row[_EXPIRE_TIME],
+        commit_timestamp,
+        None if expire_timestamp == -1 else expire_timestamp,
         row[_TOPIC_ID],
         row[_VERSION],
     )

@@ -62,7 +62,7 @@ REPLAY_ROWS_SPARK = StructType([StructField(name, spark_type) for name, _, spark
 
 def replay_batch(rows: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
     """A batch of `rows` replay rows from some of the columns; the others are null."""
-    arrays = [columns.get(field.name, None) for field in REPLAY_ROWS]
+    arrays = [columns.get(field.name) for field in REPLAY_ROWS]
     return pa.RecordBatch.from_arrays(
         [
             pa.nulls(rows, field.type) if array is None else array.cast(field.type)

@@ -1,0 +1,87 @@
+"""An audit whose tasks write Parquet parts: two Spark actions, then one Delta transaction per table."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+
+from kgroups_spark.audit.rebuild import rebuilt_state
+from kgroups_spark.audit.result import AuditResult
+from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.tables.lake import WORK_FOLDER
+from kgroups_spark.tables.parts_writer import Part, lake_file_system
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.writer import parts_of
+
+
+def audit_by_parts(work: AuditWork) -> AuditResult:
+    """Reads and replays what is new; history and the tables of now are committed when it returns."""
+    lake, say = work.lake, work.options.progress
+    work_uri = f"{lake.uri}/{WORK_FOLDER}/audit-{work.audit_id}-{uuid.uuid4()}"
+    file_system, folder = lake_file_system(work_uri)
+    file_system.create_dir(folder)
+    try:
+        size = sum(log_range.size_bytes for hand in work.hands for log_range in hand)
+        say(f"reading {size / 1e6:,.1f} MB of {len(work.plan.new_ranges)} partitions")
+        read = read_by_parts(work.spark, work.hands, work.read_context(), lake.uri, work_uri)
+        say(f"replaying {len(work.shards)} coordinator shards")
+        state_files, state_audit_id = _state_files(work)
+        replayed = replay_by_parts(
+            work.spark,
+            work.shard_hands,
+            read.replay_files,
+            state_files,
+            state_audit_id,
+            work.fresh_shards,
+            work.replay_context(read.progress),
+            lake.uri,
+        )
+    finally:
+        file_system.delete_dir(folder)
+    topics = work.writer.part_writer("topics").write(work.topics_table(read.progress))
+    parts = [*read.parts, *replayed, *([topics] if topics else [])]
+    say(f"committing {len(parts)} parts")
+    _commit(work, parts)
+    return AuditResult(read.progress, _rows_added(parts), _quarantined(read.progress, replayed))
+
+
+def _state_files(work: AuditWork) -> tuple[Sequence[str], int | None]:
+    if not work.state.must_be_rebuilt:
+        return work.state.files, work.state.audit_id
+    work.options.progress("rebuilding the state from history")
+    parts = parts_of(rebuilt_state(work), work.writer.part_writer("coordinator_state"))
+    return [f"{work.lake.uri}/coordinator_state/{part.path}" for part in parts], work.audit_id
+
+
+def _commit(work: AuditWork, parts: list[Part]) -> None:
+    """History first: what was read counts more than what was concluded from it."""
+    by_table: dict[str, list[Part]] = {name: [] for name in TABLES}
+    for part in parts:
+        by_table[part.table].append(part)
+    for name, table in TABLES.items():
+        if table.kind == "history":
+            work.writer.append_parts(name, by_table[name])
+    for name, table in TABLES.items():
+        if table.kind == "current" and not name.endswith("_expiry"):
+            work.writer.replace_parts(name, by_table[name])
+    work.writer.replace_parts("coordinator_state", by_table["coordinator_state"], work.state.audit_id)
+
+
+def _rows_added(parts: list[Part]) -> Counter[str]:
+    rows: Counter[str] = Counter()
+    for part in parts:
+        if TABLES[part.table].kind == "history":
+            rows[part.table] += part.records
+    return rows
+
+
+def _quarantined(progress: list, replayed: list[Part]) -> Counter[str]:  # type: ignore[type-arg]
+    reasons: Counter[str] = Counter()
+    for each in progress:
+        reasons.update(each.quarantined)
+    failures = sum(part.records for part in replayed if part.table == "quarantine")
+    if failures:
+        reasons["load_would_fail"] += failures
+    return reasons

@@ -1,0 +1,106 @@
+"""An audit through Spark's own writer: works wherever Delta works.
+
+History is appended from DataFrames of tasks' rows; the night is then replayed from the history tables, as a rebuild does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kgroups_spark.audit.decode_range import RangeProgress
+from kgroups_spark.audit.history_replay import replay_rows_of_history, replay_rows_of_state
+from kgroups_spark.audit.rebuild import rebuilt_state
+from kgroups_spark.audit.replay_rows import REPLAY_ROWS
+from kgroups_spark.audit.result import AuditResult
+from kgroups_spark.audit.stages import REPLAY_TABLES, commits_frame, others_frame, progress_from_text, replay_frame
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.tables.schemas import TABLES
+
+# What both stages write: one transaction an audit, so both are appended together.
+BY_BOTH_STAGES = ("transaction_markers", "quarantine")
+
+
+def audit_by_spark(work: AuditWork) -> AuditResult:
+    """Reads and replays what is new; history and the tables of now are committed when it returns."""
+    writer, say = work.writer, work.options.progress
+    say(f"reading {len(work.plan.new_ranges)} partitions")
+    others = others_frame(work.spark, work.hands, work.read_context()).persist()
+    try:
+        progress = [progress_from_text(row.progress) for row in others.where("progress IS NOT NULL").collect()]
+        writer.append("offset_commits", commits_frame(work.spark, work.hands, work.read_context()))
+        for name in ("group_records", "group_traffic"):
+            writer.append(name, _rows_of(others, name))
+        say(f"replaying {len(work.shards)} coordinator shards")
+        tasks = min(len(work.shards), 2 * work.slots)
+        replayed = replay_frame(_replay_rows(work, others), tasks, work.replay_context(progress)).persist()
+        try:
+            return _write_replayed(work, others, replayed, progress)
+        finally:
+            replayed.unpersist()
+    finally:
+        others.unpersist()
+
+
+def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:
+    """The saved state and the night's records. Reread ranges come from their replay rows alone: nothing of them is new."""
+    of_this_audit = F.col("audit_id") == work.audit_id
+    history = replay_rows_of_history(
+        work.lake.read("offset_commits").where(of_this_audit),
+        work.lake.read("group_records").where(of_this_audit),
+        _rows_of(others, "transaction_markers"),
+        _rows_of(others, "quarantine").where("false"),
+    )
+    rows = history.unionByName(others.where("replay IS NOT NULL").select("replay.*").select(*REPLAY_ROWS.names))
+    state = _state(work)
+    return rows if state is None else rows.unionByName(replay_rows_of_state(state))
+
+
+def _state(work: AuditWork) -> DataFrame | None:
+    if work.state.must_be_rebuilt:
+        saved = rebuilt_state(work)
+    elif work.state.audit_id is None:
+        return None
+    else:
+        saved = work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
+    fresh = sorted(work.fresh_shards)
+    return saved.where(~F.col("offsets_partition").isin(fresh)) if fresh else saved
+
+
+def _write_replayed(
+    work: AuditWork, others: DataFrame, replayed: DataFrame, progress: list[RangeProgress]
+) -> AuditResult:
+    writer = work.writer
+    rows_added = _stage_1_rows(progress)
+    counts = replayed.select(*(F.count(name).alias(name) for name in REPLAY_TABLES)).first()
+    assert counts is not None
+    for name in BY_BOTH_STAGES:
+        writer.append(name, _rows_of(others, name).unionByName(_rows_of(replayed, name)))
+    for name in ("group_versions", "group_member_versions"):
+        writer.append(name, _rows_of(replayed, name))
+    for name in REPLAY_TABLES:
+        if TABLES[name].kind == "history":
+            rows_added[name] += counts[name]
+        elif TABLES[name].kind == "current":
+            writer.replace(name, _rows_of(replayed, name))
+    writer.replace("topics", work.spark.createDataFrame(work.topics_table(progress), TABLES["topics"].schema))
+    writer.replace("coordinator_state", _rows_of(replayed, "coordinator_state"), work.state.audit_id)
+    quarantined: Counter[str] = Counter()
+    for each in progress:
+        quarantined.update(each.quarantined)
+    if counts["quarantine"]:
+        quarantined["load_would_fail"] += counts["quarantine"]
+    return AuditResult(progress, rows_added, quarantined)
+
+
+def _stage_1_rows(progress: list[RangeProgress]) -> Counter[str]:
+    rows: Counter[str] = Counter()
+    for each in progress:
+        rows.update(each.rows)
+    return rows
+
+
+def _rows_of(union: DataFrame, name: str) -> DataFrame:
+    return union.where(F.col(name).isNotNull()).select(f"{name}.*")

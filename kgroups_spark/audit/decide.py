@@ -1,0 +1,39 @@
+"""The decisions by which offsets expire and groups are deleted, as of one moment, for the tables of now."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.expiry import group_expiry, offset_expiry
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.writer import LakeWriter
+
+
+def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, release_version: str) -> None:
+    """Rewrites offset_expiry and group_expiry from the other tables of now."""
+    groups, pending = lake.read("groups"), lake.read("pending_offsets")
+    offsets = offset_expiry(
+        lake.read("committed_offsets"),
+        groups,
+        lake.read("group_members"),
+        pending,
+        as_of=as_of_ms,
+        retention_ms=retention_ms,
+        release_version=release_version,
+        audit_id=writer.audit_id,
+    )
+    writer.replace("offset_expiry", offsets)
+    noted = F.col("entry_type") == "noted"
+    held = lake.read("coordinator_state").where(noted).select("offsets_partition", "group_id").distinct()
+    decisions = group_expiry(
+        lake.read("offset_expiry"),
+        groups,
+        pending,
+        as_of=as_of_ms,
+        retention_ms=retention_ms,
+        release_version=release_version,
+        audit_id=writer.audit_id,
+        held_groups=held if release(release_version).open_transactions_by == "group" else None,
+    )
+    writer.replace("group_expiry", decisions)

@@ -1,0 +1,100 @@
+"""What tasks do with the rows they make: write them as Parquet parts, or hand them to Spark.
+
+Parts: only a manifest goes back to the driver, which commits the parts it names. A task that fails or runs twice leaves
+files that nobody names. Spark: rows of several tables travel as one DataFrame with a struct column per table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kgroups_spark.tables.parts_writer import Part, PartWriter
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+
+Rows = pa.Table | pa.RecordBatch
+
+# Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
+ROWS_PER_PART = 1 << 20
+BYTES_PER_PART = 96 << 20
+# What one batch on its way to Spark holds at most (rows, bytes).
+ROWS_PER_BATCH = 1 << 16
+BYTES_PER_BATCH = 32 << 20
+
+MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
+
+
+@dataclass
+class PartCollector:
+    """Packs the rows of a task into few parts per table."""
+
+    lake_uri: str
+    audit_id: int
+    _waiting: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+    def add(self, name: str, rows: Rows) -> Iterator[Part]:
+        """Takes rows in; gives a part when it is full."""
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append(table)
+        if sum(t.num_rows for t in waiting) >= ROWS_PER_PART or sum(t.nbytes for t in waiting) >= BYTES_PER_PART:
+            yield from self._write(name)
+
+    def rest(self) -> Iterator[Part]:
+        """The parts of what is left."""
+        for name in list(self._waiting):
+            yield from self._write(name)
+
+    def _write(self, name: str) -> Iterator[Part]:
+        lots = self._waiting.pop(name)
+        if name != "offset_commits" and "group_id" in lots[0].column_names:
+            lots = [_by_group(pa.concat_tables(lots))]
+        part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(lots)
+        if part is not None:
+            yield part
+
+
+def _by_group(rows: pa.Table) -> pa.Table:
+    columns = [name for name in ("offsets_partition", "group_id", "log_offset") if name in rows.column_names]
+    return rows.sort_by([(name, "ascending") for name in columns])
+
+
+def manifest_batch(lines: Sequence[tuple[str, Any]]) -> pa.RecordBatch:
+    """Manifest rows of (kind, something JSON can hold)."""
+    kinds = pa.array([kind for kind, _ in lines], pa.string())
+    return pa.RecordBatch.from_arrays(
+        [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=["kind", "payload"]
+    )
+
+
+def part_line(part: Part) -> tuple[str, Any]:
+    return "part", asdict(part)
+
+
+def union_schema(names: Iterable[str]) -> StructType:
+    """One nullable struct column for each of the tables."""
+    return StructType([StructField(name, TABLES[name].schema, True) for name in names])
+
+
+def union_batches(names: Sequence[str], outputs: Iterable[tuple[str, Rows]]) -> Iterator[pa.RecordBatch]:
+    """The outputs as batches of `union_schema(names)`: in every row one column is filled."""
+    types = {name: pa.struct(list(arrow_schema(name))) for name in names}
+    for name, rows in outputs:
+        for batch in plain_batches(name, rows):
+            filled = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+            arrays = [filled if other == name else pa.nulls(batch.num_rows, types[other]) for other in names]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows of one table in batches of bounded size, with plain texts where there were dictionaries."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    at_once = max(1, min(ROWS_PER_BATCH, table.num_rows * BYTES_PER_BATCH // max(table.nbytes, 1)))
+    for start in range(0, table.num_rows, at_once):
+        lot = table.slice(start, at_once).select(arrow_schema(name).names)
+        yield from lot.cast(arrow_schema(name)).combine_chunks().to_batches()

@@ -1,0 +1,30 @@
+"""How many partitions `__consumer_offsets` has, where nobody says so: the only number that fits every group's hash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kgroups_spark.messages.group_partition import java_hash
+
+# Clusters with more offsets partitions than this are not known; the default is 50.
+MOST_PARTITIONS = 2000
+
+
+def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -> list[int]:
+    """The numbers of partitions under which all these groups belong to the partition."""
+    hashes = np.array([java_hash(group_id) for group_id in group_ids], np.int64)
+    magnitudes = np.where(hashes == -(1 << 31), 0, np.abs(hashes))
+    counts = np.arange(offsets_partition + 1, MOST_PARTITIONS + 1)
+    for magnitude in np.unique(magnitudes).tolist():
+        counts = counts[magnitude % counts == offsets_partition]
+    return [int(count) for count in counts]
+
+
+def partition_count(fitting: Iterable[Iterable[int]]) -> int | None:
+    """The only number that is in all of these; None: there is none, or more than one."""
+    common: set[int] | None = None
+    for counts in fitting:
+        common = set(counts) if common is None else common & set(counts)
+    return next(iter(common)) if common is not None and len(common) == 1 else None

@@ -1,0 +1,167 @@
+"""What an audit found out, as the ledger has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kgroups_spark.audit.decode_range import RangeProgress
+from kgroups_spark.audit.plan import PartitionPlan
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.releases import RULES_VERSION
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.tables.ledger import PartitionProgress, RecordCount
+from kgroups_spark.times import to_epoch_ms
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What the two stages did: how far each range was read, rows added by history table, quarantined by reason."""
+
+    progress: list[RangeProgress] = field(default_factory=list)
+    rows_added: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class LedgerFacts:
+    """The columns of the ledger's row `finished`."""
+
+    as_of_ms: int
+    retention_ms: int
+    columns: dict[str, Any]
+
+
+def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> LedgerFacts:
+    """What the ledger says of the audit."""
+    options = work.options
+    partitions = _partitions(work, result.progress)
+    newest = max((p.newest_log_timestamp for p in partitions if p.newest_log_timestamp is not None), default=None)
+    as_of_ms = options.as_of if options.as_of is not None else to_epoch_ms(newest or datetime.now(UTC))
+    default = expiry_rules(options.release_version).default_retention_ms
+    retention_ms = default if options.retention_ms is None else options.retention_ms
+    counts: Counter[tuple[int, int | None]] = Counter()
+    for each in result.progress:
+        counts.update(each.record_counts)
+    said = [*work.plan.notes, *notes, *_missing(work, result), *_rebuilt(work)]
+    return LedgerFacts(
+        as_of_ms,
+        retention_ms,
+        {
+            "as_of": _time(as_of_ms),
+            "retention_ms": retention_ms,
+            "retention_source": "default" if options.retention_ms is None else "option",
+            "release_version": options.release_version,
+            "rules_version": RULES_VERSION,
+            "state_format": STATE_FORMAT,
+            "source": "segments",
+            "cluster_id": work.plan.cluster_id,
+            "newest_log_timestamp": newest,
+            "partitions": tuple(partitions),
+            "rows_added": {name: rows for name, rows in sorted(result.rows_added.items()) if rows},
+            "quarantined": dict(sorted(result.quarantined.items())),
+            "record_counts": tuple(
+                RecordCount(record_type, version, records)
+                for (record_type, version), records in sorted(counts.items(), key=lambda c: (c[0][0], c[0][1] or -1))
+            ),
+            "notes": tuple(said),
+        },
+    )
+
+
+def _partitions(work: AuditWork, progress: list[RangeProgress]) -> list[PartitionProgress]:
+    planned = {p.offsets_partition: p for p in work.plan.partitions}
+    before = {p.offsets_partition: p for p in (work.before.partitions or ())} if work.before else {}
+    by_partition: dict[int, list[RangeProgress]] = {}
+    for each in sorted(progress, key=lambda p: p.number):
+        by_partition.setdefault(each.offsets_partition, []).append(each)
+    return [
+        _read_now(planned[number], by_partition.get(number, []))
+        if number in planned
+        else _not_given(before[number])
+        for number in sorted(planned.keys() | before.keys())
+    ]
+
+
+def _read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgress:
+    reread = sum(r.records for r in ranges if r.number < 0)
+    new = [r for r in ranges if r.number >= 0]
+    end = max([plan.start_offset, *(r.next_offset for r in new)])
+    records = sum(r.records for r in new)
+    last = next((r for r in reversed(new) if r.last_batch_offset is not None), None)
+    before = plan.before
+    times = [_time(r.newest_log_timestamp) for r in new if r.newest_log_timestamp is not None]
+    if before is not None and before.newest_log_timestamp is not None:
+        times.append(before.newest_log_timestamp)
+    return PartitionProgress(
+        offsets_partition=plan.offsets_partition,
+        start_offset=plan.start_offset,
+        end_offset=end,
+        records=records + reread,
+        records_reread=reread,
+        bytes=sum(r.size_bytes for r in ranges),
+        offsets_missing=max(0, end - plan.start_offset - records),
+        topic_id=plan.copy.topic_id or (before.topic_id if before else None),
+        log_start_offset=plan.log_start_offset,
+        lost_from=plan.lost_from,
+        lost_to=plan.lost_to,
+        last_batch_offset=last.last_batch_offset if last else (before.last_batch_offset if before else None),
+        last_leader_epoch=_epoch(last, before),
+        last_batch_crc=last.last_batch_crc if last else (before.last_batch_crc if before else None),
+        newest_log_timestamp=max(times, default=None),
+    )
+
+
+def _epoch(last: RangeProgress | None, before: PartitionProgress | None) -> int | None:
+    if last is None:
+        return before.last_leader_epoch if before else None
+    return None if last.last_leader_epoch is None or last.last_leader_epoch < 0 else last.last_leader_epoch
+
+
+def _not_given(before: PartitionProgress) -> PartitionProgress:
+    return replace(
+        before,
+        start_offset=before.end_offset,
+        records=0,
+        records_reread=0,
+        bytes=0,
+        offsets_missing=0,
+        lost_from=None,
+        lost_to=None,
+    )
+
+
+def _missing(work: AuditWork, result: AuditResult) -> list[str]:
+    """A note on partitions of the topic that were not given, and were not before either."""
+    count = work.offsets_partitions(result.progress)
+    if count is None or work.options.partitions is not None:
+        return []
+    given = {p.offsets_partition for p in work.plan.partitions}
+    missing = [number for number in range(count) if number not in given]
+    if not missing:
+        return []
+    return [f"{len(missing)} of {count} offsets partitions were not given: {_ranges(missing)}"]
+
+
+def _ranges(numbers: list[int]) -> str:
+    """`0-7, 12` of sorted numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _rebuilt(work: AuditWork) -> list[str]:
+    return [work.state.why_rebuilt] if work.state.why_rebuilt else []
+
+
+def _time(ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms)

@@ -1,0 +1,129 @@
+"""One audit, from the claim to the ledger's row: plan, read, replay, decide.
+
+    claim a number -> delete what unfinished audits left -> plan -> stage 1 -> stage 2 -> history -> tables of now
+    -> decisions -> ledger
+
+What was read is committed before what was concluded, the ledger's row comes last, and nothing counts without it.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.by_parts import audit_by_parts
+from kgroups_spark.audit.by_spark import audit_by_spark
+from kgroups_spark.audit.decide import decide
+from kgroups_spark.audit.options import AuditOptions, AuditSummary
+from kgroups_spark.audit.plan import AuditPlan, plan_audit
+from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
+from kgroups_spark.audit.saved_state import saved_state
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.segments import Choice, choose_copies, find_partitions
+from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.unfinished import remove_unfinished
+from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.tables.writer_choice import choose_writer
+
+__all__ = ["AuditOptions", "AuditSummary", "run_audit"]
+
+
+def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
+    """Brings the lake up to the segments. Raises KgroupsError; what it wrote then does not count, and goes with the next
+    audit."""
+    choice = _chosen_copies(options)
+    lake = Lake(spark, options.lake)
+    if lake.exists():
+        # A log that is not the lake's is refused before a number is claimed.
+        opened = Lake.open(spark, options.lake)
+        plan_audit(choice.copies, Ledger(opened).last_finished(), full=options.full)
+    lake = Lake.create(spark, options.lake)
+    writer_name, why = choose_writer(lake, options.writer)
+    with Claim.take(lake, take_over=options.take_over, software_version=software_version()) as claim:
+        before = claim.before
+        if claim.unfinished:
+            remove_unfinished(lake, before.audit_id if before else 0, claim.check)
+        plan = plan_audit(choice.copies, before, full=options.full, known_corrupt=_known_corrupt(lake, before))
+        writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
+        return _audit(options, lake, claim, plan, writer, [*choice.notes, *([why] if why else [])])
+
+
+def _audit(
+    options: AuditOptions, lake: Lake, claim: Claim, plan: AuditPlan, writer: LakeWriter, notes: list[str]
+) -> AuditSummary:
+    before = claim.before
+    state = saved_state(lake, before, options.release_version)
+    work = AuditWork(lake, writer, plan, before, state, options)
+    is_new = bool(plan.new_ranges or plan.reread_ranges or state.must_be_rebuilt or before is None)
+    result = AuditResult()
+    if is_new:
+        result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
+    facts = ledger_facts(work, result, notes)
+    if _must_decide(facts, before, is_new):
+        options.progress("deciding what expires")
+        decide(
+            lake,
+            writer,
+            as_of_ms=facts.as_of_ms,
+            retention_ms=facts.retention_ms,
+            release_version=options.release_version,
+        )
+    row = claim.finish(**facts.columns)
+    return _summary(lake, row, writer)
+
+
+def _chosen_copies(options: AuditOptions) -> Choice:
+    """One copy of each partition that is to be read."""
+    choice = choose_copies(find_partitions(options.segments))
+    if options.partitions is None:
+        return choice
+    wanted = set(options.partitions)
+    missing = sorted(wanted - {copy.partition for copy in choice.copies})
+    if missing:
+        raise UsageError(f"there is no partition {missing[0]} in {', '.join(options.segments)}")
+    return Choice([copy for copy in choice.copies if copy.partition in wanted], choice.notes)
+
+
+def _known_corrupt(lake: Lake, before: AuditRow | None) -> dict[int, set[tuple[str, int]]]:
+    """Corrupt batches behind what was read last: the next audit comes upon them again."""
+    if before is None:
+        return {}
+    known: dict[int, set[tuple[str, int]]] = {}
+    columns = ["offsets_partition", "reason", "file", "file_position"]
+    for row in lake.rows("quarantine").select(columns).to_pylist():
+        if row["reason"] == "corrupt_batch" and row["file"] is not None:
+            name = row["file"].rsplit("/", 1)[-1]
+            known.setdefault(row["offsets_partition"], set()).add((name, row["file_position"]))
+    return known
+
+
+def _must_decide(facts: LedgerFacts, before: AuditRow | None, is_new: bool) -> bool:
+    """Whether the decisions of the last audit no longer are those of this one."""
+    if is_new or before is None:
+        return True
+    names = ("as_of", "retention_ms", "release_version")
+    return any(getattr(before, name) != facts.columns[name] for name in names)
+
+
+def _summary(lake: Lake, row: AuditRow, writer: LakeWriter) -> AuditSummary:
+    rows = {
+        name: sum(int(file.stats["numRecords"]) for file in lake.table(name).files())
+        for name, table in TABLES.items()
+        if table.kind == "current"
+    }
+    expiring = pc.sum(pc.equal(lake.rows("offset_expiry").column("decision"), "expire")).as_py() or 0
+    return AuditSummary(row, rows, expiring, writer.name)
+
+
+def software_version() -> str | None:
+    """The version of the installed package."""
+    try:
+        return version("kgroups-spark")
+    except PackageNotFoundError:
+        return None

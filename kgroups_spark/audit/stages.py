@@ -1,0 +1,316 @@
+"""The two stages as Spark runs them: in tasks that write Parquet parts, or as DataFrames that Spark's writer takes.
+
+Both call the same pure functions (decode_range.py, replay.py). A task gets its work by its partition id: the hands are
+small and travel with the function, so that nothing needs to be shuffled to place a shard.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.audit.outputs import (
+    MANIFEST,
+    PartCollector,
+    manifest_batch,
+    part_line,
+    plain_batches,
+    union_batches,
+    union_schema,
+)
+from kgroups_spark.audit.ranges import LogRange
+from kgroups_spark.audit.replay import ReplayContext, replay_partitions
+from kgroups_spark.audit.replay_rows import (
+    FILE,
+    MARKER,
+    REPLAY_ROWS,
+    REPLAY_ROWS_SPARK,
+    STATE,
+    UNREADABLE,
+    replay_batch,
+)
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.tables.parts_writer import Part, lake_file_system
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+
+Hand = Sequence[LogRange]
+# Everything that a replay writes.
+REPLAY_TABLES = (
+    "group_versions",
+    "group_member_versions",
+    "transaction_markers",
+    "quarantine",
+    "groups",
+    "group_members",
+    "committed_offsets",
+    "pending_offsets",
+    "open_transactions",
+    "coordinator_state",
+)
+# What stage 1 writes besides offset_commits.
+OTHER_HISTORY = ("group_records", "transaction_markers", "quarantine", "group_traffic")
+
+
+@dataclass
+class ReadResult:
+    """What stage 1 has read. `parts` and `replay_files` (by offsets partition, in log order) only where tasks wrote them."""
+
+    progress: list[RangeProgress] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    replay_files: dict[int, list[str]] = field(default_factory=dict)
+
+
+def open_uri(path: str) -> BinaryIO:
+    """A file on any file system that pyarrow opens, for reading from the start or anywhere."""
+    file_system, local = lake_file_system(path)
+    return file_system.open_input_file(local)  # type: ignore[no-any-return]
+
+
+def read_by_parts(
+    spark: SparkSession, hands: Sequence[Hand], context: ReadContext, lake_uri: str, work_uri: str
+) -> ReadResult:
+    """Stage 1 in one action: tasks write history as parts and replay rows as files below `work_uri`."""
+    hands = [list(hand) for hand in hands]
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in _numbers(batches):
+            yield manifest_batch(list(_read_hand(hands[number], context, lake_uri, work_uri)))
+
+    lines = _one_per_hand(spark, len(hands)).mapInArrow(task, MANIFEST).collect() if hands else []
+    result = ReadResult()
+    files: list[tuple[int, int, str]] = []
+    for line in lines:
+        payload = json.loads(line.payload)
+        if line.kind == "part":
+            result.parts.append(Part(**payload))
+        elif line.kind == "progress":
+            result.progress.append(progress_from_json(payload))
+        else:
+            files.append(tuple(payload))  # type: ignore[arg-type]
+    for offsets_partition, _, path in sorted(files):
+        result.replay_files.setdefault(offsets_partition, []).append(path)
+    return result
+
+
+def _read_hand(hand: Hand, context: ReadContext, lake_uri: str, work_uri: str) -> Iterator[tuple[str, Any]]:
+    collector, decoder = PartCollector(lake_uri, context.audit_id), GroupRecordDecoder()
+    for log_range in hand:
+        reading = RangeDecoder(log_range, context, decoder)
+        name = f"range-{log_range.offsets_partition}-{log_range.number}-{uuid.uuid4()}.arrow"
+        path = posixpath.join(work_uri, name)
+        file_system, local = lake_file_system(path)
+        with file_system.open_output_stream(local) as sink, _replay_writer(sink) as writer:
+            for table, rows in reading.outputs():
+                if table == REPLAY:
+                    writer.write_batch(_with_partition(rows, log_range.offsets_partition))
+                else:
+                    yield from map(part_line, collector.add(table, rows))
+        yield "replay", (log_range.offsets_partition, log_range.number, path)
+        yield "progress", progress_to_json(reading.progress)
+    yield from map(part_line, collector.rest())
+
+
+def _replay_writer(sink: pa.NativeFile) -> pa.RecordBatchFileWriter:
+    return pa.ipc.new_file(sink, REPLAY_ROWS, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+
+
+def _with_partition(rows: pa.RecordBatch, offsets_partition: int) -> pa.RecordBatch:
+    column = pa.array([offsets_partition], pa.int32()).take(pa.nulls(rows.num_rows, pa.int32()).fill_null(0))
+    return rows.set_column(0, REPLAY_ROWS.field(0), column)
+
+
+def replay_by_parts(
+    spark: SparkSession,
+    hands: Sequence[Sequence[int]],
+    replay_files: dict[int, list[str]],
+    state_files: Sequence[str],
+    state_audit_id: int | None,
+    fresh_shards: Collection[int],
+    context: ReplayContext,
+    lake_uri: str,
+) -> list[Part]:
+    """Stage 2 in one action: each hand is offsets partitions, which a task replays one by one from files.
+
+    `fresh_shards` start from nothing, whatever was saved of them.
+    """
+    hands = [list(hand) for hand in hands]
+    if not hands:
+        return []
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in _numbers(batches):
+            collector = PartCollector(lake_uri, context.audit_id)
+            rows = _rows_from_files(hands[number], replay_files, state_files, state_audit_id, fresh_shards)
+            lines = [
+                part_line(part)
+                for name, batch in replay_partitions(rows, context)
+                for part in collector.add(name, batch)
+            ]
+            yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
+
+    lines = _one_per_hand(spark, len(hands)).mapInArrow(task, MANIFEST).collect()
+    return [Part(**json.loads(line.payload)) for line in lines]
+
+
+def _rows_from_files(
+    hand: Sequence[int],
+    replay_files: dict[int, list[str]],
+    state_files: Sequence[str],
+    state_audit_id: int | None,
+    fresh_shards: Collection[int],
+) -> Iterator[pa.RecordBatch]:
+    for offsets_partition in sorted(hand):
+        mine = [("audit_id", "=", state_audit_id), ("offsets_partition", "=", offsets_partition)]
+        for path in () if state_audit_id is None or offsets_partition in fresh_shards else state_files:
+            file_system, local = lake_file_system(path)
+            saved = pq.read_table(local, filesystem=file_system, filters=mine)
+            if saved.num_rows:
+                yield _state_rows(offsets_partition, saved)
+        files = replay_files.get(offsets_partition, [])
+        yield replay_batch(
+            len(files),
+            {
+                "offsets_partition": pa.array([offsets_partition] * len(files), pa.int32()),
+                "kind": pa.array([FILE] * len(files), pa.int8()),
+                "text": pa.array(files, pa.string()),
+            },
+        )
+
+
+def _state_rows(offsets_partition: int, saved: pa.Table) -> pa.RecordBatch:
+    saved = saved.combine_chunks()
+    return replay_batch(
+        saved.num_rows,
+        {
+            "offsets_partition": pa.array([offsets_partition] * saved.num_rows, pa.int32()),
+            "kind": pa.array([STATE] * saved.num_rows, pa.int8()),
+            "outcome": saved.column("entry_type").chunk(0),
+            "group_id": saved.column("group_id").chunk(0),
+            "text": saved.column("payload").chunk(0),
+        },
+    )
+
+
+def commits_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
+    """Stage 1 for Spark's writer: the rows of offset_commits."""
+    hands = [list(hand) for hand in hands]
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for name, rows in _outputs(hands, _numbers(batches), context):
+            if name == "offset_commits":
+                yield from plain_batches(name, rows)
+
+    return _one_per_hand(spark, len(hands)).mapInArrow(task, TABLES["offset_commits"].schema)
+
+
+def others_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
+    """Stage 1 for Spark's writer: everything else, a struct column per table, the replay rows that history does not hold
+    (column `replay`), and what was read (column `progress`, JSON)."""
+    hands = [list(hand) for hand in hands]
+    schema = union_schema(OTHER_HISTORY).add("replay", REPLAY_ROWS_SPARK, True).add("progress", "string", True)
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for name, rows in _outputs(hands, _numbers(batches), context):
+            if name in OTHER_HISTORY:
+                for batch in union_batches(OTHER_HISTORY, [(name, rows)]):
+                    yield _widened(batch, None, None)
+            elif name == REPLAY:
+                kept = rows.filter(_only_here(rows))
+                if kept.num_rows:
+                    yield _widened(None, kept, None)
+            elif name == "progress":
+                yield _widened(None, None, rows)
+
+    return _one_per_hand(spark, len(hands)).mapInArrow(task, schema)
+
+
+def _only_here(rows: pa.RecordBatch) -> pa.Array:
+    """Replay rows that cannot be made from the history tables: markers that the replay completes, unreadable records."""
+    kind, deferred = rows.column("kind").to_pylist(), rows.column("is_deferred").to_pylist()
+    return pa.array([k == UNREADABLE or (k == MARKER and bool(d)) for k, d in zip(kind, deferred, strict=True)])
+
+
+def _widened(batch: pa.RecordBatch | None, replay: pa.RecordBatch | None, progress: str | None) -> pa.RecordBatch:
+    rows = batch.num_rows if batch is not None else replay.num_rows if replay is not None else 1
+    columns = {
+        name: pa.nulls(rows, pa.struct(list(arrow_schema(name)))) if batch is None else batch.column(name)
+        for name in OTHER_HISTORY
+    }
+    replay_type = pa.struct(list(REPLAY_ROWS))
+    columns["replay"] = (
+        pa.nulls(rows, replay_type)
+        if replay is None
+        else pa.StructArray.from_arrays(replay.columns, fields=list(REPLAY_ROWS))
+    )
+    columns["progress"] = pa.nulls(rows, pa.string()) if progress is None else pa.array([progress])
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _outputs(hands: list[list[LogRange]], numbers: Iterable[int], context: ReadContext) -> Iterator[tuple[str, Any]]:
+    decoder = GroupRecordDecoder()
+    for number in numbers:
+        for log_range in hands[number]:
+            reading = RangeDecoder(log_range, context, decoder)
+            for name, rows in reading.outputs():
+                yield name, _with_partition(rows, log_range.offsets_partition) if name == REPLAY else rows
+            yield "progress", json.dumps(progress_to_json(reading.progress))
+
+
+def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFrame:
+    """Stage 2 for Spark's writer: replay rows in any order -> a struct column per table of REPLAY_TABLES.
+
+    One shard is one offsets partition, as in Kafka: partitions are placed by range and come sorted by log offset.
+    """
+    placed = rows.repartitionByRange(max(shards, 1), "offsets_partition")
+    in_order = placed.sortWithinPartitions("offsets_partition", F.col("log_offset").asc_nulls_first())
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from union_batches(REPLAY_TABLES, replay_partitions(batches, context))
+
+    return in_order.select(REPLAY_ROWS.names).mapInArrow(task, union_schema(REPLAY_TABLES))
+
+
+def _one_per_hand(spark: SparkSession, hands: int) -> DataFrame:
+    return spark.range(0, hands, 1, numPartitions=max(hands, 1))
+
+
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def progress_to_json(progress: RangeProgress) -> dict[str, Any]:
+    """The progress as something JSON can hold."""
+    counts = [(record_type, version, count) for (record_type, version), count in progress.record_counts.items()]
+    return {**vars(progress), "record_counts": counts}
+
+
+def progress_from_text(text: str) -> RangeProgress:
+    """The progress that a row of `others_frame` holds."""
+    return progress_from_json(json.loads(text))
+
+
+def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
+    """The inverse of progress_to_json, after JSON."""
+    counts = Counter({(record_type, version): count for record_type, version, count in payload["record_counts"]})
+    return RangeProgress(
+        **{
+            **payload,
+            "record_counts": counts,
+            "quarantined": Counter(payload["quarantined"]),
+            "rows": Counter(payload["rows"]),
+            "topics": [tuple(row) for row in payload["topics"]],
+        }
+    )
+

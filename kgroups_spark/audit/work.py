@@ -1,0 +1,133 @@
+"""One audit's work as both writers see it: what to read, from what state, into which lake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.partition_count import fitting_partition_counts, partition_count
+from kgroups_spark.audit.plan import AuditPlan
+from kgroups_spark.audit.ranges import LogRange, cut, deal
+from kgroups_spark.audit.replay import ReplayContext
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.audit.saved_state import SavedState
+from kgroups_spark.audit.stages import open_uri
+from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.times import to_epoch_ms
+
+# Fewer bytes are not worth a task of their own: its start costs more.
+SMALLEST_HAND_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class AuditWork:
+    """What is to be done, and with what."""
+
+    lake: Lake
+    writer: LakeWriter
+    plan: AuditPlan
+    before: AuditRow | None
+    state: SavedState
+    options: AuditOptions
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.lake.spark
+
+    @property
+    def audit_id(self) -> int:
+        return self.writer.audit_id
+
+    @cached_property
+    def slots(self) -> int:
+        return max(1, self.spark.sparkContext.defaultParallelism)
+
+    @cached_property
+    def hands(self) -> list[list[LogRange]]:
+        """The ranges to read, dealt to tasks."""
+        ranges = cut([*self.plan.reread_ranges, *self.plan.new_ranges], self.slots)
+        total = sum(log_range.size_bytes for log_range in ranges)
+        return deal(ranges, max(1, min(2 * self.slots, -(-total // SMALLEST_HAND_BYTES)))) if ranges else []
+
+    @cached_property
+    def shards(self) -> list[int]:
+        """Every offsets partition that has or gets a state, also those that were not given this time."""
+        known = {p.offsets_partition for p in self.before.partitions or ()} if self.before else set()
+        return sorted(known | {p.offsets_partition for p in self.plan.partitions})
+
+    @property
+    def shard_hands(self) -> list[list[int]]:
+        """The shards, dealt to tasks."""
+        tasks = min(2 * self.slots, len(self.shards))
+        return [self.shards[number::tasks] for number in range(tasks)]
+
+    @property
+    def fresh_shards(self) -> set[int]:
+        """Shards that start from nothing: their log is read again from its start."""
+        return {log_range.offsets_partition for log_range in self.plan.reread_ranges}
+
+    def read_context(self) -> ReadContext:
+        return ReadContext(self.audit_id, self.options.release_version, open_uri)
+
+    def replay_context(self, progress: list[RangeProgress]) -> ReplayContext:
+        """What stage 2 needs to know of stage 1."""
+        return ReplayContext(
+            self.audit_id,
+            self.options.release_version,
+            self.offsets_partitions(progress),
+            known_topics(self.topic_names(progress)),
+            open_uri,
+            {p.offsets_partition: p.start_offset for p in self.plan.partitions},
+        )
+
+    def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
+        """How many partitions the offsets topic has: as the user says, or the only number that fits."""
+        if self.options.offsets_partitions is not None:
+            return self.options.offsets_partitions
+        fitting = [each.partition_counts for each in progress]
+        if self.before is not None:
+            groups = self.lake.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
+            by_partition: dict[int, list[str]] = {}
+            for number, group_id in zip(groups["offsets_partition"], groups["group_id"], strict=True):
+                by_partition.setdefault(number, []).append(group_id)
+            fitting += [fitting_partition_counts(group_ids, number) for number, group_ids in by_partition.items()]
+        return partition_count(fitting)
+
+    def topic_names(self, progress: list[RangeProgress]) -> TopicNames:
+        """Which names topic ids have, as far as any audit has seen."""
+        names = TopicNames()
+        if self.before is not None:
+            for row in self.lake.rows("topics").to_pylist():
+                names.add(row["topic_id"], row["topic"], _ms(row["seen_log_timestamp"]), row["source"])
+        for each in progress:
+            names.merge(each.topics)
+        return names
+
+    def topics_table(self, progress: list[RangeProgress]) -> pa.Table:
+        """The rows of `topics`."""
+        columns = ("topic_id", "topic", "seen_log_timestamp", "source")
+        rows = sorted(self.topic_names(progress).rows())
+        return pa.Table.from_batches([table_batch("topics", columns, rows, audit_id=self.audit_id)])
+
+
+def known_topics(names: TopicNames) -> Topics:
+    """The names for a shard; a topic name has the id whose first sighting is the latest."""
+    topics = Topics()
+    rows = names.rows()
+    for topic_id, topic, seen, source in sorted(rows, key=lambda row: (-1 if row[2] is None else row[2], row[0])):
+        topics.learn(topic_id, topic, seen, source)
+    return topics
+
+
+def _ms(seen: datetime | None) -> int:
+    return -1 if seen is None else to_epoch_ms(seen)
