@@ -1,9 +1,9 @@
 """When committed offsets and groups expire, per Kafka release from 0.8 to 4.3: data only.
 
 Two coordinators did the clean-up: the Scala one (to 3.9) and the Java one (3.7 on, the only one since 4.0). Sources:
-`GroupMetadata.removeExpiredOffsets` and `GroupMetadataManager.cleanupGroupMetadata` (Scala), `OffsetManager.compact` (0.8.2);
-`OffsetMetadataManager.cleanupExpiredOffsets`, `ClassicGroup.offsetExpirationCondition`, `StreamsGroup.isSubscribedToTopic`
-and `Group.shouldExpire` (Java).
+`GroupMetadata.removeExpiredOffsets` and `GroupMetadataManager.cleanupGroupMetadata` (Scala), `OffsetManager.compact`
+(0.8.2); `OffsetMetadataManager.cleanupExpiredOffsets`, `ClassicGroup.offsetExpirationCondition`,
+`StreamsGroup.isSubscribedToTopic` and `Group.shouldExpire` (Java).
 """
 
 from __future__ import annotations
@@ -90,13 +90,14 @@ _SCALA = (
 _JAVA = (((3, 7), _V3_7_JAVA), ((3, 8), _V3_8_JAVA), ((4, 0, 1), _V4_0_1), ((4, 1), _V4_1), ((4, 2), _V4_2))
 
 _LAST_MINOR = {0: 11, 1: 1, 2: 8, 3: 9, 4: 3}  # of each major version; 0 begins at 8
-_VERSION = re.compile(r"(\d+)\.(\d+)((?:\.\d+){0,2})(-java)?")
+_VERSION = re.compile(r"v?(\d+)\.(\d+)((?:\.\d+){0,2})(-java)?")
 
 
 def expiry_rules(release_version: str) -> ExpiryRules:
-    """The rules of a release: `4.3`, `4.0.0`, `0.10.2.1`. Without a patch number the last patch release is meant; 3.7 to 3.9
-    mean the Scala coordinator, their default, and `3.7-java` to `3.9-java` the new one opted in. Raises ValueError."""
-    match = _VERSION.fullmatch(release_version)
+    """The rules of a release: `4.3`, `4.0.0`, `0.10.2.1`. Without a patch number the last patch release is meant; 3.7
+    to 3.9 mean the Scala coordinator, their default, and `3.7-java` to `3.9-java` the new one opted in. Raises
+    ValueError."""
+    match = _VERSION.fullmatch(release_version.strip().lower())
     if match:
         major, minor = int(match[1]), int(match[2])
         is_java = bool(match[4])
@@ -106,6 +107,6 @@ def expiry_rules(release_version: str) -> ExpiryRules:
             steps = _JAVA if is_java or major >= 4 else _SCALA
             return next(rules for first, rules in reversed(steps) if first <= (major, minor, *patch))
     raise ValueError(
-        f"Kafka release {release_version!r} is unknown: 0.8 to 0.11, 1.0, 1.1, 2.0 to 2.8, 3.0 to 3.9 and 4.0 to 4.3 are known, "
-        "each with or without a patch number, and 3.7-java, 3.8-java, 3.9-java"
+        f"Kafka release {release_version!r} is unknown: 0.8 to 0.11, 1.0, 1.1, 2.0 to 2.8, 3.0 to 3.9, 4.0 to 4.3 are "
+        "known, each with or without a patch number, and 3.7-java, 3.8-java, 3.9-java"
     )

@@ -1,5 +1,5 @@
-"""Small states of the current tables with what a clean-up does to them; the names T10 to T56 are those of the project's list of
-cases that a naive implementation gets wrong. All are judged at NOW with a retention of seven days."""
+"""Small states of the current tables with what a clean-up does to them; the names T10 to T56 are those of the project's
+list of cases that a naive implementation gets wrong. All are judged at NOW with a retention of seven days."""
 
 from dataclasses import dataclass, field
 
@@ -34,9 +34,7 @@ def simple():
 
 
 def empty(since, protocol_type="consumer", generation=4):
-    return group(
-        "classic", "Empty", protocol_type=protocol_type, generation=generation, current_state_timestamp=since
-    )
+    return group("classic", "Empty", protocol_type=protocol_type, generation=generation, current_state_timestamp=since)
 
 
 def stable(protocol_type="consumer", protocol="range"):
@@ -65,8 +63,8 @@ TOPOLOGY = {
 
 @dataclass(frozen=True)
 class Case:
-    """`offsets` of one group and, per topic, the expected (reason, base, expires_at, expires_at_if_empty); of the group the
-    expected (reason, deletes_at, writes_tombstone), None where there is no group."""
+    """`offsets` of one group and, per topic, the expected (reason, base, expires_at, expires_at_if_empty); of the group
+    the expected (reason, deletes_at, writes_tombstone), None where there is no group."""
 
     name: str
     release: str
@@ -357,7 +355,15 @@ CASES = [
         ("open_transaction", None, True),
         is_held=True,
     ),
-    Case("3.8 to 4.0.0 do not look at the leak without offsets", "3.9-java", simple(), [], {}, (GONE, NOW, True), is_held=True),
+    Case(
+        "3.8 to 4.0.0 do not look at the leak without offsets",
+        "3.9-java",
+        simple(),
+        [],
+        {},
+        (GONE, NOW, True),
+        is_held=True,
+    ),
     Case(
         "4.0.1 does not leak",
         "4.0.1",
@@ -438,7 +444,10 @@ CASES = [
         "1.1",
         stable(),
         [offset("subscribed", ago(8), version=1), offset("given", ago(90), ago(80))],
-        {"subscribed": (PASSED, COMMIT, ago(1, +1), ago(1, +1)), "given": ("expire_timestamp_passed", GIVEN, ago(80, +1), ago(80, +1))},
+        {
+            "subscribed": (PASSED, COMMIT, ago(1, +1), ago(1, +1)),
+            "given": ("expire_timestamp_passed", GIVEN, ago(80, +1), ago(80, +1)),
+        },
         (MEMBERS, None, True),
         members=[member("subscribed")],
     ),

@@ -1,4 +1,5 @@
-"""Rows of the current tables as dicts (times in epoch milliseconds, a missing column is null) to DataFrames and back."""
+"""Rows of the current tables as dicts (times in epoch milliseconds, a missing column is null) to DataFrames and
+back."""
 
 import json
 

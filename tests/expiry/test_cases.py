@@ -24,7 +24,9 @@ def test_the_twin_says_so(case):
     version, java = parsed(case.release)
     tables = case.tables()
     arguments = (tables["groups"], tables["group_members"], tables["pending_offsets"], NOW, R, version, java)
-    judged = {(row["topic"], row["partition"]): twin.judge_offset(row, *arguments) for row in tables["committed_offsets"]}
+    judged = {
+        (row["topic"], row["partition"]): twin.judge_offset(row, *arguments) for row in tables["committed_offsets"]
+    }
     assert by_topic(case, {key: (j[0], j[1], *j[3:]) for key, j in judged.items()}) == case.expected
     for row in tables["groups"]:
         decided = twin.judge_group(
@@ -75,6 +77,10 @@ def test_a_row_says_what_was_judged_and_by_which_audit(judged):
         "as_of": NOW,
         "retention_ms": R,
     }
-    assert (offset["committed_offset"], offset["log_offset"], offset["base_timestamp"]) == (40, 11, NOW - 8 * 86_400_000)
+    assert (offset["committed_offset"], offset["log_offset"], offset["base_timestamp"]) == (
+        40,
+        11,
+        NOW - 8 * 86_400_000,
+    )
     assert (group["audit_id"], group["as_of"], group["retention_ms"]) == (AUDIT_ID, NOW, R)
     assert (group["group_type"], group["state"]) == ("classic", "Empty")

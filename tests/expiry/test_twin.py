@@ -60,7 +60,11 @@ def group_types(release):
 
 def group_row(rng, key, types):
     group_type = rng.choice(types)
-    row = {**key, "group_type": group_type, "state": rng.choice(CLASSIC_STATES if group_type == "classic" else OTHER_STATES)}
+    row = {
+        **key,
+        "group_type": group_type,
+        "state": rng.choice(CLASSIC_STATES if group_type == "classic" else OTHER_STATES),
+    }
     if group_type == "classic":
         row["protocol_type"] = rng.choice([None, "", "consumer", "consumer", "connect"])
         row["protocol"] = rng.choice([None, "range", "range", "range"])
@@ -98,7 +102,8 @@ def offset_rows(rng, key):
 
 
 def generated(release):
-    """Tables of many small groups, and groups that leaked a transaction. Group ids repeat in another offsets partition."""
+    """Tables of many small groups, and groups that leaked a transaction. Group ids repeat in another offsets
+    partition."""
     rng = random.Random(f"expiry {release}")
     tables = {"groups": [], "group_members": [], "committed_offsets": [], "pending_offsets": []}
     held = set()
@@ -138,7 +143,9 @@ def twin_rows(tables, held, release):
                 row, own["groups"], own["group_members"], own["pending_offsets"], NOW, R, version, java
             )
             judged.append(answer)
-            named = dict(zip(("reason", "base", "base_timestamp", "expires_at", "expires_at_if_empty"), answer, strict=True))
+            named = dict(
+                zip(("reason", "base", "base_timestamp", "expires_at", "expires_at_if_empty"), answer, strict=True)
+            )
             decision = "expire" if twin.expires(answer[0]) else "keep"
             offsets.append({**head, **row, **named, "decision": decision})
         for row in own["groups"]:
@@ -154,7 +161,10 @@ def only(rows, schema):
 
 
 def in_order(rows):
-    return sorted(rows, key=lambda row: tuple(str(row.get(name)) for name in ("offsets_partition", "group_id", "topic", "partition")))
+    return sorted(
+        rows,
+        key=lambda row: tuple(str(row.get(name)) for name in ("offsets_partition", "group_id", "topic", "partition")),
+    )
 
 
 @pytest.mark.spark

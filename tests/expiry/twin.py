@@ -1,7 +1,8 @@
 """Expiry in obvious loops over dicts of the current tables: the referee of kgroups_spark.expiry, and no code in common.
 
-Rows are dicts with the columns of the tables; times are epoch milliseconds; a missing column is None. `version` is a tuple such
-as (4, 0, 1); `java` says which coordinator. The order of the ifs is the order of the clean-up in Kafka's classes.
+Rows are dicts with the columns of the tables; times are epoch milliseconds; a missing column is None. `version` is a
+tuple such as (4, 0, 1); `java` says which coordinator. The order of the ifs is the order of the clean-up in Kafka's
+classes.
 """
 
 LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
@@ -82,7 +83,9 @@ def base_of(offset, group, version):
     own = expire_time(offset, version)
     if own is not None:
         return "expire_timestamp", own
-    is_empty_classic = group["group_type"] == "classic" and group["state"] == "Empty" and bool(group.get("protocol_type"))
+    is_empty_classic = (
+        group["group_type"] == "classic" and group["state"] == "Empty" and bool(group.get("protocol_type"))
+    )
     if not is_old(version) and is_empty_classic and group.get("current_state_timestamp") is not None:
         return "current_state_timestamp", group["current_state_timestamp"]
     commit = offset.get("commit_timestamp")
@@ -146,7 +149,8 @@ def expires(reason):
 
 
 def judge_group(group, judged_offsets, pending_offsets, held_groups, as_of, version, java):
-    """(reason, deletes_at, writes_tombstone) of one group; judged_offsets: judge_offset of each of its committed offsets."""
+    """(reason, deletes_at, writes_tombstone) of one group; judged_offsets: judge_offset of each of its committed
+    offsets."""
     writes_tombstone = java or (group.get("generation") or 0) > 0
     is_open = bool(of_group(pending_offsets, group))
     if java and (3, 8) <= version < (4, 0, 1):

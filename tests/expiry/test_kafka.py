@@ -1,0 +1,117 @@
+"""Clean-ups of Kafka itself: which tombstones one pass wrote, given the groups and offsets it had.
+
+tests/data/expiry/kafka-<version>.jsonl.gz: Kafka's own coordinator classes of that version loaded generated logs
+(ordinary, compacted, and odd ones) and cleaned up at instants on both sides of boundaries. broker-4.3.1.jsonl.gz: a
+live broker that checked every two seconds; `now` is the log time of its tombstones. Tables hold what the classes
+answered after the load.
+"""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.expiry import twin
+from tests.expiry.frames import expiry_frames, rows_of
+from tests.expiry.test_twin import by_group
+from tests.expiry.versions import parsed
+
+DATA = Path(__file__).parents[1] / "data" / "expiry"
+FILES = sorted(path.name for path in DATA.glob("*.jsonl.gz"))
+TIMES = ("commit_timestamp", "expire_timestamp", "current_state_timestamp")
+FURTHEST_MS = 9_223_372_036_854_775  # what a TIMESTAMP holds, on either side
+COMMON_NOW = 1_700_000_000_000
+
+
+def recorded(name):
+    with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def release_of(name):
+    return name.split("-")[1].removesuffix(".jsonl.gz")
+
+
+def expected(judged_pass):
+    """(offsets, groups) that got a tombstone."""
+    return {tuple(row) for row in judged_pass["offsets"]}, {tuple(row) for row in judged_pass["groups"]}
+
+
+def twin_tombstones(tables, now, retention_ms, release):
+    version, java = parsed(release)
+    grouped = {name: by_group(rows) for name, rows in tables.items()}
+    offsets, groups = set(), set()
+    for key in {*grouped["groups"], *grouped["committed_offsets"]}:
+        own = {name: rows.get(key, []) for name, rows in grouped.items()}
+        arguments = (own["groups"], own["group_members"], own["pending_offsets"], now, retention_ms, version, java)
+        judged = [twin.judge_offset(row, *arguments) for row in own["committed_offsets"]]
+        for row, answer in zip(own["committed_offsets"], judged, strict=True):
+            if twin.expires(answer[0]):
+                offsets.add((*key, row["topic"], row["partition"]))
+        for row in own["groups"]:
+            reason, _, writes_tombstone = twin.judge_group(
+                row, judged, own["pending_offsets"], set(), now, version, java
+            )
+            if reason == "empty_and_nothing_left" and writes_tombstone:
+                groups.add(key)
+    return offsets, groups
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_twin_removes_what_kafka_removed(name):
+    for line in recorded(name):
+        for judged_pass in line["passes"]:
+            now, retention_ms = judged_pass["now"], judged_pass["retention_ms"]
+            removed = twin_tombstones(line["tables"], now, retention_ms, release_of(name))
+            assert removed == expected(judged_pass), (line["case"], now)
+
+
+def moved(row, number, by_ms):
+    """The row in an offsets partition of its own, its times moved: a pass at another instant is then one at
+    COMMON_NOW."""
+    times = {
+        name: max(-FURTHEST_MS, min(FURTHEST_MS, row[name] + by_ms)) for name in TIMES if row.get(name) is not None
+    }
+    return {**row, **times, "offsets_partition": number}
+
+
+def all_passes(name):
+    """Every pass of a file in one set of tables, each in its own offsets partition, with what Kafka removed in all."""
+    tables = {"groups": [], "group_members": [], "committed_offsets": [], "pending_offsets": []}
+    offsets, groups = set(), set()
+    passes = [(line, judged_pass) for line in recorded(name) for judged_pass in line["passes"]]
+    for number, (line, judged_pass) in enumerate(passes):
+        for table, rows in line["tables"].items():
+            tables[table] += [moved(row, number, COMMON_NOW - judged_pass["now"]) for row in rows]
+        removed_offsets, removed_groups = expected(judged_pass)
+        offsets |= {(number, *row[1:]) for row in removed_offsets}
+        groups |= {(number, *row[1:]) for row in removed_groups}
+    (retention_ms,) = {judged_pass["retention_ms"] for _, judged_pass in passes}
+    return tables, retention_ms, offsets, groups
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", FILES)
+def test_the_frames_remove_what_kafka_removed(spark, name):
+    tables, retention_ms, offsets, groups = all_passes(name)
+    offset_frame, group_frame = expiry_frames(
+        spark, tables, as_of=COMMON_NOW, retention_ms=retention_ms, release_version=release_of(name)
+    )
+    expire = [row for row in rows_of(offset_frame) if row["decision"] == "expire"]
+    slot = ("offsets_partition", "group_id", "topic", "partition")
+    assert {tuple(row[column] for column in slot) for row in expire} == offsets
+    assert len(expire) == len(offsets) > 0
+    delete = [row for row in rows_of(group_frame) if row["decision"] == "delete" and row["writes_tombstone"]]
+    assert {(row["offsets_partition"], row["group_id"]) for row in delete} == groups
+    assert len(delete) == len(groups) > 0
+
+
+def test_recorded_passes_are_there():
+    """Both sides of something: passes that removed and passes that left all, of each release."""
+    assert [release_of(name) for name in FILES] == ["4.3.1", "3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1"]
+    for name in FILES[1:]:
+        passes = [judged_pass for line in recorded(name) for judged_pass in line["passes"]]
+        assert any(judged_pass["offsets"] for judged_pass in passes)
+        assert any(judged_pass["groups"] for judged_pass in passes)
+        assert any(not judged_pass["offsets"] and not judged_pass["groups"] for judged_pass in passes)
