@@ -6,7 +6,7 @@ Rules, in their order (semantics as in CoordinatorRecordSerde and GroupCoordinat
 2. A null value is a tombstone. A value of no bytes is not: it is an error (T42).
 3. Versions a type never had are unknown.
 4. A value is read in the released layout. Where an early-access release used the same version for another layout,
-   that one is taken if it reads all bytes and the released one does not (T58).
+   that one is taken if it reads all bytes, without unknown tags, and the released one does not read all (T58).
 5. Bytes left over and unknown tags are no error, but the record keeps its raw bytes.
 """
 
@@ -229,13 +229,16 @@ def _read_layouts(layouts: list[_Layout], value: bytes) -> tuple[str, dict[str, 
 
 
 def _read_wholly(layout: _Layout, value: bytes) -> list[tuple[dict[str, Any], list[str]]]:
-    """Fields and notes if the layout reads the whole value, else nothing."""
+    """Fields and notes if the layout reads the whole value and nothing in it is odd, else nothing.
+
+    A tag section can swallow nearly anything as unknown tags, and no early-access release wrote any.
+    """
     notes: list[str] = []
     try:
         fields, end = layout.reader.read(value, 2, notes)
     except Truncated:
         return []
-    return [(fields, notes)] if end == len(value) else []
+    return [(fields, notes)] if end == len(value) and not notes else []
 
 
 def _record(key: _Key, version: int | None, layout: str, content: LazyValue | None) -> GroupRecord:

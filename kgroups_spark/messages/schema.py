@@ -144,7 +144,7 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
         if shift > 28:
             raise _Malformed("a varint is longer than 5 bytes")
     value &= 0xFFFFFFFF
-    return (value if value <= 0x80000000 else value - 0x100000000), position
+    return (value if value < 0x80000000 else value - 0x100000000), position
 
 
 def _text(data: bytes, notes: list[str]) -> str:
@@ -227,7 +227,7 @@ class _Source:
             self.emit(depth, "p += 1")
             self.emit(depth, f"if {name} > 126:")
             self.emit(depth + 1, f"{name}, p = uvarint(b, p - 1)")
-            self.emit(depth + 1, f"{name} -= 1")
+            self.emit(depth + 1, f"{name} = ({name} - 1 + 0x80000000) % 0x100000000 - 0x80000000")  # Java's int wraps
         else:
             unpack = f"unpack_{_FIXED[width]}"
             self.constants[unpack] = struct.Struct(f">{_FIXED[width]}").unpack_from

@@ -1,0 +1,106 @@
+"""The decoders' outcomes in the form of the slow decoder's, to be compared with them."""
+
+from __future__ import annotations
+
+import orjson
+
+from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable, value_from_json
+from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
+from tests.messages.built import record_columns
+from tests.slow_messages import slow_group_record, slow_offset_commit
+
+
+def slow_outcome(key, value):
+    """The slow decoder's outcome. Undecodable has no place for a regular expression."""
+    found = slow_group_record(key, value)
+    if found["outcome"] not in ("ok", "tombstone"):
+        found.pop("regular_expression", None)
+    return found
+
+
+def undecodable(found):
+    named = {
+        "record_type": found.record_type,
+        "record_name": found.record_name,
+        "group_id": found.group_id,
+        "member_id": found.member_id,
+        "topic": found.topic,
+        "partition": found.partition,
+        "version": found.value_version,
+    }
+    assert found.detail
+    return {"outcome": found.reason} | {k: v for k, v in named.items() if v is not None}
+
+
+def group_record(decoder, key, value):
+    found = decoder.decode(key, value)
+    if isinstance(found, Undecodable):
+        return undecodable(found)
+    out = {"record_type": found.record_type, "record_name": found.record_name, "group_id": found.group_id}
+    out |= {"member_id": found.member_id} if found.member_id is not None else {}
+    out |= {"regular_expression": found.regular_expression} if found.regular_expression is not None else {}
+    if found.is_tombstone:
+        assert found.value is None and found.value_json() is None and found.value_version is None
+        return out | {"outcome": "tombstone", "exact": not found.keeps_raw}
+    text = found.value_json()
+    assert value_from_json(found.record_type, text) == found.value
+    assert orjson.dumps(found.value).decode() == text
+    out |= {"version": found.value_version, "outcome": "ok", "value": found.value, "layout": found.layout}
+    return out | {"exact": not found.keeps_raw}
+
+
+def offset_commits(decoder, pairs):
+    """One outcome for each of the pairs (all of types 0 and 1), by one call of the columnar decoder."""
+    records = record_columns(pairs)
+    rows, others, control = classify(records)
+    assert rows.tolist() == list(range(len(pairs))) and not len(others) and not len(control)
+    columns, keys = decoder.decode(records, rows), decoder.keys
+    out = {index: undecodable(found) for index, found in columns.undecodable}
+    for found in out.values():
+        found.pop("record_name")
+    metadata = columns.metadata.to_pylist()
+    for i, row in enumerate(columns.rows.tolist()):
+        code = columns.code[i]
+        one = {"record_type": int(keys.record_type[code]), "group_id": keys.group_id[code].as_py()}
+        one |= {"topic": keys.topic[code].as_py(), "partition": int(keys.partition[code])}
+        assert keys.raw[code].as_py() == pairs[row][0]
+        assert keys.groups[keys.group[code]] == one["group_id"]
+        one |= {"exact": not columns.keeps_raw[i]}
+        fields = {
+            "version": int(columns.value_version[i]),
+            "offset": int(columns.committed_offset[i]),
+            "leader_epoch": int(columns.leader_epoch[i]),
+            "metadata": metadata[i],
+            "commit_timestamp": int(columns.commit_timestamp[i]),
+            "expire_timestamp": int(columns.expire_timestamp[i]),
+            "topic_id": columns.topic_id[i].tobytes(),
+        }
+        if columns.is_tombstone[i]:
+            assert fields == ABSENT
+            out[row] = one | {"outcome": "tombstone"}
+        else:
+            out[row] = one | fields | {"outcome": "ok"}
+    return [out[i] for i in range(len(pairs))]
+
+
+ABSENT = {
+    "version": -1,
+    "offset": 0,
+    "leader_epoch": -1,
+    "metadata": "",
+    "commit_timestamp": -1,
+    "expire_timestamp": -1,
+    "topic_id": bytes(16),
+}
+
+
+def assert_decoded_as_the_slow_decoder(pairs):
+    """All pairs of key and value, of whatever type, one by one against the slow decoder."""
+    commits = [(k, v) for k, v in pairs if k is not None and k[:2] in (b"\0\0", b"\0\1")]
+    others = [(k, v) for k, v in pairs if k is None or k[:2] not in (b"\0\0", b"\0\1")]
+    decoder = GroupRecordDecoder()
+    for key, value in others:
+        assert group_record(decoder, key, value) == slow_outcome(key, value), (key, value)
+    found = offset_commits(OffsetCommitDecoder(), commits)
+    for (key, value), outcome in zip(commits, found, strict=True):
+        assert outcome == slow_offset_commit(key, value), (key, value)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from kgroups_spark.messages.group_partition import java_hash, offsets_partition
+from tests.messages.vectors import vectors
+
+
+@pytest.mark.parametrize("vector", vectors("partition"))
+def test_groups_hash_to_the_partition_that_kafka_gives_them(vector):
+    expected = vector["fields"]
+    assert java_hash(expected["group"]) == expected["hash"]
+    for count in (50, 1, 7):
+        assert offsets_partition(expected["group"], count) == expected[f"p{count}"]
+
+
+def test_a_share_partition_hashes_like_a_group():
+    assert offsets_partition("sg:ASNFZ4mrze8RIjNEVWZ3iA:4", 50) == 10
+
+
+def test_the_least_int_is_partition_0_and_not_the_rest_of_a_division():
+    assert java_hash("polygenelubricants") == -(2**31)
+    assert offsets_partition("polygenelubricants", 50) == 0

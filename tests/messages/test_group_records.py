@@ -1,0 +1,250 @@
+"""Rules of one group record: which outcome, which layout, what is kept."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable, value_from_json
+from kgroups_spark.messages.outcome import REASONS
+from tests.messages.vectors import KEY_OF_TYPE, records
+
+UUID = bytes.fromhex("0123456789abcdef1122334455667788")
+UUID_TEXT = "ASNFZ4mrze8RIjNEVWZ3iA"
+SUBSCRIPTION = bytes.fromhex("00000000000100016100000000")  # version 0, topic "a", user data of no bytes
+EMPTY_ASSIGNMENT = b""
+
+
+def decode(number, value):
+    return GroupRecordDecoder().decode(KEY_OF_TYPE[number], value)
+
+
+def text(value):
+    return b"\xff\xff" if value is None else len(value.encode()).to_bytes(2, "big") + value.encode()
+
+
+def sized(value):
+    return len(value).to_bytes(4, "big") + value
+
+
+def group_metadata(protocol_type, subscription, assignment):
+    """A GroupMetadataValue of version 3 with one member."""
+    head = text(protocol_type) + bytes(4) + text("range") + text("m") + bytes(8) + bytes([0, 0, 0, 1])
+    member = text("m") + text(None) + text("c") + text("/h") + bytes(8) + sized(subscription) + sized(assignment)
+    return b"\0\3" + head + member
+
+
+def member_of(record):
+    (member,) = record.value["members"]
+    return member
+
+
+# ---- outcomes
+
+
+@pytest.mark.parametrize("number", [18, 24, 99, -5, 32767])
+@pytest.mark.parametrize("value", [None, b"", b"\0\0\0"])
+def test_a_type_without_a_release_is_unknown_even_as_a_tombstone(number, value):  # T41
+    found = GroupRecordDecoder().decode(number.to_bytes(2, "big", signed=True) + b"\0\1a", value)
+    assert (found.reason, found.record_type) == ("unknown_record_type", number)
+    assert str(number) in found.detail
+
+
+def test_a_value_of_no_bytes_is_not_a_tombstone():  # T42
+    found = decode(3, b"")
+    assert (found.reason, found.record_name, found.group_id) == ("empty_value", "ConsumerGroupMetadata", "cg")
+
+
+def test_a_null_key_says_nothing():
+    assert GroupRecordDecoder().decode(None, b"\0\0").reason == "null_key"
+
+
+@pytest.mark.parametrize(("number", "version"), [(2, 5), (2, -1), (3, 1), (23, 1)])
+def test_versions_that_a_type_never_had_are_unknown(number, version):
+    found = decode(number, version.to_bytes(2, "big", signed=True) + bytes(99))
+    assert (found.reason, found.value_version) == ("unknown_value_version", version)
+
+
+def test_an_undecodable_record_says_whose_it_is_and_why():
+    found = decode(5, b"\0\0\0")
+    assert isinstance(found, Undecodable) and found.reason in REASONS
+    assert (found.group_id, found.member_id, found.value_version) == ("cg", "m", 0)
+    assert found.detail == (
+        "ConsumerGroupMemberMetadataValue version 0 cannot be read at rackId: the bytes end too early (3 bytes in all)"
+    )
+
+
+def test_an_offset_commit_is_a_mistake_of_the_caller():
+    with pytest.raises(ValueError, match="OffsetCommitDecoder"):
+        GroupRecordDecoder().decode(KEY_OF_TYPE[1], None)
+
+
+def test_keys_with_bytes_left_over_or_improper_text_keep_the_raw_bytes():
+    decoder = GroupRecordDecoder()
+    assert decoder.decode(KEY_OF_TYPE[3] + b"!", None).keeps_raw
+    found = decoder.decode(b"\0\3\0\1\xff", None)
+    assert found.keeps_raw and found.group_id == "\ufffd"
+    assert not decoder.decode(KEY_OF_TYPE[3], None).keeps_raw
+
+
+def test_unknown_tags_decode_and_keep_the_raw_bytes():
+    found = decode(3, bytes.fromhex("0000 0000000a 01 63 02 aabb"))
+    assert found.value == {"epoch": 10, "metadataHash": 0} and found.keeps_raw
+
+
+# ---- early-access layouts (T58)
+
+TOPIC_METADATA = b"\x02" + UUID + b"\x02t" + bytes.fromhex("00000002 02 00000000 02 0272 00 00")
+EARLY = [
+    (4, "3.7", bytes.fromhex("0000 00000007") + TOPIC_METADATA + b"\0", {"epoch": 7}),
+    (
+        5,
+        "3.7",
+        b"\0\0\0\0\2c\2/\1\0" + bytes(4) + b"\0" + b"\2\2n\0\1\0\2\0\0\3\3mm\0\0",
+        {"classicMemberMetadata": None},
+    ),
+    (
+        7,
+        "3.7",
+        b"\0\0\0\2" + UUID + b"\2\0\0\0\5\0" + b"\0\1" + b"\2x" + b"\0",
+        {"metadataVersion": 1, "metadataBytes": "eA=="},
+    ),
+    (
+        8,
+        "3.7",
+        b"\0\0" + bytes.fromhex("00000003 00000002 00000004 01 01 01 00 0000 01 00"),
+        {"targetMemberEpoch": 4, "state": None},
+    ),
+    (11, "4.0", bytes.fromhex("0000 00000003 00"), {"epoch": 3, "metadataHash": None}),
+    (15, "4.0", b"\0\0\2" + UUID + b"\2t\2\0\0\0\5\0\1\0", {"initializingTopics": []}),
+]
+
+
+@pytest.mark.parametrize(("number", "layout", "value", "some"), EARLY, ids=[f"type {e[0]}" for e in EARLY])
+def test_an_early_access_layout_is_taken_if_only_it_reads_all_bytes(number, layout, value, some):
+    found = decode(number, value)
+    assert found.layout == layout and not found.keeps_raw
+    assert some.items() <= found.value.items()
+    released = [v for k, v in records() if k == KEY_OF_TYPE[number]]
+    assert set(found.value) >= set(decode(number, released[0]).value)
+
+
+def test_left_over_bytes_stay_with_the_released_layout_if_no_early_one_fits():
+    found = decode(8, bytes.fromhex("0000 00000003 00000002 00 01 01 00 63"))
+    assert (found.layout, found.keeps_raw, found.value["state"]) == ("", True, 0)
+
+
+def test_an_early_layout_must_read_all_bytes():
+    assert decode(11, bytes.fromhex("0000 00000003 00 63")).reason == "truncated"
+
+
+def test_an_early_layout_that_fits_by_unknown_tags_only_does_not_fit():
+    value = bytes.fromhex("0000 01 02 c749cd4ba6e287ea163cf94bc16c74d6 07 636c69636b73 02 00000000 00 01 00")
+    found = decode(15, value)
+    assert (found.layout, found.value["initializingTopics"]) == ("", [])
+    assert found.value["initializedTopics"][0]["topicName"] == "clicks"
+
+
+def test_bytes_that_fit_both_layouts_wholly_are_read_as_released_and_say_so():
+    # released: no topics, one unknown tag (5) of 2 bytes; 3.7: error 1, no topics, metadata version 0x0502, no bytes
+    found = decode(7, bytes.fromhex("0000 01 01 05 02 01 00"))
+    assert (found.layout, found.value, found.keeps_raw) == ("?3.7", {"topicPartitions": []}, True)
+
+
+def test_type_9_is_known_in_the_layout_of_4_0_only():
+    found = GroupRecordDecoder().decode(b"\0\x09\0\2sg", b"\0\0" + TOPIC_METADATA + b"\0")
+    topic = {"topicId": UUID_TEXT, "topicName": "t", "numPartitions": 2}
+    topic["partitionMetadata"] = [{"partition": 0, "racks": ["r"]}]
+    assert (found.layout, found.value) == ("4.0", {"topics": [topic]})
+
+
+# ---- protocol blobs
+
+
+def test_blobs_of_consumer_groups_are_parsed():
+    member = member_of(decode(2, group_metadata("consumer", SUBSCRIPTION, SUBSCRIPTION)))
+    assert member["subscription"] == {
+        "version": 0,
+        "topics": ["a"],
+        "userData": "",
+        "ownedPartitions": [],
+        "generationId": -1,
+        "rackId": None,
+    }
+    assert member["assignmentRaw"] == base64.b64encode(SUBSCRIPTION).decode()  # it is not an assignment
+
+
+def test_an_assignment_of_no_bytes_stays_raw():
+    member = member_of(decode(2, group_metadata("consumer", SUBSCRIPTION, b"")))
+    assert member["assignmentRaw"] == "" and "assignment" not in member
+
+
+def test_a_version_above_the_known_is_read_as_the_highest_known_and_the_rest_ignored():
+    blob = bytes.fromhex("0009 00000001 0001 61 ffffffff 00000000 00000007 ffff") + b"new"
+    found = decode(2, group_metadata("consumer", blob, b""))
+    assert member_of(found)["subscription"]["version"] == 9
+    assert member_of(found)["subscription"]["generationId"] == 7
+    assert found.keeps_raw
+
+
+@pytest.mark.parametrize("blob", [b"\xff\xff" + SUBSCRIPTION[2:], SUBSCRIPTION[:-1], b"\0", b"\0\1" + SUBSCRIPTION[2:]])
+def test_blobs_that_clients_cannot_read_stay_raw(blob):
+    found = decode(2, group_metadata("consumer", blob, b""))
+    assert member_of(found)["subscriptionRaw"] == base64.b64encode(blob).decode()
+    assert not found.keeps_raw
+
+
+@pytest.mark.parametrize("protocol_type", ["", "sr", "Consumer"])
+def test_blobs_of_other_protocols_stay_raw(protocol_type):
+    assert "subscriptionRaw" in member_of(decode(2, group_metadata(protocol_type, SUBSCRIPTION, b"")))
+
+
+def test_blobs_of_connect():
+    metadata = b"\0\2" + text("http://w:8083/") + (7).to_bytes(8, "big") + b"\xff\xff\xff\xff"
+    connectors = bytes.fromhex("00000001 0001 63 00000002 ffffffff 00000000")
+    assignment = b"\0\2\0\0" + text("w") + text("u") + (7).to_bytes(8, "big") + connectors + b"\xff" * 4 + bytes(4)
+    member = member_of(decode(2, group_metadata("connect", metadata, assignment)))
+    assert member["subscription"] == {"version": 2, "url": "http://w:8083/", "configOffset": 7, "allocation": None}
+    assert member["assignment"] == {
+        "version": 2,
+        "error": 0,
+        "leader": "w",
+        "leaderUrl": "u",
+        "configOffset": 7,
+        "assignment": [{"connector": "c", "tasks": [-1, 0]}],
+        "revoked": None,
+        "delay": 0,
+    }
+
+
+def test_connect_of_version_0_has_no_allocation_and_nothing_revoked():
+    metadata = b"\0\0" + text("u") + bytes(8)
+    assignment = b"\0\0\0\1" + text("w") + text("u") + bytes(8) + bytes(4)
+    member = member_of(decode(2, group_metadata("connect", metadata, assignment)))
+    assert member["subscription"]["allocation"] is None
+    assert (member["assignment"]["error"], member["assignment"]["assignment"]) == (1, [])
+
+
+# ---- JSON and what is remembered
+
+
+@pytest.mark.parametrize(("key", "value"), records()[8:])
+def test_the_value_is_the_inverse_of_its_json(key, value):
+    if key[1] >= 2:
+        found = GroupRecordDecoder().decode(key, value)
+        assert value_from_json(found.record_type, found.value_json()) == found.value
+
+
+def test_json_says_everything_that_text_can_hold():
+    name = 'a"\\\n\0\u2028😀\x7f'
+    found = decode(2, group_metadata(name, b"", b""))
+    assert found.value["protocolType"] == name
+    assert value_from_json(2, found.value_json()) == found.value
+
+
+def test_one_decoder_gives_for_every_record_what_a_new_one_gives():
+    decoder = GroupRecordDecoder()
+    all_records = [(k, v) for k, v in records() if k[1] >= 2]
+    again = [decoder.decode(k, v).value_json() for _ in range(2) for k, v in all_records]
+    assert again == [GroupRecordDecoder().decode(k, v).value_json() for k, v in all_records] * 2

@@ -1,0 +1,155 @@
+"""What readers refuse and what they let pass, as Kafka's generated readers do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kgroups_spark.messages.definition import all_definitions, definition, parse_definition, parse_versions
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from kgroups_spark.messages.schema import Truncated, compile_reader, read_uvarint, reader
+
+INT32 = bytes(4)
+
+
+def read(fields, data, flexible="0+", structs=()):
+    """One message of these fields: its values and notes."""
+    message = {"type": "data", "name": "Sample", "validVersions": "0", "flexibleVersions": flexible}
+    message |= {"fields": fields, "commonStructs": list(structs)}
+    notes = []
+    values, end = compile_reader(parse_definition(json.dumps(message)), 0).read(bytes.fromhex(data), 0, notes)
+    return values, len(bytes.fromhex(data)) - end, notes
+
+
+def field(kind, **more):
+    return {"name": "Field", "type": kind, "versions": "0+"} | more
+
+
+NULLABLE = {"nullableVersions": "0+"}
+
+GOOD = [
+    ("text", field("string"), "none", "0002c3a9", "é", []),
+    ("text, null", field("string", **NULLABLE), "none", "ffff", None, []),
+    ("text, null by another negative length", field("string", **NULLABLE), "none", "8000", None, []),
+    ("bytes are base64", field("bytes"), "none", "00000002fbff", "+/8=", []),
+    ("array, null", field("[]int32", **NULLABLE), "none", "ffffffff", None, []),
+    ("compact text", field("string"), "0+", "03c3a900", "é", []),
+    ("compact text, null", field("string", **NULLABLE), "0+", "0000", None, []),
+    ("compact length in more bytes than needed", field("string"), "0+", "838000616200", "ab", []),
+    ("uuid as Kafka prints it", field("uuid"), "0+", "fb" * 16 + "00", "-_v7-_v7-_v7-_v7-_v7-w", []),
+    ("uint16", field("uint16"), "none", "ffff", 65535, []),
+    ("int8", field("int8"), "none", "ff", -1, []),
+    ("tag", field("int32", tag=0, taggedVersions="0+"), "0+", "01000400000007", 7, []),
+    ("tag, absent", field("int32", tag=0, taggedVersions="0+", default=-1), "0+", "00", -1, []),
+    ("tag with a wrong size", field("int32", tag=0, taggedVersions="0+"), "0+", "01000900000007", 7, ["odd tags"]),
+    ("tag twice", field("int8", tag=0, taggedVersions="0+"), "0+", "02000107000108", 8, ["odd tags"]),
+    ("unknown tag", field("int8"), "0+", "070105026162", 7, ["unknown tag"]),
+    ("improper UTF-8", field("string"), "none", "0001ff", "\ufffd", ["text that is not UTF-8"]),
+    ("negative number of tags", field("int8"), "0+", "07ffffffff0f", 7, []),
+]
+
+BAD = [
+    ("text without its length", field("string"), "none", "00", "the bytes end too early"),
+    ("text that is too short", field("string"), "none", "000361", "a length of 3, 1 bytes left"),
+    ("null text", field("string"), "none", "ffff", "null, or a negative length"),
+    ("null array", field("[]int32"), "none", "ffffffff", "null, or a negative length"),
+    ("null bytes", field("bytes"), "none", "80000000", "null, or a negative length"),
+    ("more elements than bytes", field("[]int32"), "none", "7fffffff00000000", "a length of 2147483647, 4 bytes left"),
+    ("elements cut", field("[]int32"), "none", "0000000200000000", "the bytes end too early"),
+    ("compact null", field("string"), "0+", "0000", "null, or a negative length"),
+    ("compact text above Java's limit", field("string"), "0+", "818002" + "61" * 32768 + "00", "above 32767 bytes"),
+    ("varint of six bytes", field("string"), "0+", "808080808001", "longer than 5 bytes"),
+    (
+        "length that wraps to the greatest int",
+        field("string", **NULLABLE),
+        "0+",
+        "808080800800",
+        "a length of 2147483647",
+    ),
+    ("tags missing", field("int8"), "0+", "07", "the bytes end too early"),
+    ("tag beyond the bytes", field("int8"), "0+", "0701050361", "a tag beyond the bytes"),
+    ("tag of negative size", field("int8"), "0+", "070105ffffffff0f", "a tag beyond the bytes"),
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "flexible", "data", "value", "notes"), [g[1:] for g in GOOD], ids=[g[0] for g in GOOD]
+)
+def test_reads(field, flexible, data, value, notes):
+    assert read([field], data, flexible) == ({"field": value}, 0, notes)
+
+
+@pytest.mark.parametrize(("field", "flexible", "data", "why"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+def test_refuses(field, flexible, data, why):
+    with pytest.raises(Truncated, match=f"Sample version 0 cannot be read at (field|tags): .*{why}"):
+        read([field], data, flexible)
+
+
+def test_bytes_left_over_are_left():
+    assert read([field("int8")], "0701", "none") == ({"field": 7}, 1, [])
+
+
+STRUCT = {"name": "Pair", "versions": "0+", "fields": [field("int8", name="A"), field("string", name="B")]}
+
+
+def test_a_struct_that_may_be_null_is_led_by_a_byte():
+    nullable = field("Pair", default="null", **NULLABLE)
+    assert read([nullable], "01070261" + "00" + "00", structs=[STRUCT])[0] == {"field": {"a": 7, "b": "a"}}
+    assert read([nullable], "ff00", structs=[STRUCT])[0] == {"field": None}
+    assert read([nullable], "8000", structs=[STRUCT])[0] == {"field": None}
+
+
+def test_a_struct_in_a_tag_is_led_by_a_uvarint_that_counts_into_the_size():
+    tagged = field("Pair", tag=0, taggedVersions="0+", default="null", **NULLABLE)
+    assert read([tagged], "010005" + "0107026100", structs=[STRUCT]) == ({"field": {"a": 7, "b": "a"}}, 0, [])
+    assert read([tagged], "010001" + "00", structs=[STRUCT]) == ({"field": None}, 0, [])
+
+
+def test_the_error_names_the_field_at_every_depth():
+    with pytest.raises(Truncated, match=r"GroupMetadataValue version 0 cannot be read at members\.clientId"):
+        reader("GroupMetadataValue", 0).read(bytes.fromhex("0000 00000001 ffff ffff 00000001 0001 61 0009"), 0, [])
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [("00", 0), ("7f", 127), ("8001", 128), ("ffffffff07", 2**31 - 1), ("8080808008", -(2**31)), ("ffffffff7f", -1)],
+)
+def test_uvarints_are_javas_ints(data, value):
+    assert read_uvarint(bytes.fromhex(data), 0) == (value, len(data) // 2)
+
+
+def test_versions():
+    assert list(parse_versions("2")) == [2]
+    assert list(parse_versions("0-4")) == [0, 1, 2, 3, 4]
+    assert list(parse_versions("none")) == [] and 9 in parse_versions("3+") and 2 not in parse_versions("3+")
+
+
+def test_a_type_that_nothing_reads_is_an_error_and_not_an_empty_struct():
+    with pytest.raises(ValueError, match="float64"):
+        read([field("float64")], "00")
+
+
+def test_every_version_of_every_definition_compiles():
+    compiled = [compile_reader(message, version) for message in all_definitions() for version in message.versions]
+    assert len(compiled) == 80
+
+
+def test_record_types_are_those_of_the_releases():
+    assert sorted(CONSUMER_OFFSETS) == [n for n in range(24) if n != 18]
+    assert {n: t.name for n, t in SHARE_GROUP_STATE.items()} == {0: "ShareSnapshot", 1: "ShareUpdate"}
+    early = {n: [layout.layout for layout in t.layouts] for n, t in CONSUMER_OFFSETS.items()}
+    early = {n: names for n, names in early.items() if names != [""]}
+    assert early == {
+        4: ["", "3.7"],
+        5: ["", "3.7"],
+        7: ["", "3.7"],
+        8: ["", "3.7"],
+        9: ["4.0"],
+        11: ["", "4.0"],
+        15: ["", "4.0"],
+    }
+
+
+def test_field_names_are_spelled_as_in_kafkas_json():
+    assert definition("ConsumerGroupMetadataValue").fields[0].name == "epoch"
