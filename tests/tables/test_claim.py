@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables import claim as claims
+from kgroups_spark.tables.claim import Claim, ClaimLost, Owner, process_start, this_host
+from kgroups_spark.tables.lake import LAKE_VERSION, Lake
+from kgroups_spark.tables.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
+
+pytestmark = pytest.mark.spark
+
+MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
+
+
+def left_running(lake: Lake, owner: Owner, ago: timedelta = timedelta(0)) -> AuditRow:
+    """The claim of a process that did not finish."""
+    row = AuditRow(1, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago)
+    Ledger(lake).append(row, ("kgroups-claim", 1))
+    return row
+
+
+def ended_process() -> Owner:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        started = process_start(process.pid)
+        assert started is not None
+        process.communicate(b"\n")
+    return Owner(this_host(), process.pid, started, "its-uuid")
+
+
+def test_numbers_rise_by_one_and_the_last_finished_audit_is_remembered(lake):
+    assert Ledger(lake).last_finished() is None
+    for expected in (1, 2, 3):
+        with Claim.take(lake) as claim:
+            assert claim.audit_id == expected
+            assert (claim.before and claim.before.audit_id) == (expected - 1 or None)
+            assert claim.unfinished == ()
+            claim.finish()
+    assert Ledger(lake).last_finished().audit_id == 3
+
+
+def test_what_an_audit_found_out_is_read_back_as_it_was(lake):
+    progress = (
+        PartitionProgress(
+            17, 0, 120, 100, 0, 5000, 20, "AAAAAAAAAAAAAAAAAAAAAQ", 0, None, None, 110, 4, 1 << 31, MOMENT
+        ),
+        PartitionProgress(18, start_offset=0, end_offset=0),
+    )
+    with Claim.take(lake, software_version="0.1.0") as claim:
+        row = claim.finish(
+            as_of=MOMENT,
+            retention_ms=604_800_000,
+            retention_source="default",
+            release_version="4.3",
+            rules_version=1,
+            state_format=2,
+            source="segments",
+            partitions=progress,
+            rows_added={"offset_commits": 99, "quarantine": 1},
+            quarantined={"truncated": 1},
+            record_counts=(RecordCount(1, 3, 99), RecordCount(1, None, 1)),
+            notes=("partition 19 is missing",),
+        )
+    read = Ledger(lake).last_finished()
+    assert read == row
+    assert read.progress(17) == progress[0]
+    assert read.progress(19) is None
+
+
+def test_while_an_audit_runs_another_stops_early(lake):
+    with Claim.take(lake) as claim:
+        with pytest.raises(
+            ClaimLost, match=r"audit 1 is running \(process \d+ on .*: wait for it, or end that process"
+        ):
+            Claim.take(lake, take_over=True)
+        claim.check()
+
+
+def test_of_audits_that_claim_at_once_one_wins(lake):
+    def take(_: int) -> Claim | ClaimLost:
+        try:
+            return Claim.take(lake)
+        except ClaimLost as lost:
+            return lost
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(take, range(4)))
+    assert [answer.audit_id for answer in answers if isinstance(answer, Claim)] == [1]
+    assert [row.audit_id for row in Ledger(lake).rows()] == [1]
+    for answer in answers:
+        if isinstance(answer, Claim):
+            answer.finish()
+            answer.release()
+
+
+def test_a_number_claimed_in_the_same_moment_is_refused_by_delta(lake, monkeypatch):
+    ledger_append = Ledger.append
+
+    def slow(self, row, transaction):
+        monkeypatch.setattr(Ledger, "append", ledger_append)
+        left_running(lake, ended_process())
+        ledger_append(self, row, transaction)
+
+    monkeypatch.setattr(Ledger, "append", slow)
+    with pytest.raises(ClaimLost, match="another audit of .* claimed number 1 just now"):
+        Claim.take(lake)
+    assert len(Ledger(lake).rows()) == 1
+
+
+def test_the_claim_of_an_ended_process_is_taken_over_and_its_number_never_used_again(lake):
+    left_running(lake, ended_process())
+    with Claim.take(lake) as claim:
+        assert (claim.audit_id, claim.before, claim.unfinished) == (2, None, (1,))
+
+
+def test_a_claim_that_failed_in_this_very_process_is_taken_over(lake):
+    with pytest.raises(ZeroDivisionError), Claim.take(lake):
+        raise ZeroDivisionError
+    with Claim.take(lake) as claim:
+        assert claim.audit_id == 2
+
+
+def test_a_running_process_of_the_same_number_is_not_the_owner(lake):
+    left_running(lake, Owner(this_host(), 1, "another-start", "its-uuid"))
+    with Claim.take(lake) as claim:
+        assert claim.audit_id == 2
+
+
+def test_another_hosts_claim_is_taken_over_only_on_request(lake):
+    left_running(lake, Owner("elsewhere/boot/ns", 4711, "123", "its-uuid"), timedelta(hours=5, minutes=59))
+    with pytest.raises(ClaimLost, match=r"process 4711 on elsewhere, since .* say --take-over; after 6 hours"):
+        Claim.take(lake)
+    with Claim.take(lake, take_over=True) as claim:
+        assert claim.audit_id == 2
+
+
+def test_another_hosts_claim_is_given_up_after_six_hours(lake):
+    left_running(lake, Owner("elsewhere", 4711, "123", "its-uuid"), timedelta(hours=6, seconds=1))
+    with Claim.take(lake) as claim:
+        assert claim.audit_id == 2
+
+
+def test_whose_claim_was_taken_over_may_neither_write_nor_finish(lake):
+    with Claim.take(lake) as slept:
+        slept.release()  # as if it lay on another host for hours
+        with Claim.take(lake) as awake:
+            for forbidden in (slept.check, slept.finish):
+                with pytest.raises(
+                    ClaimLost, match=r"audit 1 stops: audit 2 \(process \d+ on .*\) has claimed the lake"
+                ):
+                    forbidden()
+            awake.finish()
+    assert [(row.audit_id, row.status) for row in Ledger(lake).rows()] == [
+        (1, "running"),
+        (2, "running"),
+        (2, "finished"),
+    ]
+
+
+def test_an_audit_finishes_once(lake):
+    with Claim.take(lake) as claim:
+        claim.finish()
+        with pytest.raises(ClaimLost):
+            claim.finish()
+
+
+def test_a_ledger_of_many_audits_stays_a_few_files(lake, monkeypatch):
+    monkeypatch.setattr("kgroups_spark.tables.ledger.MANY_FILES", 4)
+    for _ in range(5):
+        with Claim.take(lake) as claim:
+            claim.finish(notes=("n",))
+    assert [row.audit_id for row in Ledger(lake).rows()] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert len(lake.table("audits").files()) <= 4
+
+
+def test_the_ledger_works_by_sparks_writer_where_the_driver_cannot_reach_the_files(lake):
+    lake.files_in_reach = False
+    with Claim.take(lake) as claim:
+        row = claim.finish(rows_added={"groups": 3}, partitions=(PartitionProgress(0, 0, 5),), notes=("n",))
+        with pytest.raises(ClaimLost):
+            claim.finish()
+    assert Ledger(lake).last_finished() == row
+
+
+def test_a_row_of_newer_software_is_refused(lake):
+    row = AuditRow(1, "finished", str(ended_process()), MOMENT, lake_version=LAKE_VERSION + 1)
+    Ledger(lake).append(row, ("kgroups-finish", 1))
+    with pytest.raises(KgroupsError, match=f"audit 1 of the lake .* was written with layout {LAKE_VERSION + 1}"):
+        Claim.take(lake)
+
+
+def test_an_owner_is_read_back_from_its_text():
+    owner = Owner.this_process()
+    assert Owner.parse(str(owner)) == owner
+    assert owner.is_on_this_host
+    assert not owner.is_alive  # it holds no claim
+    assert not replace(owner, pid=owner.pid + 1_000_000).is_alive
+
+
+def test_a_zombie_is_no_running_process():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        while claims.process_start(process.pid) is not None:
+            pass

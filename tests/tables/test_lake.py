@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import deltalake
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake, in_parallel, is_path
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_new_lake_has_every_table_empty_with_its_columns_comments_and_nullability(lake):
+    for name, table in TABLES.items():
+        assert lake.read(name).schema == table.schema, name
+    assert lake.read("groups").count() == 0
+
+
+def test_deltas_log_itself_says_types_comments_nullability_and_statistics_columns(lake):
+    for name, table in TABLES.items():
+        log = deltalake.DeltaTable(f"{lake.location}/{name}")
+        fields = json.loads(log.schema().to_json())["fields"]
+        assert [(field["name"], field["nullable"], field["metadata"]["comment"]) for field in fields] == [
+            (field.name, field.nullable, field.metadata["comment"]) for field in table.schema
+        ]
+        metadata = log.metadata()
+        assert metadata.description == table.comment
+        assert metadata.configuration["delta.dataSkippingStatsColumns"] == ",".join(table.statistics)
+        assert metadata.configuration["delta.checkpointInterval"] == "100"
+        assert (log.protocol().min_reader_version, log.protocol().min_writer_version) == (1, 2)
+
+
+def test_opening_and_creating_again_changes_nothing(spark, lake):
+    assert Lake.open(spark, lake.location).uri == lake.uri
+    Lake.create(spark, lake.location)
+    assert {lake.table(name).version() for name in TABLES} == {0}
+
+
+def test_what_a_killed_creation_left_undone_is_done(spark, tmp_path):
+    stopped = Lake(spark, str(tmp_path / "lake"))
+    stopped.commit = _failing_at(stopped, "topics")  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="disk full"):
+        stopped._create_missing_tables()
+    with pytest.raises(UsageError, match="no table audits"):
+        Lake.open(spark, stopped.location)
+    lake = Lake.create(spark, stopped.location)
+    assert lake.read("topics").schema == TABLES["topics"].schema
+
+
+def _failing_at(lake: Lake, failing_table: str):
+    def commit(table, operation, write):
+        if table == failing_table:
+            raise OSError("disk full")
+        return Lake.commit(lake, table, operation, write)
+
+    return commit
+
+
+def test_two_creations_at_once_give_one_lake(spark, tmp_path):
+    location = str(tmp_path / "lake")
+    in_parallel([lambda: Lake.create(spark, location)] * 3)
+    assert {Lake.open(spark, location).table(name).version() for name in TABLES} == {0}
+
+
+def test_no_lake_is_named_with_advice(spark, tmp_path):
+    with pytest.raises(UsageError, match="no lake at .*: it has no table audits; kgroups audit makes one"):
+        Lake.open(spark, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_something_else_is_not_made_a_lake(spark, tmp_path):
+    (tmp_path / "thesis.doc").touch()
+    with pytest.raises(UsageError, match=r"is no lake and not empty: it holds thesis.doc; name a new folder"):
+        Lake.create(spark, str(tmp_path))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.doc"]
+
+
+def test_a_lake_of_a_newer_layout_is_refused(spark, lake):
+    newer = LAKE_VERSION + 1
+    spark.sql(f"ALTER TABLE {lake.identifier('audits')} SET TBLPROPERTIES ('{LAKE_VERSION_PROPERTY}' = '{newer}')")
+    for opened in (Lake.open, Lake.create):
+        with pytest.raises(KgroupsError, match=f"has layout {newer}; this version of kgroups-spark knows up to"):
+            opened(spark, lake.location)
+
+
+def test_a_catalogs_schema_is_told_from_a_folder(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("here").mkdir()
+    assert is_path("here") and is_path("./x") and is_path("s3a://bucket/x") and is_path("file:x")
+    assert not is_path("main.kafka") and not is_path("nowhere")
+    with pytest.raises(UsageError, match="for a folder of that name write ./main.kafka"):
+        Lake.create(spark, "main.kafka")
+
+
+def test_a_relative_path_is_where_the_user_stands(spark: SparkSession, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lake = Lake(spark, "./a/../lake")
+    assert lake.uri == f"file:{tmp_path}/lake"
+
+
+def test_rows_of_an_empty_table_have_its_columns(lake):
+    assert lake.rows("audits").schema == arrow_schema("audits")
+    assert lake.rows("audits").num_rows == 0

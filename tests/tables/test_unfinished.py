@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from kgroups_spark.tables.unfinished import remove_unfinished
+from kgroups_spark.tables.writer import LakeWriter
+from tests.tables.table_rows import rows_of
+
+pytestmark = pytest.mark.spark
+
+
+def append(lake, audit_id, table, **values):
+    writer = LakeWriter(lake, audit_id, "parts", lambda: None)
+    part = writer.part_writer(table).write(rows_of(table, {"audit_id": audit_id, **values}))
+    assert part is not None
+    writer.append_parts(table, [part])
+
+
+def audits_in(lake, table):
+    return sorted(lake.rows(table)["audit_id"].to_pylist())
+
+
+def test_rows_after_the_last_finished_audit_go_and_others_stay(lake):
+    for audit_id in (1, 2, 3, 4):
+        append(lake, audit_id, "offset_commits", log_offset=audit_id)
+    append(lake, 2, "group_records")
+    append(lake, 3, "coordinator_state")
+    append(lake, 3, "groups")
+    checks = []
+    assert remove_unfinished(lake, 2, lambda: checks.append(1)) == ["offset_commits", "coordinator_state"]
+    assert audits_in(lake, "offset_commits") == [1, 2]
+    assert audits_in(lake, "group_records") == [2]
+    assert audits_in(lake, "coordinator_state") == []
+    assert audits_in(lake, "groups") == [3]  # rewritten by the next audit anyway
+    assert len(checks) == 2
+    assert lake.table("group_records").version() == 1
+
+
+def test_nothing_left_behind_means_no_commit(lake):
+    append(lake, 1, "offset_commits")
+    assert remove_unfinished(lake, 1, pytest.fail) == []
+    assert lake.table("offset_commits").version() == 1
+
+
+def test_before_any_audit_has_finished_all_history_goes(lake):
+    append(lake, 1, "offset_commits")
+    assert remove_unfinished(lake, 0, lambda: None) == ["offset_commits"]
+    assert audits_in(lake, "offset_commits") == []
+
+
+def test_rows_that_optimize_mixed_are_told_apart(spark, lake):
+    for audit_id in (1, 2, 3):
+        append(lake, audit_id, "offset_commits", log_offset=audit_id)
+    spark.sql(f"OPTIMIZE {lake.identifier('offset_commits')}")
+    assert len(lake.table("offset_commits").files()) == 1
+    assert remove_unfinished(lake, 2, lambda: None) == ["offset_commits"]
+    assert audits_in(lake, "offset_commits") == [1, 2]
