@@ -351,7 +351,7 @@ def _offset_and_metadata(row: Row) -> OffsetAndMetadata:
         expire_timestamp = fields.get("expireTimestamp", -1)
     return OffsetAndMetadata(
         row[_COMMITTED],
-        None if row[_LEADER_EPOCH] < 0 else row[_LEADER_EPOCH],
+        None if row[_LEADER_EPOCH] == -1 else row[_LEADER_EPOCH],
         row[_METADATA],
         commit_timestamp,
         None if expire_timestamp == -1 else expire_timestamp,

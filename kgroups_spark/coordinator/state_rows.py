@@ -86,7 +86,7 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
 
 
 def _row(entry_type: str, group_id: str | None, payload: Json) -> StateRow:
-    return StateRow(entry_type, group_id, orjson.dumps(payload).decode())
+    return StateRow(entry_type, group_id, orjson.dumps(payload, default=list).decode())
 
 
 def _commit_json(commit: OffsetCommit) -> list[Any]:
