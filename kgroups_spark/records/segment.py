@@ -83,6 +83,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         self._from_offset = from_offset
         self._verify = verify
         self._last_offset = -1
+        self._raw = b""  # the first bytes of the damage that is being searched
         self._zeros = 0  # bytes before the window's position that are a zero-filled tail
         self._window = Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
         self._items = self._read()
@@ -201,6 +202,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""
         window, begin, start = self._window, self._window.position, 1
         first = self._corrupt(0, window.filled)
+        self._raw = b""
         while True:
             found = find_batch(window.data, start, window.filled, self._last_offset, at_end=window.at_end)
             if found and found.is_whole:
@@ -222,11 +224,12 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             start = 0
         if size := self.position - begin:
             yield replace(
-                first, size=size, raw=first.raw[:size], detail=f"{size} bytes are not a batch: {first.detail}"
+                first, size=size, raw=self._raw[:size], detail=f"{size} bytes are not a batch: {first.detail}"
             )
 
     def _let_go(self, size: int) -> None:
-        """Drops bytes, counting the zeros at the end of what was dropped."""
+        """Drops bytes of damage: keeps the first ones of all, counts the zeros at the end."""
+        self._raw += bytes(self._window.view[: min(size, RAW_BYTES - len(self._raw))])
         others = np.flatnonzero(self._window.data[:size])
         self._zeros = size - 1 - int(others[-1]) if others.size else self._zeros + size
         self._window.drop(size)

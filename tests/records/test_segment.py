@@ -8,7 +8,7 @@ import pytest
 
 from kgroups_spark.records.columns import BatchColumns, RecordColumns
 from kgroups_spark.records.segment import read_segment, scan_batches
-from tests.records.build import batch, message
+from tests.records.build import batch, message, record
 from tests.records.rows import read_all
 from tests.slow_records import read_log
 
@@ -81,8 +81,6 @@ def test_log_append_time_gives_all_records_the_batch_time() -> None:
 
 
 def test_headers_of_records_are_passed_over() -> None:
-    from tests.records.build import record
-
     body = record(0, b"a", b"1", headers=2) + record(1, None, None, headers=1) + record(2, b"", b"")
     rows, corrupt, _ = read_all(batch(0, [], body=body, count=3, last_offset_delta=2))
     assert [(row.key, row.value) for row in rows] == [(b"a", b"1"), (None, None), (b"", b"")]
