@@ -64,7 +64,8 @@ class OffsetValues:
 def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> OffsetValues:
     """The values data[start : start + length]; length -1 is a tombstone, and not irregular."""
     safe = np.where(lengths < 0, 0, starts)
-    head = unaligned(data, f"V{HEAD_BYTES}")[safe].view(_HEAD)
+    heads = unaligned(data, f"V{HEAD_BYTES}")[safe]
+    head = heads.view(_HEAD)
     version = head["version"].astype(np.int16)
     n = len(safe)
     values = OffsetValues(
@@ -84,7 +85,7 @@ def read_offset_values(data: NDArray[np.uint8], starts: NDArray[np.int64], lengt
         (np.flatnonzero((version >= 0) & (version <= 2)), _read_v0_to_v2),
     ):
         if rows.size:
-            read(values, _Rows(data, rows, safe[rows], lengths[rows], head[rows] if rows.size < n else head))
+            read(values, _Rows(data, rows, safe[rows], lengths[rows], heads[rows].view(_HEAD)))
     return values
 
 
