@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.messages.schema import MALFORMED, reader
+from kgroups_spark.messages.schema import Truncated, reader
 
 
 def subscribed_topics(blob: bytes) -> list[str] | None:
@@ -15,8 +15,8 @@ def subscribed_topics(blob: bytes) -> list[str] | None:
     if len(blob) < 2:
         return None
     try:
-        fields, _ = reader("ConsumerProtocolSubscription", 0).read_fields(blob, 2, [])
-    except MALFORMED:
+        fields, _ = reader("ConsumerProtocolSubscription", 0).read(blob, 2, [])
+    except Truncated:
         return None
     topics: list[str] = fields["topics"]
     return topics

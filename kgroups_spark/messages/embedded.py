@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from kgroups_spark.messages.definition import definition
-from kgroups_spark.messages.schema import MALFORMED, MessageReader, reader
+from kgroups_spark.messages.schema import MessageReader, Truncated, reader
 
 # protocol type -> the definitions of a member's subscription (Connect: metadata) and assignment
 PROTOCOLS = {
@@ -33,8 +33,8 @@ def read_blob(name: str, blob: bytes) -> tuple[dict[str, Any] | None, list[str]]
     known = _readers(name)
     notes: list[str] = []
     try:
-        fields, end = known[min(version, len(known) - 1)].read_fields(blob, 2, notes)
-    except MALFORMED:
+        fields, end = known[min(version, len(known) - 1)].read(blob, 2, notes)
+    except Truncated:
         return None, []
     if end != len(blob):
         notes.append("bytes left over")

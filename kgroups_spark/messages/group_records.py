@@ -22,7 +22,7 @@ from kgroups_spark.messages.definition import Definition
 from kgroups_spark.messages.group_metadata import BlobCache, with_parsed_blobs
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
-from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text, compile_reader
+from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
 
 __all__ = ["GroupRecord", "GroupRecordDecoder", "Undecodable", "value_from_json"]
 
@@ -118,7 +118,7 @@ class GroupRecordDecoder:
     def __init__(self) -> None:
         self._blobs = BlobCache()
         self._keys: dict[bytes, _Key | Undecodable] = {}
-        self._key_readers = {n: compile_reader(t.key, 0) for n, t in CONSUMER_OFFSETS.items()}
+        self._key_readers = {n: MessageReader(t.key, 0) for n, t in CONSUMER_OFFSETS.items()}
         self._layouts = {n: _layouts(t) for n, t in CONSUMER_OFFSETS.items() if n not in OFFSET_COMMIT_TYPES}
         self._finish: dict[int, Callable[[dict, list[str]], dict]] = {2: self._finish_classic, 5: self._finish_member}
 
@@ -198,7 +198,7 @@ def _layouts(record_type: RecordType) -> dict[int, list[_Layout]]:
     for message in record_type.layouts:
         for version in message.versions:
             keep_bytes = record_type.number in (2, 5) and not message.layout
-            reader = compile_reader(message, version, bytes_value=bytes if keep_bytes else base64_text)
+            reader = MessageReader(message, version, bytes_value=bytes if keep_bytes else base64_text)
             found.setdefault(version, []).append(_Layout(message.layout, reader, _missing(released, message)))
     return found
 

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from kgroups_spark.messages.definition import all_definitions, definition, parse_definition, parse_versions
+from kgroups_spark.messages.reader_source import read_uvarint
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE
-from kgroups_spark.messages.schema import Truncated, compile_reader, read_uvarint, reader
+from kgroups_spark.messages.schema import MessageReader, Truncated, reader
 
 INT32 = bytes(4)
 
@@ -18,7 +19,7 @@ def read(fields, data, flexible="0+", structs=()):
     message = {"type": "data", "name": "Sample", "validVersions": "0", "flexibleVersions": flexible}
     message |= {"fields": fields, "commonStructs": list(structs)}
     notes = []
-    values, end = compile_reader(parse_definition(json.dumps(message)), 0).read(bytes.fromhex(data), 0, notes)
+    values, end = MessageReader(parse_definition(json.dumps(message)), 0).read(bytes.fromhex(data), 0, notes)
     return values, len(bytes.fromhex(data)) - end, notes
 
 
@@ -131,7 +132,7 @@ def test_a_type_that_nothing_reads_is_an_error_and_not_an_empty_struct():
 
 
 def test_every_version_of_every_definition_compiles():
-    compiled = [compile_reader(message, version) for message in all_definitions() for version in message.versions]
+    compiled = [MessageReader(message, version) for message in all_definitions() for version in message.versions]
     assert len(compiled) == 80
 
 

@@ -10,7 +10,7 @@ from kgroups_spark.messages.embedded import read_blob
 from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE
-from kgroups_spark.messages.schema import Truncated, compile_reader
+from kgroups_spark.messages.schema import MessageReader, Truncated
 from tests.messages.compared import group_record, offset_commits, slow_outcome
 from tests.messages.vectors import ALL, KEY_OF_TYPE, assert_has, vectors
 from tests.slow_messages import slow_offset_commit
@@ -28,7 +28,7 @@ def test_the_vectors_cover_every_record_type_of_a_release():
 def test_keys(vector):
     types = CONSUMER_OFFSETS if vector["kind"] == "key" else SHARE_GROUP_STATE
     data, notes = bytes.fromhex(vector["hex"]), []
-    read = compile_reader(types[vector["type"]].key, 0).read
+    read = MessageReader(types[vector["type"]].key, 0).read
     assert read(data, 2, notes) == (vector["fields"], len(data)) and not notes
     for length in range(2, len(data)):
         with pytest.raises(Truncated, match="Key version 0 cannot be read at"):
@@ -38,7 +38,7 @@ def test_keys(vector):
 @pytest.mark.parametrize("vector", vectors("share_value"))
 def test_share_group_state_values(vector):
     data, notes = bytes.fromhex(vector["hex"]), []
-    read = compile_reader(SHARE_GROUP_STATE[vector["type"]].layouts[0], 0).read
+    read = MessageReader(SHARE_GROUP_STATE[vector["type"]].layouts[0], 0).read
     fields, end = read(data, 2, notes)
     assert_has(fields, vector["fields"])
     assert end == len(data) and not notes
