@@ -67,7 +67,7 @@ def test_two_creations_at_once_give_one_lake(spark, tmp_path):
 
 
 def test_no_lake_is_named_with_advice(spark, tmp_path):
-    with pytest.raises(UsageError, match="no lake at .*: it has no table audits; kgroups audit makes one"):
+    with pytest.raises(UsageError, match=r"no lake at .*: it has no table audits; kgroups audit makes one"):
         Lake.open(spark, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
@@ -92,7 +92,7 @@ def test_a_catalogs_schema_is_told_from_a_folder(spark, tmp_path, monkeypatch):
     Path("here").mkdir()
     assert is_path("here") and is_path("./x") and is_path("s3a://bucket/x") and is_path("file:x")
     assert not is_path("main.kafka") and not is_path("nowhere")
-    with pytest.raises(UsageError, match="for a folder of that name write ./main.kafka"):
+    with pytest.raises(UsageError, match=r"for a folder of that name write \./main\.kafka"):
         Lake.create(spark, "main.kafka")
 
 

@@ -1,4 +1,4 @@
-"""The schemas against the contract, which stands in tests/data/tables/contract.txt as it was written before the code."""
+"""The schemas against the contract, which stands in tests/data/tables/contract.txt as written before the code."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ SQL_NAMES = {
 
 def contract() -> dict[str, list[str]]:
     tables: dict[str, list[str]] = {}
+    name = ""
     for line in CONTRACT.read_text().splitlines():
         if line.startswith("  "):
             tables[name].append(line.strip())

@@ -146,7 +146,7 @@ def test_a_part_that_is_gone_or_short_stops_the_commit(lake):
     with pytest.raises(KgroupsError, match=f"1 of 1 parts .*{part.size} bytes, not {part.size + 1}.*nothing of it"):
         writer(lake, 1).append_parts("topics", [replace(part, size=part.size + 1)])
     Path(lake.location, "topics", part.path).unlink()
-    with pytest.raises(KgroupsError, match="1 of 1 parts that tasks wrote are not there.*FileNotFound"):
+    with pytest.raises(KgroupsError, match=r"1 of 1 parts that tasks wrote are not there.*FileNotFound"):
         writer(lake, 1).append_parts("topics", [part])
     assert lake.table("topics").version() == 0
 
