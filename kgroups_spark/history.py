@@ -19,10 +19,18 @@ def log_ends_as_of(log: Sequence[DataFrame], as_of_ms: int) -> DataFrame:
     """Per offsets partition the log_offset (`end_offset`) of its first record above the moment, of the LOG_TABLES;
     a partition without a row has no such record."""
     later = F.col("log_timestamp") > F.timestamp_millis(F.lit(as_of_ms))
-    places = [table.where(later).select("offsets_partition", "log_offset") for table in log]
-    return (
-        reduce(DataFrame.unionByName, places).groupBy("offsets_partition").agg(F.min("log_offset").alias("end_offset"))
-    )
+    return _places(log).where(later).groupBy("offsets_partition").agg(F.min("log_offset").alias("end_offset"))
+
+
+def oldest_log_timestamp(log: Sequence[DataFrame]) -> DataFrame:
+    """One row with the `oldest_log_timestamp` of the LOG_TABLES; null: there is none."""
+    return _places(log).agg(F.min("log_timestamp").alias("oldest_log_timestamp"))
+
+
+def _places(log: Sequence[DataFrame]) -> DataFrame:
+    """Where and when each record stands in the log."""
+    places = [table.select("offsets_partition", "log_offset", "log_timestamp") for table in log]
+    return reduce(DataFrame.unionByName, places)
 
 
 def groups_as_of(group_versions: DataFrame, log_ends: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from kgroups_spark.history import groups_as_of, log_ends_as_of, rewinds
+from kgroups_spark.history import groups_as_of, log_ends_as_of, oldest_log_timestamp, rewinds
 from kgroups_spark.times import to_epoch_ms
 
 pytestmark = pytest.mark.spark
@@ -126,3 +126,9 @@ def test_slots_are_not_compared_with_each_other(spark):
     frame = commits(spark, (1, 50))
     other = commits(spark, (2, 10)).withColumn("partition", F.lit(4))
     assert moves(rewinds(frame.unionByName(other))) == []
+
+
+def test_the_oldest_time_is_that_of_any_table_of_the_log(spark):
+    frames = [log(spark, (0, 10, 5)), log(spark, (1, 4, 2), (1, 5, None))]
+    [row] = oldest_log_timestamp(frames).collect()
+    assert to_epoch_ms(row.oldest_log_timestamp.astimezone(UTC)) == hour_ms(2)

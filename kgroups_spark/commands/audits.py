@@ -8,7 +8,7 @@ from typing import Any
 
 from kgroups_spark.commands.options import add_format_option, add_lake_option
 from kgroups_spark.commands.output import Column, say, write_rows
-from kgroups_spark.commands.reading import open_lake, rows_of
+from kgroups_spark.commands.reading import open_lake
 
 NAME = "audits"
 SUMMARY = "the ledger: what each audit read, added and could not use"
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the ledger."""
     reader = open_lake(arguments)
-    rows = one_row_an_audit(rows_of(reader.table("audits")))
+    rows = one_row_an_audit(reader.rows("audits"))
     if arguments.format == "table":
         write_rows([row | sums(row) for row in rows], SCREEN_COLUMNS, arguments.format)
         for line in note_lines(rows):

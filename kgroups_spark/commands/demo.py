@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kgroups_spark.commands import audit
-from kgroups_spark.commands.expiring import expiry_frame
+from kgroups_spark.commands.expiring import expiry_rows
 from kgroups_spark.commands.options import OptionParser, add_lake_option, lake_location
 from kgroups_spark.commands.output import say, screen_width
 from kgroups_spark.commands.overview import Overview, overview_lines
@@ -55,18 +55,16 @@ def _audit_defaults() -> argparse.Namespace:
 
 def read_overview(reader: LakeReader) -> Overview:
     """What the screen shows, read from the lake."""
-    from pyspark.sql import functions as F
+    from kgroups_spark.history import LOG_TABLES, oldest_log_timestamp, rewinds
 
-    from kgroups_spark.history import rewinds
-
-    commits = reader.history("offset_commits")
+    log = [reader.history(name) for name in LOG_TABLES]
     return Overview(
         audit=reader.last_audit,
         groups=reader.rows("groups"),
-        expiry=rows_of(expiry_frame(reader)),
+        expiry=expiry_rows(reader),
         pending=_pending(reader),
-        rewinds=rows_of(rewinds(commits)),
-        oldest_log_timestamp=rows_of(commits.agg(F.min("log_timestamp").alias("oldest")))[0]["oldest"],
+        rewinds=rows_of(rewinds(reader.history("offset_commits"))),
+        oldest_log_timestamp=rows_of(oldest_log_timestamp(log))[0]["oldest_log_timestamp"],
     )
 
 

@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints what expires."""
     reader = open_lake(arguments)
     until_ms = _until_ms(arguments, reader.as_of_ms)
-    decisions = rows_of(expiry_frame(reader, arguments.retention))
+    decisions = expiry_rows(reader, arguments.retention)
     offsets = expiring_offsets(decisions, as_of_ms=reader.as_of_ms, until_ms=until_ms, if_empty=arguments.if_empty)
     rows = offsets if arguments.offsets else expiring_groups(offsets)
     columns: Sequence[Column] = OFFSET_COLUMNS if arguments.offsets else GROUP_COLUMNS
@@ -115,24 +115,32 @@ def _until_ms(arguments: argparse.Namespace, as_of_ms: int) -> int | None:
     return None if arguments.until is None else int(arguments.until)
 
 
-def expiry_frame(reader: LakeReader, retention_ms: int | None = None) -> DataFrame:
-    """offset_expiry with type and state of each offset's group: the audit's, or decided anew for another retention."""
-    groups = reader.table("groups").select("offsets_partition", "group_id", "group_type", "state")
-    return _decisions(reader, retention_ms).join(groups, ["offsets_partition", "group_id"], how="left")
+def expiry_rows(reader: LakeReader, retention_ms: int | None = None) -> list[dict[str, Any]]:
+    """Rows of offset_expiry with type and state of each offset's group: the audit's decisions, or decided anew for
+    another retention."""
+    groups = {(row["offsets_partition"], row["group_id"]): row for row in reader.rows("groups")}
+    if retention_ms is None or retention_ms == reader.last_audit["retention_ms"]:
+        decisions = reader.rows("offset_expiry")
+    else:
+        decisions = rows_of(_decided_for(reader, retention_ms))
+    return [row | _type_and_state(groups.get((row["offsets_partition"], row["group_id"]))) for row in decisions]
 
 
-def _decisions(reader: LakeReader, retention_ms: int | None) -> DataFrame:
-    audit = reader.last_audit
-    if retention_ms is None or retention_ms == audit["retention_ms"]:
-        return reader.table("offset_expiry")
+def _type_and_state(group: dict[str, Any] | None) -> dict[str, Any]:
+    """Nulls for an offset without a group."""
+    return {name: None if group is None else group[name] for name in ("group_type", "state")}
+
+
+def _decided_for(reader: LakeReader, retention_ms: int) -> DataFrame:
     from kgroups_spark.expiry import offset_expiry
 
+    audit = reader.last_audit
     return offset_expiry(
         reader.table("committed_offsets"),
         reader.table("groups"),
         reader.table("group_members"),
         reader.table("pending_offsets"),
-        as_of=to_epoch_ms(audit["as_of"]),
+        as_of=audit["as_of"],
         retention_ms=retention_ms,
         release_version=audit["release_version"],
         audit_id=audit["audit_id"],

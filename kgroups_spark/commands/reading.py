@@ -38,23 +38,30 @@ class LakeReader:
         return self.lake.read(name).where(F.col("audit_id") <= self.last_audit["audit_id"])
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """A table of now as rows; says so if an audit that has not finished was at it."""
-        rows = rows_of(self.table(name))
+        """A table of now, or the ledger, as rows; says so if an audit that has not finished was at a table of now."""
+        rows = self._rows(name)
+        if name == "audits":
+            return rows
         writer = max((row["audit_id"] for row in rows), default=0)
         if writer > self.last_audit["audit_id"]:
             say(f"table {name} is of audit {writer}, which has not finished: ask again when it has")
         return rows
 
+    def _rows(self, name: str) -> list[dict[str, Any]]:
+        try:
+            table = self.lake.rows(name)  # without a Spark job: they take a second each, however small the table
+        except OSError:  # a place that pyarrow does not reach
+            return rows_of(self.table(name))
+        rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
+        return rows
+
     @cached_property
     def last_audit(self) -> dict[str, Any]:
         """The ledger's row of the last finished audit. Raises KgroupsError if there is none."""
-        from pyspark.sql import functions as F
-
-        finished = self.table("audits").where(F.col("status") == "finished")
-        rows = rows_of(finished.orderBy(F.desc("audit_id")).limit(1))
-        if not rows:
+        finished = [row for row in self._rows("audits") if row["status"] == "finished"]
+        if not finished:
             raise KgroupsError(f"the lake at {self.lake.location} has no finished audit: run kgroups audit first")
-        return rows[0]
+        return max(finished, key=lambda row: int(row["audit_id"]))
 
     @property
     def as_of_ms(self) -> int:
