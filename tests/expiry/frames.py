@@ -7,7 +7,14 @@ import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
 from kgroups_spark.expiry import group_expiry, offset_expiry
-from kgroups_spark.tables.current import COMMITTED_OFFSETS, GROUP_MEMBERS, GROUPS, PENDING_OFFSETS
+from kgroups_spark.tables.current import (
+    COMMITTED_OFFSETS,
+    GROUP_EXPIRY,
+    GROUP_MEMBERS,
+    GROUPS,
+    OFFSET_EXPIRY,
+    PENDING_OFFSETS,
+)
 
 AUDIT_ID = 7
 READ = {  # the columns that expiry looks at, and no other
@@ -60,9 +67,8 @@ def held_frame(spark, held_groups):
     return spark.createDataFrame(sorted(held_groups), "offsets_partition int, group_id string")
 
 
-def rows_of(data_frame):
-    """Rows as dicts, times in epoch milliseconds."""
-    table = data_frame.toArrow()
+def rows_of(table):
+    """Rows of an Arrow table as dicts, times in epoch milliseconds."""
     columns = {}
     for field in table.schema:
         column = table[field.name]
@@ -72,10 +78,19 @@ def rows_of(data_frame):
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def expiry_frames(spark, tables, *, as_of, retention_ms, release_version, held_groups=None):
-    """Both frames of one clean-up over tables ({name: rows})."""
+def clean_up(spark, tables, *, as_of, retention_ms, release_version, held_groups=None):
+    """Rows of both results of one clean-up over tables ({name: rows}), as dicts."""
     frames = {name: frame(spark, name, tables.get(name, [])) for name in READ}
     arguments = {"as_of": as_of, "retention_ms": retention_ms, "release_version": release_version, "audit_id": AUDIT_ID}
     offsets = offset_expiry(**frames, **arguments)
-    held = None if held_groups is None else held_frame(spark, held_groups)
-    return offsets, group_expiry(offsets, frames["groups"], frames["pending_offsets"], **arguments, held_groups=held)
+    assert offsets.schema == OFFSET_EXPIRY
+    stored = offsets.toArrow()  # as an audit does: the groups are judged by the written rows
+    groups = group_expiry(
+        spark.createDataFrame(stored, OFFSET_EXPIRY),
+        frames["groups"],
+        frames["pending_offsets"],
+        **arguments,
+        held_groups=None if held_groups is None else held_frame(spark, held_groups),
+    )
+    assert groups.schema == GROUP_EXPIRY
+    return rows_of(stored), rows_of(groups.toArrow())

@@ -2,9 +2,10 @@
 
 import pytest
 
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from tests.expiry import twin
 from tests.expiry.cases import CASES, NOW, R
-from tests.expiry.frames import AUDIT_ID, expiry_frames, rows_of
+from tests.expiry.frames import AUDIT_ID, clean_up
 from tests.expiry.versions import parsed
 
 ids = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -37,20 +38,22 @@ def test_the_twin_says_so(case):
 
 @pytest.fixture(scope="module")
 def judged(spark):
-    """(offset rows, group rows) of each case by its name; one frame per release."""
+    """(offset rows, group rows) of each case by its name; one clean-up for all releases with the same rules."""
+    by_rules = {}
+    for case in CASES:
+        by_rules.setdefault(expiry_rules(case.release), []).append(case)
     result = {case.name: ([], []) for case in CASES}
-    for release in sorted({case.release for case in CASES}):
-        cases = [case for case in CASES if case.release == release]
+    for cases in by_rules.values():
         tables = {}
         for case in cases:
             for name, rows in case.tables().items():
                 tables.setdefault(name, []).extend(rows)
         held = set().union(*(case.held_groups() for case in cases))
-        frames = expiry_frames(
-            spark, tables, as_of=NOW, retention_ms=R, release_version=release, held_groups=held or None
+        both = clean_up(
+            spark, tables, as_of=NOW, retention_ms=R, release_version=cases[0].release, held_groups=held or None
         )
-        for place, data_frame in enumerate(frames):
-            for row in rows_of(data_frame):
+        for place, rows in enumerate(both):
+            for row in rows:
                 result[row["group_id"]][place].append(row)
     return result
 

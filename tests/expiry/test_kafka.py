@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.expiry import twin
-from tests.expiry.frames import expiry_frames, rows_of
+from tests.expiry.frames import clean_up
 from tests.expiry.test_twin import by_group
 from tests.expiry.versions import parsed
 
@@ -95,14 +95,14 @@ def all_passes(name):
 @pytest.mark.parametrize("name", FILES)
 def test_the_frames_remove_what_kafka_removed(spark, name):
     tables, retention_ms, offsets, groups = all_passes(name)
-    offset_frame, group_frame = expiry_frames(
+    offset_rows, group_rows = clean_up(
         spark, tables, as_of=COMMON_NOW, retention_ms=retention_ms, release_version=release_of(name)
     )
-    expire = [row for row in rows_of(offset_frame) if row["decision"] == "expire"]
+    expire = [row for row in offset_rows if row["decision"] == "expire"]
     slot = ("offsets_partition", "group_id", "topic", "partition")
     assert {tuple(row[column] for column in slot) for row in expire} == offsets
     assert len(expire) == len(offsets) > 0
-    delete = [row for row in rows_of(group_frame) if row["decision"] == "delete" and row["writes_tombstone"]]
+    delete = [row for row in group_rows if row["decision"] == "delete" and row["writes_tombstone"]]
     assert {(row["offsets_partition"], row["group_id"]) for row in delete} == groups
     assert len(delete) == len(groups) > 0
 
