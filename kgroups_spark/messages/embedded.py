@@ -2,40 +2,90 @@
 
 A blob is an int16 version and a message that is never flexible. Readers take a version above the highest they know as
 the highest and ignore the rest; a negative version is an error (ConsumerProtocol.checkSubscriptionVersion 2.4+,
-IncrementalCooperativeConnectProtocol 4.3).
+IncrementalCooperativeConnectProtocol 4.3). In each of these protocols, what later versions added stands behind the
+fields of version 0, the base; members of one group mostly have the same base.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
+import orjson
+
 from kgroups_spark.messages.definition import definition
-from kgroups_spark.messages.schema import MessageReader, Truncated, reader
+from kgroups_spark.messages.schema import MessageReader, Truncated
 
 # protocol type -> the definitions of a member's subscription (Connect: metadata) and assignment
 PROTOCOLS = {
     "consumer": ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment"),
     "connect": ("ConnectProtocolMetadata", "ConnectProtocolAssignment"),
 }
+LEFT_OVER = "bytes left over"
+_CACHED_BYTES = 16 << 20
 
 
-@cache
-def _readers(name: str) -> tuple[MessageReader, ...]:
-    return tuple(reader(name, version) for version in definition(name).versions)
+class BlobTexts:
+    """JSON texts of one kind of blob by their bytes; forgets all when it holds too much."""
+
+    def __init__(self, name: str) -> None:
+        message = definition(name)
+        base = [field for field in message.fields if 0 in field.versions]
+        added = message.fields[len(base) :]
+        self._readers = [
+            (MessageReader(message, version, base), MessageReader(message, version, added) if added else None)
+            for version in message.versions
+        ]
+        self._texts: dict[bytes, bytes] = {}
+        self._notes: dict[bytes, list[str]] = {}  # of the few that have any
+        self._base = (b"?", b"")  # bytes and text of the base seen last, version included
+        self._size = 0
+
+    def text(self, blob: bytes, notes: list[str]) -> bytes:
+        """The blob as a JSON object {"version": ..., its fields}; b'' if a client could not read it."""
+        text = self._texts.get(blob)
+        if text is None:
+            self._size += len(blob) + 256
+            if self._size > _CACHED_BYTES:
+                self._forget()
+            text = self._read(blob)
+            self._texts[blob] = text
+        if self._notes and blob in self._notes:
+            notes.extend(self._notes[blob])
+        return text
+
+    def _forget(self) -> None:
+        self._texts.clear()
+        self._notes.clear()
+        self._size = 0
+
+    def _read(self, blob: bytes) -> bytes:
+        if len(blob) < 2 or blob[0] > 127:
+            return b""
+        notes: list[str] = []
+        version = blob[0] << 8 | blob[1]
+        base_reader, added_reader = self._readers[min(version, len(self._readers) - 1)]
+        try:
+            base, text = self._base
+            if not blob.startswith(base):
+                fields, end = base_reader.read(blob, 2, notes)
+                base, text = blob[:end], orjson.dumps({"version": version, **fields})
+                if not notes:
+                    self._base = base, text
+            end = len(base)
+            if added_reader:
+                added, end = added_reader.read(blob, end, notes)
+                text = text[:-1] + b"," + orjson.dumps(added)[1:]
+        except Truncated:
+            return b""
+        if end != len(blob):
+            notes.append(LEFT_OVER)
+        if notes:
+            self._notes[blob] = notes
+        return text
 
 
 def read_blob(name: str, blob: bytes) -> tuple[dict[str, Any] | None, list[str]]:
-    """{"version": ..., fields} of the blob, None if a client could not read it; and notes on what the fields lack."""
-    if len(blob) < 2 or blob[0] > 127:
-        return None, []
-    version = blob[0] << 8 | blob[1]
-    known = _readers(name)
+    """{"version": ..., fields} of a blob, None if a client could not read it; and notes on what the fields lack."""
     notes: list[str] = []
-    try:
-        fields, end = known[min(version, len(known) - 1)].read(blob, 2, notes)
-    except Truncated:
-        return None, []
-    if end != len(blob):
-        notes.append("bytes left over")
-    return {"version": version, **fields}, notes
+    text = BlobTexts(name).text(blob, notes)
+    return (orjson.loads(text) if text else None), notes

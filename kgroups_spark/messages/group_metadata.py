@@ -1,57 +1,52 @@
-"""The value of a GroupMetadata record (type 2): the one that is big.
+"""The value of a GroupMetadata record (type 2) as JSON text: the one that is big.
 
 Its members carry two protocol blobs each. They are parsed where the group's protocol type has a known protocol
-(embedded.py), else, or if a blob cannot be parsed, kept as base64 under the name with `Raw` added. Blobs repeat within
-and across records: each is parsed once while the cache holds it.
+(embedded.py), else, or if a blob cannot be parsed, kept as base64 under the name with `Raw` added.
+
+Decoding makes sure that the bytes are a sound value. The text is made when asked for, and the value from the text.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from kgroups_spark.messages.embedded import PROTOCOLS, read_blob
+import orjson
+
+from kgroups_spark.messages.embedded import PROTOCOLS, BlobTexts
 from kgroups_spark.messages.schema import base64_text
 
-_CACHED_BLOB_BYTES = 32 << 20
 
-
-class BlobCache:
-    """Parsed blobs by definition and bytes; forgets all when it holds too much."""
+class ProtocolTexts:
+    """The texts of blobs of every protocol, and how they stand in a record's fields."""
 
     def __init__(self) -> None:
-        self._parsed: dict[tuple[str, bytes], tuple[dict[str, Any] | None, list[str]]] = {}
-        self._size = 0
+        self._texts = {name: BlobTexts(name) for names in PROTOCOLS.values() for name in names}
 
-    def read(self, name: str, blob: bytes) -> tuple[dict[str, Any] | None, list[str]]:
-        """As embedded.read_blob."""
-        found = self._parsed.get((name, blob))
-        if found is None:
-            found = read_blob(name, blob)
-            self._size += len(blob) + 1000  # what a parsed blob costs, roughly
-            if self._size > _CACHED_BLOB_BYTES:
-                self._parsed.clear()
-                self._size = 0
-            self._parsed[name, blob] = found
-        return found
+    def group_metadata_json(self, fields: dict[str, Any], notes: list[str]) -> bytes:
+        """A GroupMetadataValue, whose blobs are bytes; changes its members."""
+        subscription, assignment = PROTOCOLS.get(fields["protocolType"], (None, None))
+        for member in fields["members"]:
+            self.put(member, "subscription", subscription, notes)
+            self.put(member, "assignment", assignment, notes)
+        return orjson.dumps(fields)
 
-    def entry(self, field: str, name: str | None, blob: bytes, notes: list[str]) -> tuple[str, Any]:
-        """Key and value for a blob in a record's fields; name None: no protocol known."""
-        parsed, blob_notes = self.read(name, blob) if name else (None, [])
-        notes.extend(blob_notes)
-        if parsed is None:
-            return f"{field}Raw", base64_text(blob)
-        return field, parsed
+    def member_metadata_json(self, fields: dict[str, Any], notes: list[str]) -> bytes:
+        """A ConsumerGroupMemberMetadataValue: a member with the classic protocol brings consumer subscriptions."""
+        classic = fields["classicMemberMetadata"]
+        for protocol in classic["supportedProtocols"] if classic else ():
+            self.put(protocol, "metadata", "ConsumerProtocolSubscription", notes)
+        return orjson.dumps(fields)
 
-
-def with_parsed_blobs(fields: dict[str, Any], blobs: BlobCache, notes: list[str]) -> dict[str, Any]:
-    """The fields of a GroupMetadataValue whose blobs are bytes, with the blobs parsed."""
-    subscription, assignment = PROTOCOLS.get(fields["protocolType"], (None, None))
-    members = []
-    for member in fields["members"]:
-        *head, last, final = member.items()
-        entries = [
-            blobs.entry("subscription", subscription, last[1], notes),
-            blobs.entry("assignment", assignment, final[1], notes),
-        ]
-        members.append(dict([*head, *entries]))
-    return {**fields, "members": members}
+    def put(self, fields: dict[str, Any], field: str, name: str | None, notes: list[str]) -> None:
+        """Puts the parsed blob in the place of its bytes. `name` is its definition, None: no protocol known."""
+        blob = fields[field]
+        text = self._texts[name].text(blob, notes) if name else b""
+        if text:
+            fields[field] = orjson.Fragment(text)
+            return
+        after = list(fields.items())
+        fields.clear()
+        for key, value in after:  # in the same place, under the other name
+            if key == field:
+                key, value = f"{field}Raw", base64_text(blob)
+            fields[key] = value

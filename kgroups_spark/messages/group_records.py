@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from kgroups_spark.messages.definition import Definition
-from kgroups_spark.messages.group_metadata import BlobCache, with_parsed_blobs
+from kgroups_spark.messages.group_metadata import ProtocolTexts
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
@@ -29,30 +29,40 @@ __all__ = ["GroupRecord", "GroupRecordDecoder", "Undecodable", "value_from_json"
 _CACHED_KEYS = 1 << 16
 
 
-class LazyValue:
-    """A value whose bytes have been found sound; its fields are made when first asked for."""
+# Makes JSON of a value's fields, may change them, and notes what the text lacks.
+ToJson = Callable[[dict[str, Any], list[str]], bytes]
 
-    __slots__ = ("_fields", "_finish", "_notes", "_value")
 
-    def __init__(self, fields: dict[str, Any], notes: list[str], finish: Callable[[dict, list[str]], dict] | None):
+class Content:
+    """A value whose bytes have been found sound. Protocol blobs in it are parsed when first asked for."""
+
+    __slots__ = ("_fields", "_json", "_notes", "_to_json", "_value")
+
+    def __init__(self, fields: dict[str, Any], notes: list[str], to_json: ToJson | None) -> None:
         self._fields = fields
         self._notes = notes
-        self._finish = finish
-        self._value: dict[str, Any] | None = None
+        self._to_json = to_json
+        self._json: bytes | None = None
+        self._value = None if to_json else fields
 
     @property
     def value(self) -> dict[str, Any]:
         if self._value is None:
-            self._value = self._finish(self._fields, self._notes) if self._finish else self._fields
+            self._value = orjson.loads(self.json())
         return self._value
 
     @property
     def is_exact(self) -> bool:
         """Whether the value says everything the bytes do."""
-        return self.value is not None and not self._notes
+        if self._to_json:
+            self.json()
+        return not self._notes
 
-    def json(self) -> str:
-        return orjson.dumps(self.value).decode()
+    def json(self) -> bytes:
+        """The value as JSON text in UTF-8."""
+        if self._json is None:
+            self._json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
+        return self._json
 
 
 @dataclass(slots=True)
@@ -67,7 +77,7 @@ class GroupRecord:
     value_version: int | None  # None: tombstone
     layout: str  # "" released; "3.7", "4.0" early access; "?3.7" released, but the bytes fit both wholly (T58)
     is_key_exact: bool
-    content: LazyValue | None  # None: tombstone
+    content: Content | None  # None: tombstone
 
     @property
     def is_tombstone(self) -> bool:
@@ -85,7 +95,7 @@ class GroupRecord:
 
     def value_json(self) -> str | None:
         """The value as JSON text; None: tombstone."""
-        return None if self.content is None else self.content.json()
+        return None if self.content is None else self.content.json().decode()
 
 
 def value_from_json(record_type: int, text: str) -> dict[str, Any]:
@@ -116,11 +126,11 @@ class GroupRecordDecoder:
     """Decodes group records one by one; remembers keys and protocol blobs it has seen."""
 
     def __init__(self) -> None:
-        self._blobs = BlobCache()
         self._keys: dict[bytes, _Key | Undecodable] = {}
         self._key_readers = {n: MessageReader(t.key, 0) for n, t in CONSUMER_OFFSETS.items()}
         self._layouts = {n: _layouts(t) for n, t in CONSUMER_OFFSETS.items() if n not in OFFSET_COMMIT_TYPES}
-        self._finish: dict[int, Callable[[dict, list[str]], dict]] = {2: self._finish_classic, 5: self._finish_member}
+        protocols = ProtocolTexts()
+        self._to_json: dict[int, ToJson] = {2: protocols.group_metadata_json, 5: protocols.member_metadata_json}
 
     def decode(self, key: bytes | None, value: bytes | None) -> GroupRecord | Undecodable:
         """The record. Raises ValueError for an offset commit: OffsetCommitDecoder decodes those."""
@@ -139,8 +149,8 @@ class GroupRecordDecoder:
             layout, fields, notes = _read_layouts(layouts, value)
         except Truncated as error:
             return _undecodable(known, "truncated", str(error), version)
-        finish = None if layout.strip("?") else self._finish.get(known.record_type.number)
-        return _record(known, version, layout, LazyValue(fields, notes, finish))
+        to_json = self._to_json.get(known.record_type.number) if layout[:1] in ("", "?") else None
+        return _record(known, version, layout, Content(fields, notes, to_json))
 
     def _key(self, key: bytes | None) -> _Key | Undecodable:
         if key is None:
@@ -170,25 +180,6 @@ class GroupRecordDecoder:
         group_id: str = fields["group" if number == 2 else "groupId"]
         is_exact = end == len(key) and not notes
         return _Key(record_type, group_id, fields.get("memberId"), fields.get("regularExpression"), is_exact)
-
-    def _finish_classic(self, fields: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-        return with_parsed_blobs(fields, self._blobs, notes)
-
-    def _finish_member(self, fields: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-        """A ConsumerGroupMemberMetadataValue: a classic member's protocols carry consumer subscriptions."""
-        classic = fields["classicMemberMetadata"]
-        if classic is None:
-            return fields
-        protocols = [
-            dict(
-                [
-                    ("name", p["name"]),
-                    self._blobs.entry("metadata", "ConsumerProtocolSubscription", p["metadata"], notes),
-                ]
-            )
-            for p in classic["supportedProtocols"]
-        ]
-        return {**fields, "classicMemberMetadata": {**classic, "supportedProtocols": protocols}}
 
 
 def _layouts(record_type: RecordType) -> dict[int, list[_Layout]]:
@@ -241,7 +232,7 @@ def _read_wholly(layout: _Layout, value: bytes) -> list[tuple[dict[str, Any], li
     return [(fields, notes)] if end == len(value) and not notes else []
 
 
-def _record(key: _Key, version: int | None, layout: str, content: LazyValue | None) -> GroupRecord:
+def _record(key: _Key, version: int | None, layout: str, content: Content | None) -> GroupRecord:
     kind = key.record_type
     return GroupRecord(
         kind.number,

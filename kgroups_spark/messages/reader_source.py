@@ -11,13 +11,15 @@ go back), and text that is not UTF-8 raises.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from kgroups_spark.messages.definition import Field
 
 _FIXED = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "uuid": "16s"}
 _MAX_TEXT = 0x7FFF
+_FEW = 64
 
 
 class MalformedError(Exception):
@@ -184,7 +186,9 @@ class ReaderSource:
         depth, count, value = self._length(depth, field, known, self.version in field.nullable)
         if field.element in _FIXED and field.element != "uuid":
             code = _FIXED[field.element]
-            self._emit(depth, f"{value} = list(unpack(f'>{{{count}}}{code}', b, p))")
+            self.constants[f"unpack_few_{code}"] = _unpack_few(code)
+            self._emit(depth, f"if {count} < {_FEW}: {value} = [*unpack_few_{code}[{count}](b, p)]")
+            self._emit(depth, f"else: {value} = [*unpack(f'>{{{count}}}{code}', b, p)]")
             self._emit(depth, f"p += {count} * {struct.calcsize('>' + code)}")
             return value
         self._emit(depth, f"{value} = []")
@@ -244,6 +248,12 @@ class ReaderSource:
         self._emit(depth + 2, f"p += {size}")
         self._emit(depth + 2, f"{last} = {tag}")
         self._emit(depth + 2, "notes.append('unknown tag')")
+
+
+@cache
+def _unpack_few(code: str) -> list[Callable[..., tuple[int, ...]]]:
+    """Unpackers of 0, 1, ... integers: a format that is compiled at each call costs a microsecond."""
+    return [struct.Struct(f">{count}{code}").unpack_from for count in range(_FEW)]
 
 
 def _length_code(field: Field) -> str:

@@ -66,7 +66,7 @@ BAD = [
         field("string", **NULLABLE),
         "0+",
         "808080800800",
-        "a length of 2147483647",
+        "above 32767 bytes",
     ),
     ("tags missing", field("int8"), "0+", "07", "the bytes end too early"),
     ("tag beyond the bytes", field("int8"), "0+", "0701050361", "a tag beyond the bytes"),
