@@ -21,6 +21,7 @@ import pyarrow.fs
 from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.kernel import Kernel, KernelTable
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
@@ -50,15 +51,17 @@ class Lake:
         self.spark = spark
         self.location = location
         self.kernel = Kernel(spark)
-        self.uri = self.kernel.qualified(location)
+        with told_in_one_line(f"lake {location}"):
+            self.uri = self.kernel.qualified(location)
 
     @classmethod
     def open(cls, spark: SparkSession, location: str) -> Lake:
         """The lake that is there. Raises UsageError where there is none, KgroupsError if newer software made it."""
         lake = cls(spark, location)
-        if not lake.exists():
-            raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
-        lake._require_known_version()
+        with told_in_one_line(f"the lake at {location} cannot be opened"):
+            if not lake.exists():
+                raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
+            lake._require_known_version()
         return lake
 
     @classmethod
@@ -68,11 +71,12 @@ class Lake:
         Raises UsageError for a folder that holds something else, KgroupsError as `open`.
         """
         lake = cls(spark, location)
-        if lake.exists():
-            lake._require_known_version()
-        else:
-            lake._require_nothing_else_there()
-        lake._create_missing_tables()
+        with told_in_one_line(f"no lake can be made at {location}"):
+            if lake.exists():
+                lake._require_known_version()
+            else:
+                lake._require_nothing_else_there()
+            lake._create_missing_tables()
         return lake
 
     def exists(self) -> bool:
@@ -105,9 +109,10 @@ class Lake:
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
         """What `write` answers: it changes the table in one Delta transaction. The one place where a lake changes.
 
-        `operation` is create, append, replace, keep or delete.
+        `operation` is create, append, replace or delete. Raises KgroupsError where the storage or Delta refuses.
         """
-        return write()
+        with told_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
+            return write()
 
     def _path(self, name: str) -> str:
         return f"{self.uri}/{TABLES[name].name}"

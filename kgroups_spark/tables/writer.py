@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructType
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.parts_writer import Part, PartWriter
@@ -44,14 +45,14 @@ class LakeWriter:
     def append(self, table: str, rows: DataFrame) -> None:
         """Adds the rows to a history table; no rows, no commit if by parts."""
         if self.name == "parts":
-            self.append_parts(table, parts_of(rows, self.part_writer(table)))
+            self.append_parts(table, self._parts_of(table, rows))
         else:
             self._commit(table, "append", partial(self._write_by_spark, table, rows, {}))
 
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
         """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them."""
         if self.name == "parts":
-            self.replace_parts(table, parts_of(rows, self.part_writer(table)), keep_audit)
+            self.replace_parts(table, self._parts_of(table, rows), keep_audit)
             return
         options = {} if keep_audit is None else {"replaceWhere": f"audit_id <> {keep_audit}"}
         self._commit(table, "replace", partial(self._write_by_spark, table, rows, options, "overwrite"))
@@ -59,6 +60,10 @@ class LakeWriter:
     def part_writer(self, table: str) -> PartWriter:
         """What tasks write the table's parts with."""
         return PartWriter(table, self.lake.uri, self.audit_id)
+
+    def _parts_of(self, table: str, rows: DataFrame) -> list[Part]:
+        with told_in_one_line(f"table {table}: a task could not write its part"):
+            return parts_of(rows, self.part_writer(table))
 
     def append_parts(self, table: str, parts: Sequence[Part]) -> None:
         """Adds the rows of parts that tasks have written; nothing is committed for no parts."""

@@ -9,6 +9,7 @@ from typing import Literal
 import pyarrow as pa
 
 from kgroups_spark.errors import UsageError
+from kgroups_spark.tables.failures import reason_of
 from kgroups_spark.tables.lake import WORK_FOLDER, Lake
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import TABLES
@@ -61,7 +62,7 @@ def _probe(lake: Lake) -> str | None:
     try:
         lake.spark.range(1, numPartitions=1).mapInArrow(write, "id bigint").collect()
     except Exception as error:  # whatever the storage fails with
-        return f"a task cannot write to {uri} with pyarrow ({str(error).strip().splitlines()[-1][:200]})"
+        return f"a task cannot write to {uri} with pyarrow ({reason_of(error)})"
     if name not in lake.kernel.names_in(uri):
         return f"a file that a task wrote to {uri} is not seen by the driver"
     lake.kernel.delete(f"{uri}/{name}")

@@ -96,6 +96,26 @@ def test_a_catalogs_schema_is_told_from_a_folder(spark, tmp_path, monkeypatch):
         Lake.create(spark, "main.kafka")
 
 
+def test_a_place_where_nothing_can_be_written_is_told_in_one_line(spark, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        KgroupsError,
+        match=r"^table offset_commits of the lake at .*/file/lake could not be written \(create\): [^\n]+$",
+    ):
+        Lake.create(spark, str(tmp_path / "file" / "lake"))
+
+
+def test_a_file_system_that_is_not_there_is_told_in_one_line(spark):
+    with pytest.raises(KgroupsError, match=r"^lake nofs://bucket/lake: [^\n]*nofs[^\n]*$"):
+        Lake.open(spark, "nofs://bucket/lake")
+
+
+def test_a_log_that_cannot_be_written_is_told_in_one_line(lake):
+    (Path(lake.location) / "topics" / "_delta_log" / "00000000000000000001.json").mkdir()
+    with pytest.raises(KgroupsError, match=r"^table topics of the lake at .* could not be written \(append\): [^\n]+$"):
+        lake.commit("topics", "append", lambda: lake.table("topics").commit([], by="t", transaction=None))
+
+
 def test_a_relative_path_is_where_the_user_stands(spark: SparkSession, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lake = Lake(spark, "./a/../lake")

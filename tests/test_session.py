@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark import session
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.java import NoJava
+
+
+@pytest.mark.spark
+def test_the_session_that_is_there_is_taken_and_given_our_settings(spark):
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    assert session.spark_session("another", {"spark.sql.shuffle.partitions": "2"}) is spark
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+@pytest.mark.spark
+def test_our_own_session_needs_no_second_download_and_opens_no_port_to_others(spark):
+    assert "io.delta_delta-spark" in spark.conf.get("spark.jars")
+    assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+
+
+def test_without_a_java_that_spark_runs_on_nothing_is_started(monkeypatch):
+    def no_java():
+        raise NoJava("java is Java 11; Spark needs Java 17 or newer")
+
+    monkeypatch.setattr(session, "require_java", no_java)
+    monkeypatch.setattr(session, "_started", lambda builder: pytest.fail("started"))
+    with pytest.raises(KgroupsError, match="Java 11; Spark needs Java 17"):
+        session._local_session("tests", {})
+
+
+def test_under_spark_submit_only_what_is_needed_is_set(monkeypatch):
+    started = []
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session, "_builder", lambda app_name, settings: dict(settings))
+    monkeypatch.setattr(session, "_started", started.append)
+    monkeypatch.setattr(session, "_with_session_settings", lambda spark, extra: spark)
+    session.spark_session("job")
+    assert started == [session.NEEDED]
+
+
+def test_delta_is_downloaded_once_into_a_folder_of_our_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    settings = session._delta_jars()
+    assert settings["spark.jars.ivy"] == str(tmp_path / "kgroups-spark" / "ivy")
+    assert settings["spark.jars.packages"] == session.DELTA_JAR
+
+    jar = session.ivy_folder() / "jars" / "delta.jar"
+    jar.parent.mkdir(parents=True)
+    jar.touch()
+    session._jar_list().write_text(str(jar))
+    assert session._delta_jars() == {"spark.jars": str(jar)}
+
+    jar.unlink()  # a cache that was cleaned
+    assert session._delta_jars() == settings
+
+
+def test_ivys_settings_name_one_resolver_and_no_host():
+    text = Path(session.__file__).with_name("ivysettings.xml").read_text()
+    assert re.findall(r"<ibiblio [^>]*>", text) == ['<ibiblio name="central" m2compatible="true"/>']
+    assert "://" not in text
