@@ -29,7 +29,7 @@ from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.records.segment import read_segment
+from kgroups_spark.records.segment import CHUNK_BYTES, read_segment
 
 Output = tuple[str, pa.Table | pa.RecordBatch]
 
@@ -48,13 +48,17 @@ TRAFFIC_COLUMNS = (
 
 @dataclass(frozen=True)
 class ReadContext:
-    """What reading needs besides the range. `history` and `replay`: which of the two outputs are wanted."""
+    """What reading needs besides the range. `history` and `replay`: which of the two outputs are wanted.
+
+    `chunk_bytes`: how much of a segment is decoded at once; the answers do not depend on it.
+    """
 
     audit_id: int
     release_version: str
     open_file: Callable[[str], BinaryIO]
     history: bool = True
     replay: bool = True
+    chunk_bytes: int = CHUNK_BYTES
 
 
 @dataclass
@@ -140,7 +144,13 @@ class RangeDecoder:
 
     def _piece(self, piece: SegmentPiece) -> Iterator[Output]:
         with self._context.open_file(piece.path) as file:
-            reader = read_segment(file, position=piece.position, end=piece.end, from_offset=self._range.start_offset)
+            reader = read_segment(
+                file,
+                position=piece.position,
+                end=piece.end,
+                from_offset=self._range.start_offset,
+                chunk_bytes=self._context.chunk_bytes,
+            )
             for item in reader:
                 if isinstance(item, CorruptBatch):
                     if (piece.path.rsplit("/", 1)[-1], item.position) not in self._range.known_corrupt:

@@ -214,6 +214,7 @@ class _ShardReplay:
                 row[_PRODUCER],
                 row[_EPOCH],
                 row[_TRANSACTIONAL],
+                record.value_version,
             )
         elif kind == UNREADABLE:
             self._shard.transactional_record(offset, timestamp, row[_PRODUCER], row[_EPOCH])

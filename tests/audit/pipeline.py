@@ -1,0 +1,319 @@
+"""A whole audit of segments in one process, without Spark: decode, reduce, rows in files, replay, tables as Arrow.
+
+Files are bytes in memory, by path: `{"__consumer_offsets-3/00000000000000000000.log": b"..."}`.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+
+from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.audit.ranges import LogRange, SegmentPiece
+from kgroups_spark.audit.reduce_range import Candidates, RangeReducer
+from kgroups_spark.audit.replay import ReplayContext, replay_partitions
+from kgroups_spark.audit.replay_rows import FILE, REPLAY_ROWS, STATE, replay_batch
+from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.audit.work import known_topics
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+
+Files = Mapping[str, bytes]
+Row = dict[str, Any]
+
+CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
+RECORD_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+VERSIONS = ("group_versions", "group_member_versions")
+
+
+@dataclass
+class Audited:
+    """What audits have written: the history of all of them, the current tables and the state of the last one."""
+
+    history: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    now: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    progress: list[RangeProgress] = field(default_factory=list)
+    names: TopicNames = field(default_factory=TopicNames)
+    replayed: int = 0
+    audits: int = 0
+
+    def rows(self, name: str) -> list[Row]:
+        """Rows of a table by its key, without audit_id."""
+        tables = (self.now if name in CURRENT or name == "coordinator_state" else self.history)[name]
+        rows = [row for table in tables for row in table.to_pylist(maps_as_pydicts="strict")]
+        for row in rows:
+            del row["audit_id"]
+        key = [column for column in TABLES[name].key if column != "audit_id"]
+        return sorted(rows, key=lambda row: [(row[column] is not None, row[column]) for column in key])
+
+    def traffic(self) -> dict[tuple[int, str, Any], list[int]]:
+        """Counts of `group_traffic` by offsets partition, group and hour, of all audits together."""
+        sums: dict[tuple[int, str, Any], list[int]] = {}
+        counts = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
+        for row in self.rows("group_traffic"):
+            key = (row["offsets_partition"], row["group_id"], row["hour"])
+            before = sums.get(key, [0] * len(counts))
+            sums[key] = [total + row[name] for total, name in zip(before, counts, strict=True)]
+        return sums
+
+    def state(self) -> dict[tuple[Any, ...], Any]:
+        """The saved state, without regard to the order of what has none."""
+        return {
+            (row["offsets_partition"], row["entry_type"], row["group_id"] or payload.get("producer_id")): unordered(payload)
+            for row in self.rows("coordinator_state")
+            for payload in [json.loads(row["payload"])]
+        }
+
+    def record_count(self, offsets_partition: int | None = None) -> int:
+        """Records that the four tables hold that together are the log."""
+        return sum(
+            row.get("record_count", 1)
+            for name in RECORD_TABLES
+            for row in self.rows(name)
+            if offsets_partition in (None, row["offsets_partition"])
+        )
+
+    def records_read(self, offsets_partition: int | None = None) -> int:
+        return sum(p.records for p in self.progress if offsets_partition in (None, p.offsets_partition))
+
+
+def unordered(value: Any) -> Any:
+    """The value with its lists sorted: members, offsets and topics have no order."""
+    if isinstance(value, dict):
+        return {key: unordered(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return sorted((unordered(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """The segments of __consumer_offsets below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("__consumer_offsets-*/*.log"))}
+
+
+def read_zip(path: Path) -> dict[str, dict[str, bytes]]:
+    """Logs of a zip file of `logs/<name>/__consumer_offsets-<p>/<base offset>.log`, by name."""
+    logs: dict[str, dict[str, bytes]] = defaultdict(dict)
+    with zipfile.ZipFile(path) as archive:
+        for name in sorted(archive.namelist()):
+            if name.startswith("logs/") and name.endswith(".log"):
+                _, log, file = name.split("/", 2)
+                logs[log][file] = archive.read(name)
+    return dict(logs)
+
+
+def segments_of(files: Files) -> dict[int, list[str]]:
+    """Paths of the segments by offsets partition, in log order."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for path in sorted(files):
+        found[int(path.split("/")[-2].rsplit("-", 1)[1])].append(path)
+    return dict(sorted(found.items()))
+
+
+def whole_ranges(files: Files) -> list[LogRange]:
+    """One range per offsets partition."""
+    return [
+        LogRange(partition, 0, 0, tuple(SegmentPiece(path, 0, len(files[path])) for path in paths))
+        for partition, paths in segments_of(files).items()
+    ]
+
+
+@dataclass(frozen=True)
+class Border:
+    """A place between two batches: `position` in the segment of that number, and the offset that comes next."""
+
+    segment: int
+    position: int
+    next_offset: int
+
+
+def borders(files: Files, partition: int) -> list[Border]:
+    """Every place where an offsets partition's log can be cut, its beginning and end included."""
+    paths = segments_of(files)[partition]
+    found = [Border(0, 0, 0)]
+    for number, path in enumerate(paths):
+        batches = scan_batches(io.BytesIO(files[path]))
+        for end, last in zip((batches.position + batches.size).tolist(), batches.last_offset.tolist(), strict=True):
+            found.append(Border(number, end, last + 1))
+    found.append(Border(len(paths) - 1, len(files[paths[-1]]), found[-1].next_offset))
+    return found
+
+
+def range_between(files: Files, partition: int, number: int, start: Border, end: Border) -> LogRange:
+    """The range of the batches between two borders."""
+    paths = segments_of(files)[partition]
+    pieces = []
+    for segment in range(start.segment, end.segment + 1):
+        begin = start.position if segment == start.segment else 0
+        stop = end.position if segment == end.segment else len(files[paths[segment]])
+        if begin < stop:
+            pieces.append(SegmentPiece(paths[segment], begin, stop))
+    return LogRange(partition, number, start.next_offset, tuple(pieces))
+
+
+def cut_ranges(files: Files, cuts: Mapping[int, Sequence[Sequence[Border]]]) -> list[list[LogRange]]:
+    """Ranges by night. `cuts`: per offsets partition and night the borders at which its ranges end; the last border of
+    a night is where the next one goes on."""
+    nights: list[list[LogRange]] = []
+    for partition, per_night in cuts.items():
+        start = Border(0, 0, 0)
+        for night, ends in enumerate(per_night):
+            while len(nights) <= night:
+                nights.append([])
+            for number, end in enumerate(ends):
+                nights[night].append(range_between(files, partition, number, start, end))
+                start = end
+    return [[r for r in night if r.pieces] for night in nights]
+
+
+def random_cuts(files: Files, rng: np.random.Generator, nights: int, ranges: int) -> dict[int, list[list[Border]]]:
+    """Cuts of every partition into so many nights of so many ranges, at random borders; some are empty."""
+    cuts = {}
+    for partition in segments_of(files):
+        places = borders(files, partition)
+        chosen = sorted(rng.integers(0, len(places), nights * ranges - 1).tolist()) + [len(places) - 1]
+        ends = [places[i] for i in chosen]
+        cuts[partition] = [ends[i : i + ranges] for i in range(0, len(ends), ranges)]
+    return cuts
+
+
+class Unreduced(RangeReducer):
+    """A reducer that keeps every record."""
+
+    def _reduced(
+        self, rows: Candidates, records: np.ndarray, markers: list[Any]
+    ) -> tuple[Candidates, np.ndarray]:
+        return rows, np.ones(len(markers), np.bool_)
+
+
+@dataclass(frozen=True)
+class How:
+    """How a log is audited. `reduce`: False replays every record. `reduce_at_rows`: rows at which a range is reduced
+    again while it is read (None: as shipped). `replay`: False stops after the history."""
+
+    release: str = "4.3"
+    reduce: bool = True
+    reduce_at_rows: int | None = None
+    chunk_bytes: int | None = None
+    replay: bool = True
+    offsets_partitions: int | None = None
+
+
+def audit(files: Files, how: How | None = None) -> Audited:
+    """One audit of everything."""
+    return audit_night(files, whole_ranges(files), how or How(), Audited())
+
+
+def audit_nights(files: Files, nights: Sequence[Sequence[LogRange]], how: How) -> Audited:
+    """One audit after the other, each going on from the state that the one before saved."""
+    audited = Audited()
+    for ranges in nights:
+        audited = audit_night(files, ranges, how, audited)
+    return audited
+
+
+def audit_night(files: Files, ranges: Sequence[LogRange], how: How, before: Audited) -> Audited:
+    """One audit of the ranges that are new."""
+    after = replace(before, now=defaultdict(list), audits=before.audits + 1)
+    kept: dict[int, list[bytes]] = defaultdict(list)
+    for log_range, rows in _read(files, ranges, how, after):
+        kept[log_range.offsets_partition].append(rows)
+    if how.replay:
+        _replay(kept, before.rows("coordinator_state"), how, after)
+    return after
+
+
+def _read(
+    files: Files, ranges: Sequence[LogRange], how: How, audited: Audited
+) -> Iterator[tuple[LogRange, bytes]]:
+    context = ReadContext(audited.audits, how.release, lambda path: io.BytesIO(files[path]), replay=how.replay)
+    if how.chunk_bytes is not None:
+        context = replace(context, chunk_bytes=how.chunk_bytes)
+    records = GroupRecordDecoder()
+    with ExitStack() as stack:
+        if not how.reduce:
+            stack.enter_context(mock.patch("kgroups_spark.audit.decode_range.RangeReducer", Unreduced))
+        if how.reduce_at_rows is not None:
+            stack.enter_context(mock.patch("kgroups_spark.audit.reduce_range.REDUCE_AT_ROWS", how.reduce_at_rows))
+        for log_range in ranges:
+            reading, sink = RangeDecoder(log_range, context, records), io.BytesIO()
+            with pa.ipc.new_file(sink, REPLAY_ROWS) as writer:
+                for name, rows in reading.outputs():
+                    if name == REPLAY:
+                        writer.write_batch(rows)
+                        audited.replayed += rows.num_rows
+                    else:
+                        audited.history[name].append(_plain(name, rows))
+            audited.progress.append(reading.progress)
+            audited.names.merge(reading.progress.topics)
+            yield log_range, sink.getvalue()
+
+
+def _replay(kept: Mapping[int, list[bytes]], state: Sequence[Row], how: How, audited: Audited) -> None:
+    saved = {p: list(rows) for p, rows in itertools.groupby(state, lambda row: row["offsets_partition"])}
+    by_path = {f"{p}/{number}": rows for p, of_one in kept.items() for number, rows in enumerate(of_one)}
+    context = ReplayContext(
+        audited.audits,
+        how.release,
+        how.offsets_partitions,
+        known_topics(audited.names),
+        lambda path: io.BytesIO(by_path[path]),
+    )
+    batches = [
+        batch
+        for p in sorted(saved.keys() | kept.keys())
+        for batch in (_state_rows(p, saved.get(p, [])), _file_rows(p, len(kept.get(p, ()))))
+        if batch.num_rows
+    ]
+    for name, rows in replay_partitions(batches, context):
+        (audited.now if name in CURRENT or name == "coordinator_state" else audited.history)[name].append(
+            _plain(name, rows)
+        )
+
+
+def _state_rows(partition: int, rows: Sequence[Row]) -> pa.RecordBatch:
+    return replay_batch(
+        len(rows),
+        {
+            "offsets_partition": pa.array([partition] * len(rows), pa.int32()),
+            "kind": pa.array([STATE] * len(rows), pa.int8()),
+            "outcome": pa.array([row["entry_type"] for row in rows], pa.string()),
+            "group_id": pa.array([row["group_id"] for row in rows], pa.string()),
+            "text": pa.array([row["payload"] for row in rows], pa.string()),
+        },
+    )
+
+
+def _file_rows(partition: int, count: int) -> pa.RecordBatch:
+    return replay_batch(
+        count,
+        {
+            "offsets_partition": pa.array([partition] * count, pa.int32()),
+            "kind": pa.array([FILE] * count, pa.int8()),
+            "text": pa.array([f"{partition}/{number}" for number in range(count)], pa.string()),
+        },
+    )
+
+
+def _plain(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    """Rows in exactly the table's schema, nulls only where it allows them."""
+    table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
+    assert table.column_names == arrow_schema(name).names, name
+    table = table.unify_dictionaries().cast(arrow_schema(name))
+    for column in table.schema:
+        assert column.nullable or not table.column(column.name).null_count, f"{name}.{column.name} has nulls"
+    table.validate(full=True)
+    return table
