@@ -128,7 +128,8 @@ class OffsetMetadata:
         offsets = self.committed.get(slot[0])
         if offsets is None:
             offsets = self.committed[slot[0]] = {}
-        offsets[slot[1:]] = commit
+        # Who committed an offset is no part of it.
+        offsets[slot[1:]] = commit if commit.producer_epoch == -1 else commit._replace(producer_epoch=-1)
 
     def _commit_if_newer(self, slot: Slot, commit: OffsetCommit) -> None:
         existing = self.committed.get(slot[0], {}).get(slot[1:])

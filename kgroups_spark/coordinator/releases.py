@@ -30,6 +30,8 @@ class Release:
     # Types that it can decode and then cannot replay: 4.0 knows the schema of type 15 only.
     unreplayable_types: frozenset[int] = frozenset()
 
+    # T58: 3.7 and 4.0 used version 0 of some types for other layouts (name as in messages.GroupRecord.layout).
+    layout: str = ""
     # Value versions it reads, up to and including these.
     legacy_offset_commit_version: int = 0
     offset_commit_version: int = 4
@@ -86,6 +88,10 @@ class Release:
         }.get(record_type, 0)
         return not 0 <= value_version <= newest
 
+    def reads_layout(self, layout: str) -> bool:
+        """Whether it reads values in that layout: "" is the released one, "?3.7" one that fits either."""
+        return layout.strip("?") in ("", self.layout) or layout.startswith("?")
+
 
 OFFSET_AND_CLASSIC = frozenset({0, 1, 2})
 CONSUMER = frozenset({3, 4, 5, 6, 7, 8})
@@ -119,6 +125,7 @@ V40 = replace(
     needs_group=SHARE_40,
     has_metadata_hash=False,
     has_topic_ids=False,
+    layout="4.0",
 )
 V40_1 = replace(V40, name="4.0.1", strict_partition_epochs=True)
 V40_0 = replace(V40_1, name="4.0.0", open_transactions_by="group")
@@ -128,6 +135,7 @@ V38_JAVA = replace(
     record_types=OFFSET_AND_CLASSIC | CONSUMER,
     unreplayable_types=frozenset(),
     simple_group_becomes=frozenset(),
+    layout="",
     creates_group=frozenset({3, 5}),
     creates_member=frozenset({5}),
     needs_group=CONSUMER,
@@ -136,6 +144,7 @@ V39_JAVA = replace(V38_JAVA, name="3.9-java")
 V37_JAVA = replace(
     V38_JAVA,
     name="3.7-java",
+    layout="3.7",
     tombstone_removes_pending="none",
     commit_needs_newer_record=False,
     open_transactions_by="nothing",

@@ -33,6 +33,7 @@ from kgroups_spark.coordinator.rows import (
     PendingRow,
     TopicRow,
 )
+from kgroups_spark.coordinator.share_group import check_hash_as_tags
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.transactions import EndedTransaction, OpenTransactions
 from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes
@@ -40,6 +41,7 @@ from kgroups_spark.messages.group_partition import offsets_partition
 
 Value = dict[str, Any]
 GROUP_METADATA = 2
+SHARE_GROUP_METADATA = 11
 
 
 class Shard:
@@ -241,6 +243,8 @@ class Shard:
         return True
 
     def _apply(self, log_offset: int, record_type: int, group_id: str, name: str | None, value: Value | None) -> None:
+        if record_type == SHARE_GROUP_METADATA and value is not None and not self.release.has_metadata_hash:
+            check_hash_as_tags(value.get("metadataHash"))
         before_record = self.groups.get(group_id)
         group = persisted_group(self.groups, self.release, record_type, group_id, is_value=value is not None)
         if group is None:

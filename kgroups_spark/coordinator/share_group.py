@@ -6,6 +6,7 @@ the group exist (semantics section 12.9) and says nothing else that a table tell
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kgroups_spark.coordinator.modern_group import (
@@ -17,6 +18,7 @@ from kgroups_spark.coordinator.modern_group import (
     state_name,
     unique,
 )
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import MemberRow
 from kgroups_spark.coordinator.topics import Partitions, Topics
 
@@ -121,6 +123,39 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
             target_partitions=topics.of_ids(self.target.get(member_id, {})),
             log_offset=member.log_offset,
         )
+
+
+def check_hash_as_tags(metadata_hash: int | None) -> None:
+    """Raises ReplayFailure where 4.0 fails on a type-11 value of 4.1 or newer.
+
+    4.0's layout has no hash, so it takes the hash's bytes, and the tag count behind them, for its own tag section: count,
+    then tag, size and bytes each, all numbers uvarints. None: the value is in 4.0's layout.
+    """
+    if metadata_hash is None:
+        return
+    rest = iter(metadata_hash.to_bytes(8, "big", signed=True) + b"\0")
+    try:
+        for _ in range(_uvarint(rest)):
+            _uvarint(rest)
+            size = _uvarint(rest)
+            if size < 0:
+                raise ReplayFailure(f"Could not read record with version 0: a tag of {size} bytes")
+            for _ in range(size):
+                next(rest)
+    except StopIteration as end:
+        raise ReplayFailure("Could not read record with version 0: its tags are longer than the value") from end
+
+
+def _uvarint(data: Iterator[int]) -> int:
+    """Kafka's unsigned varint: at most five bytes, and a signed integer in the end."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = next(data)
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF
+            return value - (1 << 32) if value >= 1 << 31 else value
+    raise ReplayFailure("Could not read record with version 0: a number has more than five bytes")
 
 
 # What Kafka's ShareGroupMember.Builder starts from.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import re
 import struct
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.coordinator.replay_row import ReplayRow
@@ -20,22 +20,15 @@ EMPTY_CLASSIC = {"sessionTimeoutMs": 0, "supportedProtocols": []}
 OUTCOMES = {0: "aborted", 1: "committed"}
 
 
-def partition_folders(log_dir: Path) -> dict[int, Path]:
-    """Folders of __consumer_offsets by partition."""
-    folders = log_dir.glob("__consumer_offsets-*")
-    return dict(sorted((int(folder.name.rsplit("-", 1)[1]), folder) for folder in folders))
-
-
-def replay_rows(folder: Path) -> Iterator[ReplayRow]:
-    """All records of one partition in log order."""
+def replay_rows(segments: Iterable[BinaryIO]) -> Iterator[ReplayRow]:
+    """All records of one partition in log order, from its segment files in their order."""
     decoder = GroupRecordDecoder()
-    for segment in sorted(folder.glob("*.log")):
-        with segment.open("rb") as file:
-            for records in read_segment(file):
-                if isinstance(records, CorruptBatch):
-                    raise ValueError(f"{segment}: {records.detail}")
-                for i in range(len(records)):
-                    yield _row(records, i, decoder)
+    for segment in segments:
+        for records in read_segment(segment):
+            if isinstance(records, CorruptBatch):
+                raise ValueError(f"{segment.name}: {records.detail}")
+            for i in range(len(records)):
+                yield _row(records, i, decoder)
 
 
 def _row(records: RecordColumns, i: int, decoder: GroupRecordDecoder) -> ReplayRow:

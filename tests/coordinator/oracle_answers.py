@@ -17,12 +17,12 @@ from kgroups_spark.coordinator.shard import Shard
 Json = dict[str, Any]
 
 
-def replay_all(shard: Shard, rows: Iterable[ReplayRow], release: Release) -> list[int]:
+def replay_all(shard: Shard, rows: Iterable[ReplayRow]) -> list[int]:
     """Replays the rows, going on behind failures; the log offsets of records that the release's load fails on."""
     failed = []
     for row in rows:
         try:
-            if row.kind == "undecodable" and fails_undecodable(row, release):
+            if row.kind == "undecodable" and fails_undecodable(row, shard.release):
                 failed.append(row.log_offset)
             replay(shard, row)
         except ReplayFailure:
@@ -35,11 +35,14 @@ def fails_undecodable(row: ReplayRow, release: Release) -> bool:
     return row.record_type is None or row.record_type in known
 
 
-def differences(answer: Json, shard: Shard, failed: list[int], *, compare_failures: bool = True) -> list[str]:
-    """One line per thing that differs between a partition's recorded answer and the shard."""
+def differences(answer: Json, shard: Shard, failed: list[int] | None) -> list[str]:
+    """One line per thing that differs between a partition's recorded answer and the shard.
+
+    `failed` are the log offsets of failing records; None: the answer does not tell them.
+    """
     is_scala = shard.release.coordinator == "scala"
     found: list[str] = []
-    if compare_failures:
+    if failed is not None:
         said = {e["offset"]: e["message"] for e in answer.get("errors", []) if e["stage"] in ("replay", "deserialize")}
         for offset in sorted(said.keys() ^ set(failed)):
             found.append(f"record {offset}: Kafka {said.get(offset, 'replays it')!r}")
