@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.damage import in_order
 from kgroups_spark.records.segment import read_segment, scan_batches
-from tests.records.build import batch, message
+from tests.records.build import batch, message, varint
 from tests.records.rows import read_all, rows_of
 from tests.slow_records import SlowRecord
 
@@ -194,6 +194,15 @@ def test_an_offset_out_of_order_costs_one_batch(i: int, offset: int) -> None:
         assert len(corrupt) == 1
 
 
+@pytest.mark.parametrize("offset", [0, 2**40])
+def test_an_offset_out_of_order_is_told_wherever_the_chunk_ends(offset: int) -> None:
+    log = damaged_log(9, 0, offset.to_bytes(8, "big"))
+    for chunk_bytes in range(256, 1_700, 20):
+        rows, corrupt, _ = read_all(log, chunk_bytes=chunk_bytes)
+        assert [row.offset for row in rows] == [j for j in range(20) if j != 9]
+        assert len(corrupt) == 1
+
+
 def test_an_unknown_magic_is_named() -> None:
     offsets, corrupt = read_damaged(damaged_log(7, 16, b"\x03"))
     assert offsets == [i for i in range(20) if i != 7]
@@ -233,6 +242,8 @@ def test_a_batch_stored_in_a_record_is_never_read_as_one() -> None:
         (batch(5, [], body=b"\xff" * 50, count=3, last_offset_delta=2), "not exactly the 3 records"),
         (batch(5, [], body=b"\x80" * 200, count=20, last_offset_delta=2), "not exactly the 20 records"),
         (batch(5, [], body=b"\x0c\0\0\0\x7e\x01\0", count=1), "not exactly the 1 records"),
+        (batch(5, [], body=b"\x0c\0\0\0\x01\x01\x02", count=1), "not exactly the 1 records"),
+        (batch(5, [], body=varint(-(2**31)) + bytes(30), count=2, last_offset_delta=1), "not exactly the 2 records"),
         (batch(5, [(b"k", b"v")] * 3, last_offset_delta=1), "offsets of records leave"),
         (batch(5, [(b"k", b"v")], attributes=6), "codec 6 is unknown"),
         (batch(5, [], body=b"junk", count=1, attributes=4), "do not decompress as codec 4"),
@@ -246,6 +257,8 @@ def test_a_batch_stored_in_a_record_is_never_read_as_one() -> None:
         "noise",
         "endless varints",
         "long key",
+        "a header missing",
+        "negative length",
         "offsets",
         "codec",
         "junk",

@@ -75,9 +75,12 @@ def test_an_empty_batch_comes_out_without_records() -> None:  # T27
     assert (len(part), part.batches.is_control.tolist(), part.batches.last_offset.tolist()) == (0, [True], [5])
 
 
-def test_log_append_time_gives_all_records_the_batch_time() -> None:
-    rows, _, _ = read_all(batch(0, [(b"a", b"1"), (b"b", None)], attributes=0x08, max_timestamp=77))
-    assert [(row.timestamp, row.timestamp_type) for row in rows] == [(77, 1), (77, 1)]
+def test_log_append_time_gives_all_records_the_batch_time_whatever_their_own() -> None:
+    body = record(0, b"a", b"1", timestamp_delta=5) + record(1, b"b", None, timestamp_delta=-3)
+    appended = batch(0, [], body=body, count=2, last_offset_delta=1, attributes=0x08, max_timestamp=77)
+    created = batch(2, [], body=body, count=2, last_offset_delta=1, base_timestamp=100)
+    rows, _, _ = read_all(appended + created)
+    assert [(row.timestamp, row.timestamp_type) for row in rows] == [(77, 1), (77, 1), (105, 0), (97, 0)]
 
 
 def test_headers_of_records_are_passed_over() -> None:
