@@ -13,9 +13,8 @@ This is the row form, slow and obvious, the referee of `reduce_columns`. What st
    drops them, and the marker goes. A transaction stays whole if it holds anything but such values, or if a tombstone of
    one of its slots, from anyone, lies between value and marker. Markers that are neither end nothing: they stay, and
    what stands around them up to the next real one.
-4. and 6. The first value of each *stretch* of a group (what lies between two of its records of types 2 to 23, or an end
-   of the range): dropped or not, it is there without content (`keep_group`), because it makes a simple group exist
-   where the next such record finds it (T29, T31), and `state_since` and version rows must not depend on cuts.
+4. (and 6.) The first value of each stretch of a group: where it is dropped it stays without content (`keep_group`), for
+   it makes a simple group exist (T29), and `state_since` and version rows must not depend on cuts.
 5. Java 3.8 to 4.0.0: the last transaction of each producer and group, whole (KAFKA-19164).
 
 Java 3.7: transactions all stay. Scala: so do they; a stretch ends at offset tombstones of the group and at any marker,

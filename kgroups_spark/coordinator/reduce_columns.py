@@ -2,8 +2,8 @@
 
 The law is replay(reduce(a) + reduce(b)) = replay(a + b) for every release and cut. What stays, by number of `docs/design.md`:
 
-1. of the values of a slot (group, topic, partition) that act as plain, the last of each stretch; a stretch of a group
-   ends at each of its records of types 2 to 23;
+1. of the values of a slot (group, topic, partition) that act as plain, the last: no record of types 2 to 23 touches an
+   offset;
 2. every tombstone, every record with a producer id but no transactional bit, every transaction without its marker here;
 3. each producer's records up to and including its first marker (only behind it is it known that a transaction began
    here). Of later transactions COMMIT makes the values plain at their own offset, ABORT drops them and the marker goes;
@@ -90,7 +90,9 @@ def reduce_columns(
     have a producer id and are not offset commits, or do not decode.
     """
     n = len(commits.log_offset)
-    plain = (commits.producer_id < 0) & ~commits.is_transactional & ~commits.is_tombstone & commits.clean & commits.content
+    plain = (
+        (commits.producer_id < 0) & ~commits.is_transactional & ~commits.is_tombstone & commits.clean & commits.content
+    )
     dropped = np.zeros(n, np.bool_)
     became_plain = np.zeros(n, np.bool_)
     keep_marker = np.ones(len(markers.log_offset), np.bool_)
@@ -101,8 +103,10 @@ def reduce_columns(
     values = ~commits.is_tombstone & commits.clean
     stretch, widths = _stretches(commits, markers, breaks, rules)
     keep = ~plain & ~dropped & commits.content
-    slot_stretch = _dense_ids(commits.slot, stretch, _widths_of_slots(commits, widths))
-    keep[_last_of_each(*slot_stretch, np.nonzero(plain)[0])] = True
+    slots = commits.slot, int(commits.slot.max(initial=-1)) + 1
+    if rules.scala_stretches:
+        slots = _dense_ids(commits.slot, stretch, _widths_of_slots(commits, widths))
+    keep[_last_of_each(*slots, np.nonzero(plain)[0])] = True
     first = _first_of_each(*_dense_ids(commits.group, stretch, widths), np.nonzero(values)[0])
     without_content = np.zeros(n, np.bool_)
     if rules.scala_stretches:
@@ -116,7 +120,13 @@ def _resolve_transactions(
     commits: CommitFacts, markers: MarkerFacts, spoilers: tuple[Ints, Ints], rules: ReduceRules
 ) -> tuple[Flags, Flags, Flags]:
     """(rows that become plain, rows that go, markers that stay) by points 3 and 5."""
-    order = np.lexsort((markers.log_offset, markers.producer_id))
+    ends = np.nonzero(markers.outcome != NEITHER)[0]
+    others = np.nonzero(markers.outcome == NEITHER)[0]
+    keep_marker = np.ones(len(markers.log_offset), np.bool_)
+    committed, dropped = np.zeros(len(commits.slot), np.bool_), np.zeros(len(commits.slot), np.bool_)
+    if not len(ends):
+        return committed, dropped, keep_marker
+    order = ends[np.lexsort((markers.log_offset[ends], markers.producer_id[ends]))]
     marker_producer, marker_offset = markers.producer_id[order], markers.log_offset[order]
     is_first = np.ones(len(order), np.bool_)
     is_first[1:] = marker_producer[1:] != marker_producer[:-1]
@@ -126,10 +136,12 @@ def _resolve_transactions(
     later = known & ~is_first[at]
     rows, at = rows[later], at[later]
 
-    whole = markers.outcome[order] == NEITHER
+    whole = np.zeros(len(order), np.bool_)
     odd = commits.is_tombstone[rows] | ~commits.is_transactional[rows] | ~commits.clean[rows]
     whole[at[odd | _tombstone_follows(commits, rows, marker_offset[at])]] = True
-    spoiled, spoiled_known = next_marker(*spoilers, marker_producer, marker_offset)
+    spoiler_producer = np.concatenate([spoilers[0], markers.producer_id[others]])
+    spoiler_offset = np.concatenate([spoilers[1], markers.log_offset[others]])
+    spoiled, spoiled_known = next_marker(spoiler_producer, spoiler_offset, marker_producer, marker_offset)
     whole[spoiled[spoiled_known]] = True
     if rules.keep_last_transaction and len(rows):
         pairs = np.stack([commits.producer_id[rows], commits.group[rows]])
@@ -140,10 +152,8 @@ def _resolve_transactions(
 
     resolved = ~whole[at]
     rows, outcome = rows[resolved], markers.outcome[order][at[resolved]]
-    committed, dropped = np.zeros(len(commits.slot), np.bool_), np.zeros(len(commits.slot), np.bool_)
     committed[rows[outcome == COMMIT]] = True
     dropped[rows[outcome == ABORT]] = True
-    keep_marker = np.empty(len(order), np.bool_)
     keep_marker[order] = is_first | whole
     return committed, dropped, keep_marker
 
