@@ -86,7 +86,10 @@ class RangeMarkers:
             while at < len(rows) and rows[at].log_offset < marker.log_offset:
                 self._add(rows[at])
                 at += 1
-            if marker.producer_id in self._known:
+            if marker.outcome == NEITHER:
+                # It ends nothing for the Java coordinator: see Shard.end_transaction.
+                ended.append(EndedTransaction(marker, None, 0, []))
+            elif marker.producer_id in self._known:
                 ended.append(self._end(marker))
             else:
                 self._known.add(marker.producer_id)
@@ -96,8 +99,7 @@ class RangeMarkers:
         return ended
 
     def _end(self, marker: KeptMarker) -> EndedTransaction:
-        # A marker of neither kind ends nothing for the Java coordinator: see Shard.end_transaction.
-        open_ = self._open.pop(marker.producer_id, None) if marker.outcome != NEITHER else None
+        open_ = self._open.pop(marker.producer_id, None)
         if open_ is None:
             return EndedTransaction(marker, None, 0, [])
         return EndedTransaction(marker, open_.start_offset, open_.offset_count, sorted(open_.group_ids))
@@ -126,6 +128,7 @@ def _marker(records: RecordColumns, row: int, key: bytes, value: bytes | None) -
 
 
 def marker_facts(markers: list[KeptMarker]) -> MarkerFacts:
-    """The markers as arrays."""
-    facts = np.array([(m.log_offset, m.producer_id, m.outcome) for m in markers], np.int64).reshape(-1, 3)
+    """Those of the markers that end something, as arrays."""
+    ends = [(m.log_offset, m.producer_id, m.outcome) for m in markers if m.outcome != NEITHER]
+    facts = np.array(ends, np.int64).reshape(-1, 3)
     return MarkerFacts(facts[:, 0], facts[:, 1], facts[:, 2])

@@ -8,12 +8,14 @@ The law is replay(reduce(a) + reduce(b)) = replay(a + b) for every release and c
 3. each producer's records up to and including its first marker (only behind it is it known that a transaction began
    here). Of later transactions COMMIT makes the values plain at their own offset, ABORT drops them and the marker goes;
    a transaction stays whole where it holds anything but decodable values, or where a tombstone of one of its slots lies
-   between the value and the marker;
-4. the first value of each stretch, as a row without content: it is what makes a simple group exist (also one whose values
-   were all aborted, T29), and keeps `state_since` and the version tables independent of cuts;
+   between the value and the marker. Markers that are neither end nothing and spoil what they stand in;
+4. the first value of each stretch of a group, as a row without content. A stretch ends at each of the group's records of
+   types 2 to 23: the value makes the simple group exist that the next such record finds (T29, T31), and keeps
+   `state_since` and the version tables independent of cuts;
 5. Java 3.8 to 4.0.0: the last transaction of each producer and group, whole (the open-transaction leak, KAFKA-19164);
-   Java 3.7: point 1 and 2 only; Scala: a stretch ends at tombstones of the group and at any marker, too, and the first
-   value of a stretch stays with its content, because there a group exists only as long as something is left of it.
+   Java 3.7: transactions all stay; Scala: they do, too, and a group exists only as long as something is left of it, so
+   a stretch ends at tombstones of the group and at any marker, too, the last value of a slot stays for each stretch,
+   and the first value of a stretch stays with its content.
 
 `kgroups_spark.coordinator.reduce` is the same, record by record, and the referee in the tests.
 """
