@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from kgroups_spark.commands.options import OptionParser, add_lake_option, lake_l
 from kgroups_spark.commands.output import say, screen_width
 from kgroups_spark.commands.overview import Overview, overview_lines
 from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, pending_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
+from kgroups_spark.commands.reading import LakeReader, open_lake, require_lake_path, rows_of
 from kgroups_spark.commands.style import Style
 
 NAME = "demo"
@@ -38,12 +41,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audits the shipped segments and prints the screen."""
     arguments.lake = lake_location(arguments, DEFAULT_LAKE)
+    require_lake_path(arguments.lake)
     say(f"reading the shipped segments into {arguments.lake}")
     audit.audit(_audit_defaults(), arguments.lake, [str(SEGMENTS)])
     overview = read_overview(open_lake(arguments))
-    lines = overview_lines(overview, arguments.lake, width=screen_width(sys.stdout), style=Style.of(sys.stdout))
+    lines = overview_lines(
+        overview,
+        program=program_name(sys.argv[0]),
+        lake=arguments.lake,
+        width=screen_width(sys.stdout),
+        style=Style.of(sys.stdout),
+    )
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def program_name(called_as: str) -> str:
+    """How kgroups is called here: by its name where it is on the PATH, else by the path it was called by."""
+    path = Path(called_as)
+    if path.name != "kgroups" or shutil.which("kgroups") is not None:
+        return "kgroups"
+    return shlex.quote(os.path.relpath(path) if path.is_relative_to(Path.cwd()) else called_as)
 
 
 def _audit_defaults() -> argparse.Namespace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,8 @@ class Overview:
     oldest_log_timestamp: Any  # datetime; None: an empty lake
 
 
-def overview_lines(overview: Overview, lake: str, *, width: int | None, style: Style) -> list[str]:
-    """The screen, section by section with a blank line between them."""
+def overview_lines(overview: Overview, *, program: str, lake: str, width: int | None, style: Style) -> list[str]:
+    """The screen, section by section with a blank line between them; `program` is how kgroups is called here."""
     sections = [
         _title(overview, style),
         _groups(overview, width, style),
@@ -41,7 +42,7 @@ def overview_lines(overview: Overview, lake: str, *, width: int | None, style: S
         _rewinds(overview, width, style),
         _pending(overview, width, style),
         _oddities(overview, style),
-        _next_commands(overview, lake, style),
+        _next_commands(overview, program, shlex.quote(lake), style),
     ]
     lines: list[str] = []
     for section in sections:
@@ -185,13 +186,13 @@ def _oddities(overview: Overview, style: Style) -> list[str]:
     return [style.heading("Odd"), *(style.warning(f"  {printable(line)}") for line in odd)]
 
 
-def _next_commands(overview: Overview, lake: str, style: Style) -> list[str]:
+def _next_commands(overview: Overview, program: str, lake: str, style: Style) -> list[str]:
     commands = [
-        (f"kgroups expiring --lake {lake} --within 48h --offsets", "one row an offset, with the rule"),
-        (f"kgroups expiring --lake {lake} --if-empty --retention 3d", "what if?"),
-        (f"kgroups groups --lake {lake} --as-of {_a_week_before(overview)}", "as it was then"),
-        (f"kgroups pending --lake {lake} --hanging --format json", "for a script"),
-        (f"kgroups audits --lake {lake}", "the ledger"),
+        (f"{program} expiring --lake {lake} --within 48h --offsets", "one row an offset, with the rule"),
+        (f"{program} expiring --lake {lake} --if-empty --retention 3d", "what if?"),
+        (f"{program} groups --lake {lake} --as-of {_a_week_before(overview)}", "as it was then"),
+        (f"{program} pending --lake {lake} --hanging --format json", "for a script"),
+        (f"{program} audits --lake {lake}", "the ledger"),
     ]
     widest = max(len(command) for command, _ in commands)
     return [

@@ -77,6 +77,7 @@ BAD_USAGE = [
     ("dump", "kgroups dump: the following arguments are required: FILE|DIR"),
     ("dump nothing", "kgroups: nothing does not exist"),
     ("dump . --format table", "kgroups dump: --format: 'table' is unknown; there are json"),
+    ("demo --lake nothing", "kgroups: --lake nothing names a schema of a catalog, which cannot hold a lake yet; for a"),
     ("demo --segments .", "kgroups demo: unknown option --segments"),
 ]
 

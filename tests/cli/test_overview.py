@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kgroups_spark.commands.demo import program_name
 from kgroups_spark.commands.overview import Overview, overview_lines, why
 from kgroups_spark.commands.style import Style
 
@@ -43,7 +44,7 @@ def overview(**facts):
 
 
 def screen(width=None, style=PLAIN, **facts):
-    return overview_lines(overview(**facts), "./lake", width=width, style=style)
+    return overview_lines(overview(**facts), program="kgroups", lake="./lake", width=width, style=style)
 
 
 def test_the_screen_tells_groups_expiry_transactions_oddities_and_what_to_type():
@@ -176,3 +177,16 @@ def test_colour_is_off_where_it_is_not_wanted(variable, value, monkeypatch):
 )
 def test_the_reason_is_told_in_words(row, words):
     assert why(EXPIRES | row) == words
+
+
+def test_the_commands_to_type_can_be_typed_where_they_are_shown(tmp_path, monkeypatch):
+    command = tmp_path / "venv" / "bin" / "kgroups"
+    command.parent.mkdir(parents=True)
+    command.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    assert program_name(str(command)) == "venv/bin/kgroups"
+    assert program_name("../elsewhere/kgroups") == "../elsewhere/kgroups"
+    assert program_name("/usr/lib/spark/jobs/nightly_audit.py") == "kgroups"
+    monkeypatch.setenv("PATH", str(command.parent))
+    assert program_name(str(command)) == "kgroups"

@@ -207,3 +207,14 @@ def test_a_lake_where_none_can_be_is_one_message(spark, tmp_path, capsys):
         "kgroups: the storage does not do what was asked: ParentNotDirectoryException:"
     )
     assert "Traceback" not in err
+
+
+def test_strict_exits_3_for_what_could_not_be_used(spark, tmp_path, capsys):
+    folder = tmp_path / "log" / "__consumer_offsets-0"
+    folder.mkdir(parents=True)
+    data = bytearray((SEGMENTS / folder.name / "00000000000000000000.log").read_bytes())
+    data[30_000] ^= 0xFF
+    (folder / "00000000000000000000.log").write_bytes(data)
+    line = ["audit", "--lake", str(tmp_path / "lake"), "--segments", str(tmp_path / "log"), "--strict"]
+    assert main(line) == 3
+    assert "corrupt_batch" in capsys.readouterr().err
