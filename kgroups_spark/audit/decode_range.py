@@ -136,7 +136,7 @@ class RangeDecoder:
         if self._context.replay:
             for batch in self._reducer.rest(self._markers.deferred):
                 yield REPLAY, batch
-        self._topics.settle_commits(self._topic_of)
+        self._topics.settle_commits(self._commits.keys.topic)
         self.progress.topics = self._topics.rows()
         self.progress.partition_counts = fitting_partition_counts(
             self._commits.keys.groups, self._range.offsets_partition

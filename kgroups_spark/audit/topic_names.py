@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 # Types whose values name topics by id and name, and the fields that hold them.
@@ -56,11 +57,19 @@ class TopicNames:
             at = int(timestamp[row])
             self.add(topic_id_text(ids[row].tobytes()), topics(int(code[row])), at if at < NO_TIME else -1, COMMIT)
 
-    def settle_commits(self, topics: TopicsOf) -> None:
-        """Counts what add_commits has gathered as sightings; to be called once, before rows()."""
-        for code in np.nonzero(self._ids.any(axis=1))[0].tolist():
-            at = int(self._earliest[code])
-            self.add(topic_id_text(self._ids[code].tobytes()), topics(code), at if at < NO_TIME else -1, COMMIT)
+    def settle_commits(self, topics: pa.StringArray) -> None:
+        """Counts what add_commits has gathered as sightings, given the topic of each code; once, before rows()."""
+        codes = np.flatnonzero(self._ids.any(axis=1))
+        if not len(codes):
+            return
+        named = topics.take(pa.array(codes)).dictionary_encode()
+        pairs = np.column_stack([self._ids[codes], named.indices.to_numpy().astype(np.uint64)])
+        distinct, at = np.unique(pairs, axis=0, return_inverse=True)
+        earliest = np.full(len(distinct), NO_TIME)
+        np.minimum.at(earliest, at.ravel(), self._earliest[codes])
+        for (high, low, number), time in zip(distinct, earliest.tolist(), strict=True):
+            topic = named.dictionary[int(number)].as_py()
+            self.add(topic_id_text(high.tobytes() + low.tobytes()), topic, time if time < NO_TIME else -1, COMMIT)
 
     def _grow(self, codes: int) -> None:
         if codes > len(self._ids):
