@@ -158,6 +158,9 @@ class RangeDecoder:
                 else:
                     yield from self._chunk(item, piece.path)
             self.progress.size_bytes += reader.position - piece.position
+            is_tail = self._range.ends_log and piece == self._range.pieces[-1]
+            if reader.position < piece.end and not is_tail:
+                yield from self._corrupt(_cut_off(file, reader.position, piece.end), piece.path)
 
     def _chunk(self, records: RecordColumns, path: str) -> Iterator[Output]:
         progress = self.progress
@@ -302,3 +305,11 @@ class RangeDecoder:
     def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
         self.progress.rows[name] += rows.num_rows
         return name, rows
+
+
+def _cut_off(file: BinaryIO, position: int, end: int) -> CorruptBatch:
+    """The end of a segment behind which the log goes on, where it is no batch: only a log's tail may be half written."""
+    file.seek(position)
+    size = end - position
+    detail = f"{size} bytes at the end of a segment that is not the log's last are no whole batch"
+    return CorruptBatch(position, size, None, None, 1, detail, file.read(min(size, 1 << 20)))

@@ -24,7 +24,7 @@ class LogRange:
     """Consecutive segments of one offsets partition, the `number`-th range of it; records below `start_offset` are left out.
 
     `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was read
-    before, only the replay needs it again.
+    before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half written.
     """
 
     offsets_partition: int
@@ -33,6 +33,7 @@ class LogRange:
     pieces: tuple[SegmentPiece, ...]
     known_corrupt: frozenset[tuple[str, int]] = frozenset()
     is_reread: bool = False
+    ends_log: bool = True
 
     @property
     def size_bytes(self) -> int:
@@ -58,7 +59,10 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
         if ranges[-1] and sum(p.end - p.position for p in ranges[-1]) >= target:
             ranges.append([])
         ranges[-1].append(piece)
-    return [replace(log_range, number=number, pieces=tuple(pieces)) for number, pieces in enumerate(ranges)]
+    return [
+        replace(log_range, number=number, pieces=tuple(pieces), ends_log=number == len(ranges) - 1)
+        for number, pieces in enumerate(ranges)
+    ]
 
 
 def deal(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
