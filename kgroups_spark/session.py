@@ -50,7 +50,8 @@ ON_ONE_MACHINE = {
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
 }
 
-# A night on one machine is over before the second compiler earns its cost: without it the JVM takes half the CPU.
+# A night on one machine is over before the JVM's second compiler earns its cost: without it the JVM takes half the CPU.
+# Where one process writes more than some 7 million rows by Spark's own writer it would be the other way round.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile="
 
 

@@ -71,7 +71,9 @@ class LakeWriter:
             self._commit_parts(table, "append", parts, None)
 
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
-        """Makes the parts' rows the table's only ones, but for those that `keep_audit` wrote."""
+        """Makes the parts' rows the table's only ones, but for those that `keep_audit` wrote; empty stays as it is."""
+        if not parts and not self.lake.table(table).files():
+            return
         self._commit_parts(table, "replace", parts, partial(_is_not_of, keep_audit))
 
     def _commit_parts(self, table: str, operation: str, parts: Sequence[Part], remove: Removal | None) -> None:

@@ -76,6 +76,11 @@ def test_replaced_rows_are_the_only_ones_and_nothing_is_a_replacement_too(lake, 
     assert lake.rows("groups").num_rows == 0
 
 
+def test_an_empty_table_replaced_by_nothing_gets_no_commit(lake):
+    writer(lake, 1).replace_parts("groups", [])
+    assert lake.table("groups").version() == 0
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake, name):
     for audit_id, kept in ((1, None), (2, 1), (3, 2)):
