@@ -1,8 +1,8 @@
 """Generated logs against the state that Kafka's own coordinator classes held after loading them.
 
-`data/generated_logs.zip`: segments that 4.3.1's coordinator shards wrote for random clients, cleaned ones, and arbitrary
-orders and foreign bytes; `answers/` has what the classes of each release answered, going on behind records that fail
-(Scala's loader does not go on: logs that it fails on are only checked for failing).
+`data/generated_logs.zip`: segments that 4.3.1's coordinator shards wrote for random clients, cleaned ones, and
+arbitrary orders and foreign bytes; `answers/` has what the classes of each release answered, going on behind records
+that fail (Scala's loader does not go on: logs that it fails on are only checked for failing).
 """
 
 from __future__ import annotations
@@ -115,13 +115,13 @@ def outcome(rows: list[ReplayRow], version: str, cut: int | None = None) -> dict
 
 
 def without_completed_topics(rows) -> list:
-    """Rows of members with partitions by topic id, or by name where there is no id.
+    """Rows of members with partitions by topic id, those of classic groups by name.
 
     What completes them are topics of other records, of which a reduced range lacks most: stage 1 tells those itself.
     """
     fields = ("assigned_partitions", "pending_revocation_partitions", "target_partitions")
     return [
-        row._replace(**{field: _bare(getattr(row, field), row.uses_classic_protocol) for field in fields})
+        row._replace(**{field: _bare(getattr(row, field), row.member_state is None) for field in fields})
         if hasattr(row, "member_id")
         else row
         for row in rows
@@ -131,4 +131,4 @@ def without_completed_topics(rows) -> list:
 def _bare(partitions, by_name):
     if partitions is None:
         return None
-    return sorted((p.topic if p.topic_id is None else p.topic_id, p.partition, p.assignment_epoch) for p in partitions)
+    return sorted((p.topic if by_name else p.topic_id, p.partition, p.assignment_epoch) for p in partitions)

@@ -1,0 +1,218 @@
+"""Hand-made records, as short as a line each: a log that replays what is appended to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.replay_row import ReplayRow, replay
+from kgroups_spark.coordinator.shard import Shard
+
+T = 1_000_000_000_000
+X, Y = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+class Log:
+    """Records at offsets 0, 1, 2, ..., each replayed at once. `failed`: offset -> message of those that fail.
+
+    Record n has the log timestamp T + n.
+    """
+
+    def __init__(self, version: str = "4.3", *, recording: bool = False) -> None:
+        self.shard = Shard(release(version), 0, recording=recording)
+        self.failed: dict[int, str] = {}
+        self.rows: list[ReplayRow] = []
+
+    def append(self, kind: str, **fields: Any) -> Log:
+        row = ReplayRow(len(self.rows), T + len(self.rows), kind, **fields)  # type: ignore[arg-type]
+        self.rows.append(row)
+        try:
+            replay(self.shard, row)
+        except ReplayFailure as failure:
+            self.failed[row.log_offset] = str(failure)
+        return self
+
+    def commit(self, offset: int, topic: str = "t", partition: int = 0, group: str = "g", **fields: Any) -> Log:
+        """A value of type 1, plain; with `producer` a transactional one."""
+        names = ("leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id", "value_version")
+        value = {
+            "leader_epoch": None,
+            "metadata": "",
+            "commit_timestamp": T,
+            "expire_timestamp": None,
+            "topic_id": None,
+        }
+        value = {**value, "value_version": 3, **{name: fields.pop(name) for name in names if name in fields}}
+        slot = {"group_id": group, "topic": topic, "partition": partition}
+        record_type = fields.pop("record_type", 1)
+        commit = OffsetAndMetadata(offset, **value)
+        return self.append("offset_commit", record_type=record_type, **slot, commit=commit, **_producer(fields))
+
+    def tombstone(self, topic: str = "t", partition: int = 0, group: str = "g", **fields: Any) -> Log:
+        slot = {"group_id": group, "topic": topic, "partition": partition}
+        record_type = fields.pop("record_type", 1)
+        return self.append("offset_commit", record_type=record_type, **slot, **_producer(fields))
+
+    def end(self, producer: int, outcome: str | None) -> Log:
+        return self.append("marker", producer_id=producer, outcome=outcome)
+
+    def record(self, record_type: int, value: dict | None, member: str | None = None, group: str = "g") -> Log:
+        """A record of types 2 to 23; for type 16 `member` is the regular expression."""
+        is_regex = record_type == 16
+        names = {"member_id": None if is_regex else member, "regular_expression": member if is_regex else None}
+        return self.append("group_record", record_type=record_type, group_id=group, value=value, **names)
+
+    def group(self, group: str = "g") -> Any:
+        """The group's row; None: there is none."""
+        return next((row for row in self.shard.group_rows() if row.group_id == group), None)
+
+    def states(self) -> dict[str, str]:
+        return {row.group_id: f"{row.group_type} {row.state}" for row in self.shard.group_rows()}
+
+    def members(self, group: str = "g") -> dict[str, Any]:
+        return {row.member_id: row for row in self.shard.member_rows() if row.group_id == group}
+
+    def offsets(self) -> dict[str, int]:
+        """Committed offset by topic of group g."""
+        return {row.topic: row.committed_offset for row in self.shard.committed_rows() if row.group_id == "g"}
+
+    def pending(self) -> list[tuple[int, str, int]]:
+        return [(row.producer_id, row.topic, row.committed_offset) for row in self.shard.pending_rows()]
+
+
+def _producer(fields: dict[str, Any]) -> dict[str, Any]:
+    producer = fields.pop("producer", None)
+    if producer is None:
+        return fields
+    return {"producer_id": producer, "producer_epoch": 0, "is_transactional": True, **fields}
+
+
+def classic(
+    members: list[dict] | None = None,
+    *,
+    protocol_type: str = "consumer",
+    protocol: str | None = "range",
+    generation: int = 3,
+    leader: str | None = None,
+    timestamp: int = -1,
+) -> dict:
+    """A GroupMetadata value."""
+    return {
+        "protocolType": protocol_type,
+        "generation": generation,
+        "protocol": protocol if members else None,
+        "leader": leader,
+        "currentStateTimestamp": timestamp,
+        "members": members or [],
+    }
+
+
+def classic_member(member_id: str = "m1", topics: list[str] | None = None, **fields: Any) -> dict:
+    """A member of one, subscribed to `topics` (default: t)."""
+    member = {
+        "memberId": member_id,
+        "groupInstanceId": None,
+        "clientId": "c",
+        "clientHost": "/h",
+        "rebalanceTimeout": 60000,
+        "sessionTimeout": 10000,
+        "subscription": {"version": 3, "topics": topics or ["t"], "userData": None, "rackId": None},
+        "assignment": {"version": 1, "assignedPartitions": [{"topic": "t", "partitions": [0]}], "userData": None},
+        **fields,
+    }
+    raw = {name for name in fields if name.endswith("Raw")}
+    return {name: value for name, value in member.items() if f"{name}Raw" not in raw}
+
+
+def epoch(number: int, **fields: Any) -> dict:
+    """A value of type 3, 11 or 17."""
+    return {"epoch": number, "metadataHash": 0, "validatedTopologyEpoch": -1, "lastAssignmentConfigs": None, **fields}
+
+
+def target_epoch(number: int) -> dict:
+    """A value of type 6, 12 or 20."""
+    return {"assignmentEpoch": number, "assignmentTimestamp": 0}
+
+
+def target(*partitions: int, topic_id: str = X) -> dict:
+    """A value of type 7 or 13."""
+    return {"topicPartitions": [{"topicId": topic_id, "partitions": list(partitions)}] if partitions else []}
+
+
+def consumer_member(topics: list[str] | None = None, **fields: Any) -> dict:
+    """A value of type 5."""
+    return {
+        "instanceId": None,
+        "rackId": None,
+        "clientId": "c",
+        "clientHost": "/h",
+        "subscribedTopicNames": topics or ["t"],
+        "subscribedTopicRegex": "",
+        "rebalanceTimeoutMs": 300000,
+        "serverAssignor": None,
+        "classicMemberMetadata": None,
+        **fields,
+    }
+
+
+def current(member_epoch: int, *partitions: int, state: int = 0, previous: int = 0, **fields: Any) -> dict:
+    """A value of type 8 or 14."""
+    assigned = [{"topicId": X, "partitions": list(partitions), "assignmentEpochs": None}] if partitions else []
+    return {
+        "memberEpoch": member_epoch,
+        "previousMemberEpoch": previous,
+        "state": state,
+        "assignedPartitions": assigned,
+        "partitionsPendingRevocation": [],
+        **fields,
+    }
+
+
+def share_member(topics: list[str] | None = None) -> dict:
+    """A value of type 10."""
+    return {"rackId": None, "clientId": "c", "clientHost": "/h", "subscribedTopicNames": topics or ["t"]}
+
+
+def streams_member(**fields: Any) -> dict:
+    """A value of type 19."""
+    return {
+        "instanceId": None,
+        "rackId": None,
+        "clientId": "c",
+        "clientHost": "/h",
+        "rebalanceTimeoutMs": 300000,
+        "topologyEpoch": 1,
+        "processId": "p",
+        "userEndpoint": None,
+        "clientTags": [],
+        **fields,
+    }
+
+
+def tasks(*partitions: int, subtopology: str = "0") -> list[dict]:
+    return [{"subtopologyId": subtopology, "partitions": list(partitions), "assignmentEpochs": None}]
+
+
+def streams_current(member_epoch: int, *partitions: int, state: int = 1) -> dict:
+    """A value of type 22 with active tasks."""
+    empty = {f"{role}Tasks{end}": [] for role in ("active", "standby", "warmup") for end in ("", "PendingRevocation")}
+    return {
+        **empty,
+        "memberEpoch": member_epoch,
+        "previousMemberEpoch": 0,
+        "state": state,
+        "activeTasks": tasks(*partitions) if partitions else [],
+    }
+
+
+def streams_target(*partitions: int) -> dict:
+    """A value of type 21 with active tasks."""
+    return {"activeTasks": tasks(*partitions), "standbyTasks": [], "warmupTasks": []}
+
+
+def topology(number: int, source: str = "src") -> dict:
+    """A value of type 23."""
+    subtopology = {"subtopologyId": "0", "sourceTopics": [source], "repartitionSourceTopics": []}
+    return {"epoch": number, "subtopologies": [{**subtopology, "stateChangelogTopics": []}]}

@@ -1,0 +1,87 @@
+"""Saving and loading: the state goes on as if nothing had happened (R2)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.state_rows import StateRow
+from tests.coordinator.records import (
+    Log,
+    X,
+    classic,
+    classic_member,
+    consumer_member,
+    current,
+    epoch,
+    share_member,
+    streams_current,
+    streams_member,
+    streams_target,
+    target,
+    target_epoch,
+    topology,
+)
+
+
+def everything(version: str = "4.3") -> Log:
+    """A log with something of every kind in its state."""
+    log = Log(version).commit(1, topic_id=X).commit(2, "u", producer=1).commit(9, producer=2).tombstone()
+    log.record(2, classic([classic_member("m1")]), group="classic").commit(5, group="classic")
+    log.record(2, classic(), group="gone").commit(6, group="gone").record(2, None, group="gone")
+    log.record(5, consumer_member(), "m", group="c").record(7, target(0), "m", group="c")
+    log.record(8, current(1, 0), "m", group="c").record(16, {"topics": ["t"]}, "r", group="c")
+    log.record(10, share_member(), "m", group="s").record(14, current(1, 0), "m", group="s")
+    log.record(13, target(1), "m", group="s").record(12, target_epoch(3), group="s")
+    log.record(19, streams_member(), "m", group="st").record(23, topology(1), group="st")
+    log.record(17, epoch(2, validatedTopologyEpoch=1), group="st").record(22, streams_current(2, 0), "m", group="st")
+    return log.record(21, streams_target(0), "m", group="st")
+
+
+def rows(shard: Shard) -> list:
+    sources = (shard.group_rows, shard.member_rows, shard.committed_rows, shard.pending_rows)
+    return [list(source()) for source in (*sources, shard.open_transaction_rows, shard.topic_rows)]
+
+
+@pytest.mark.parametrize("version", ["4.3", "4.1", "4.0.0", "3.9"])
+def test_a_loaded_state_has_the_same_rows_and_saves_the_same(version):
+    shard = everything(version).shard
+    loaded = Shard.load(release(version), 0, reversed(list(shard.save())))
+    assert rows(loaded) == rows(shard)
+    assert list(loaded.save()) == list(shard.save())
+    assert loaded.groups_in_transactions() == shard.groups_in_transactions() != set()
+
+
+def test_what_no_table_shows_survives_too():
+    log = Log().record(8, current(5, 0), "m").record(8, current(6, 0), "n").record(5, consumer_member(), "m")
+    log.record(8, current(5, 1), "m")
+    assert log.failed == {}
+    log.shard = Shard.load(release("4.3"), 0, list(log.shard.save()))
+    # Partition 0 is owned at epoch 6: known from the log, in no row.
+    assert log.record(8, current(6, 0), "k").failed.keys() == {4}
+
+
+def test_one_row_a_group_with_its_offsets():
+    kinds = [(row.entry_type, row.group_id) for row in everything().shard.save()]
+    groups = [("group", name) for name in ("c", "classic", "g", "gone", "s", "st")]
+    assert kinds == [*groups, ("producer", None), ("producer", None), ("topics", None)]
+    gone = next(row for row in everything().shard.save() if row.group_id == "gone")
+    assert json.loads(gone.payload) == {
+        "group": None,
+        "offsets": [["t", 0, 8, 1, -1, 6, None, "", 10**12, None, None, 3]],
+    }
+
+
+def test_a_topic_that_was_created_anew_keeps_its_newest_id():
+    log = Log().commit(1, topic_id=X).commit(1, topic_id="B" * 22)
+    loaded = Shard.load(release("4.3"), 0, list(log.shard.save()))
+    assert loaded.topics.ids == {"t": "B" * 22}
+    assert [row.topic_id for row in loaded.topic_rows()] == [X, "B" * 22]
+
+
+def test_an_unknown_row_is_refused():
+    with pytest.raises(ValueError, match="a row of type 'new', which is unknown"):
+        Shard.load(release("4.3"), 0, [StateRow("new", None, "{}")])
