@@ -1,7 +1,7 @@
 """The replay scenarios of `data/coordinator-replay-oracle.txt`: what Kafka's replay classes printed, line by line.
 
-A scenario's records are below, by the title that the text prints before the state they lead to; a title of GO_ON goes on
-with the log before it. Lines of a clean-up list the tombstones it wrote, which were replayed, too.
+A scenario's records are below, by the title that the text prints before the state they lead to; a title of GO_ON goes
+on with the log before it. Lines of a clean-up list the tombstones it wrote, which were replayed, too.
 """
 
 from __future__ import annotations

@@ -56,12 +56,11 @@ def test_a_loaded_state_has_the_same_rows_and_saves_the_same(version):
 
 
 def test_what_no_table_shows_survives_too():
-    log = Log().record(8, current(5, 0), "m").record(8, current(6, 0), "n").record(5, consumer_member(), "m")
-    log.record(8, current(5, 1), "m")
-    assert log.failed == {}
+    log = Log().record(8, current(5, 0), "m").record(8, current(6, 0), "n").record(8, current(7), "n")
     log.shard = Shard.load(release("4.3"), 0, list(log.shard.save()))
-    # Partition 0 is owned at epoch 6: known from the log, in no row.
-    assert log.record(8, current(6, 0), "k").failed.keys() == {4}
+    # Nobody owns partition 0 any more, although m's row says that m does.
+    assert log.record(8, current(5, 0), "k").failed == {}
+    assert log.record(8, current(5, 0), "l").failed.keys() == {4}
 
 
 def test_one_row_a_group_with_its_offsets():
@@ -71,7 +70,7 @@ def test_one_row_a_group_with_its_offsets():
     gone = next(row for row in everything().shard.save() if row.group_id == "gone")
     assert json.loads(gone.payload) == {
         "group": None,
-        "offsets": [["t", 0, 8, 1, -1, 6, None, "", 10**12, None, None, 3]],
+        "offsets": [["t", 0, 7, 1, -1, 6, None, "", 10**12, None, None, 3]],
     }
 
 
