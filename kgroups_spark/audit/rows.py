@@ -18,7 +18,11 @@ MICROSECONDS = pa.timestamp("us", "UTC")
 
 
 def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], **constants: Any) -> pa.RecordBatch:
-    """Rows of the table in the order of `columns`, their times in ms; `constants` are the same in all of them."""
+    """Rows of the table in the order of `columns`; `constants` are the same in all of them.
+
+    Times are ms; None and Kafka's -1 are null. Of a time that no TIMESTAMP can hold the nearest that one can: a commit
+    from the year 50,000 must not expire today.
+    """
     values = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
     arrays = [
         constant(constants[field.name], len(rows), field.type)
@@ -31,7 +35,7 @@ def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 
 def _column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     if data_type == MICROSECONDS:
-        micros = [None if ms is None or not FIRST_MS <= ms <= LAST_MS else ms * 1000 for ms in values]
+        micros = [None if ms is None or ms == -1 else min(max(ms, FIRST_MS), LAST_MS) * 1000 for ms in values]
         return pa.array(micros, pa.int64()).cast(data_type)
     if pa.types.is_map(data_type):
         return pa.array([None if entries is None else list(entries.items()) for entries in values], data_type)

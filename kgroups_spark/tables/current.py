@@ -136,7 +136,7 @@ COMMIT = [
     required("committed_offset", BIGINT, "Offset that the group committed: the next one it wants to read"),
     column("leader_epoch", INT, "Leader epoch of the record before it; null: not given"),
     required("metadata", STRING, "Text the client left with it; '' is normal"),
-    column("commit_timestamp", TIMESTAMP, "Time of the commit; null: none, or one that no TIMESTAMP can hold"),
+    column("commit_timestamp", TIMESTAMP, "Time of the commit, at most the end of year 9999; null: none"),
     column("expire_timestamp", TIMESTAMP, "When it shall expire (clients before 2.1); null: not given"),
     column("topic_id", STRING, "Topic id; null: not logged"),
 ]
