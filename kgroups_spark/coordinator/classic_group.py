@@ -24,7 +24,7 @@ class ClassicGroup:
     """`value` is the GroupMetadata value, None for a group that was made by an offset commit."""
 
     group_type = "classic"
-    __slots__ = ("group_id", "log_offset", "release", "state_since", "value", "value_version")
+    __slots__ = ("_facts", "_members", "group_id", "log_offset", "release", "state_since", "value", "value_version")
 
     def __init__(
         self, release: Release, group_id: str, value: dict[str, Any] | None = None, value_version: int = 0
@@ -35,10 +35,24 @@ class ClassicGroup:
         self.value_version = value_version
         self.log_offset: int | None = None
         self.state_since: int | None = None
+        self._members: dict[str, dict[str, Any]] | None = None
+        self._facts: dict[str, object] | None = None
 
     @property
     def members(self) -> dict[str, dict[str, Any]]:
-        return {} if self.value is None else {member["memberId"]: member for member in self.value["members"]}
+        """The value's members by id. A group is never changed, only replaced: they are looked up once."""
+        if self._members is None:
+            members = [] if self.value is None else self.value["members"]
+            self._members = {member["memberId"]: member for member in members}
+        return self._members
+
+    @property
+    def member_facts(self) -> dict[str, object]:
+        """What the rows of members are made of, by member id."""
+        if self._facts is None:
+            protocol_type = self.protocol_type
+            self._facts = {member_id: (protocol_type, member) for member_id, member in self.members.items()}
+        return self._facts
 
     @property
     def state(self) -> str:

@@ -75,8 +75,7 @@ def group_columns(group: Group) -> tuple[object, ...]:
 def member_facts(group: Group, member_id: str | None) -> MemberFacts:
     """Of one member where it is given, else of all."""
     if isinstance(group, ClassicGroup):
-        protocol_type = group.protocol_type
-        return {known: (protocol_type, member) for known, member in group.members.items()}
+        return group.member_facts
     members = group.members if member_id is None else [member_id] if member_id in group.members else []
     return {known: (group.group_type, group.members[known][:-1], group.target.get(known)) for known in members}
 
