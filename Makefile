@@ -6,6 +6,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do com
 VENV := .venv
 BIN := $(VENV)/bin
 LAKE ?= ./lake
+# Two processes; the tests that use Spark share one of them (tests/conftest.py).
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 .PHONY: demo test lint clean
 .DELETE_ON_ERROR:

@@ -11,6 +11,14 @@ from pyspark.sql import SparkSession
 from kgroups_spark.session import spark_session
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with the session are marked `spark` (`-m "not spark"` leaves them out) and share one process (`-n 2`)."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with Delta; its warehouse is a temporary folder."""

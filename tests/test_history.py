@@ -2,14 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from kgroups_spark.history import groups_as_of, log_ends_as_of, oldest_log_timestamp, rewinds
 from kgroups_spark.times import to_epoch_ms
-
-pytestmark = pytest.mark.spark
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 PLACE = [StructField("offsets_partition", IntegerType()), StructField("log_offset", LongType())]

@@ -56,5 +56,7 @@ def test_bytes_and_state_know_nothing_of_spark(part):
         assert not {name.split(".")[0] for name in imported_modules(path)} & SPARK, path
 
 
-def test_the_check_sees_imports_inside_functions():
-    assert "pyspark.sql.functions" in imported_modules(PACKAGE / "commands" / "demo.py")
+def test_the_check_sees_imports_inside_functions(tmp_path):
+    path = tmp_path / "late.py"
+    path.write_text("def late():\n    from pyspark.sql import functions\n    import delta.tables\n")
+    assert imported_modules(path) == {"pyspark.sql.functions", "delta.tables"}

@@ -13,8 +13,6 @@ import pytest
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def lake(spark, tmp_path_factory):
