@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.session import DELTA_JAR
 from kgroups_spark.tables.parts_writer import Part
 
 # What Kernel throws when another commit took the version: without retries, and on a conflict that no retry solves.
@@ -50,14 +53,17 @@ class TableFile:
 
 
 class Kernel:
-    """Delta Kernel in the driver's JVM, for all tables of a lake."""
+    """Delta Kernel in the driver's JVM, for all tables of a lake. Raises KgroupsError where Delta's jars are missing."""
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm
         self.jvm = jvm
         self.hadoop: Any = spark._jsc.hadoopConfiguration()
         self.api: Any = jvm.io.delta.kernel
-        self.engine: Any = self.api.defaults.engine.DefaultEngine.create(self.hadoop)
+        engine = self.api.defaults.engine.DefaultEngine
+        if isinstance(engine, JavaPackage):  # what py4j makes of a class that is not there
+            raise KgroupsError(f"Delta is not on Spark's class path: spark-submit --packages {DELTA_JAR} puts it there")
+        self.engine: Any = engine.create(self.hadoop)
 
     def table(self, path: str) -> KernelTable:
         return KernelTable(self, path)

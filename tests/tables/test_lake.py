@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import deltalake
 import pytest
@@ -108,6 +109,12 @@ def test_a_place_where_nothing_can_be_written_is_told_in_one_line(spark, tmp_pat
 def test_a_file_system_that_is_not_there_is_told_in_one_line(spark):
     with pytest.raises(KgroupsError, match=r"^lake nofs://bucket/lake: [^\n]*nofs[^\n]*$"):
         Lake.open(spark, "nofs://bucket/lake")
+
+
+def test_a_session_without_deltas_jars_is_told_how_to_get_them(spark):
+    nothing = SimpleNamespace(io=SimpleNamespace(delta=SimpleNamespace(kernel=spark._jvm.not_there)))
+    with pytest.raises(KgroupsError, match=r"spark-submit --packages io\.delta:delta-spark_"):
+        Lake(SimpleNamespace(_jvm=nothing, _jsc=spark._jsc), "./lake")
 
 
 def test_a_log_that_cannot_be_written_is_told_in_one_line(lake):
