@@ -53,7 +53,7 @@ class TableFile:
 
 
 class Kernel:
-    """Delta Kernel in the driver's JVM, for all tables of a lake. Raises KgroupsError where Delta's jars are missing."""
+    """Delta Kernel in the driver's JVM, for all tables of a lake. Raises KgroupsError without Delta's jars."""
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm
