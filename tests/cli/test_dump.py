@@ -93,7 +93,7 @@ def test_a_group_is_its_records_and_the_markers_of_its_transactions(dump):
 
 
 def test_a_tombstone_has_no_value(dump):
-    _, lines, _ = dump(SEGMENTS)
+    _, lines, _ = dump(SEGMENTS / "__consumer_offsets-4")
     tombstone = next(line for line in lines if line.get("record_type") == 1 and line["value"] is None)
     assert tombstone["value_version"] is None
     assert "reason" not in tombstone
