@@ -43,6 +43,11 @@ def reduce_rules(release: Release) -> ReduceRules:
     )
 
 
+def readable_versions(release: Release) -> NDArray[np.bool_]:
+    """By record type (0, 1) and value version (0 to 4) whether values are read by the release, and by every newer one."""
+    return np.array([[not release.fails_to_read(t, v) and (t == 1 or v == 0) for v in range(5)] for t in (0, 1)])
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """n offset commits and tombstones in log order; times in ms, -1 for none. `code` indexes the keys."""
@@ -112,6 +117,7 @@ class RangeReducer:
 
     def __init__(self, release: Release, keys: OffsetKeys) -> None:
         self._rules = reduce_rules(release)
+        self._reads = readable_versions(release)
         self._keys = keys
         self._parts: list[Candidates] = []
         self._held = 0
@@ -179,7 +185,7 @@ class RangeReducer:
             rows.producer_id,
             rows.is_transactional,
             rows.is_tombstone,
-            (keys.record_type[rows.code] != 0) | (rows.value_version <= 0) | rows.is_tombstone,
+            rows.is_tombstone | self._reads[keys.record_type[rows.code], np.maximum(rows.value_version, 0)],
             rows.content,
         )
         ends = MarkerFacts(

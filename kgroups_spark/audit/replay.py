@@ -120,9 +120,9 @@ class NoTopics(Topics):
 
 def replay_partitions(batches: Iterable[pa.RecordBatch], context: ReplayContext) -> Iterator[Output]:
     """(table name, rows) of every offsets partition among the replay rows."""
-    rows = (row for batch in batches for row in _rows(batch))
+    rows, decoder = (row for batch in batches for row in _rows(batch)), GroupRecordDecoder()
     for offsets_partition, of_one in itertools.groupby(rows, key=itemgetter(_PARTITION)):
-        yield from _ShardReplay(offsets_partition, context).run(of_one)
+        yield from _ShardReplay(offsets_partition, context, decoder).run(of_one)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
@@ -147,13 +147,13 @@ def _rows_of_file(offsets_partition: int, path: str, open_file: Callable[[str], 
 
 
 class _ShardReplay:
-    def __init__(self, offsets_partition: int, context: ReplayContext) -> None:
+    def __init__(self, offsets_partition: int, context: ReplayContext, decoder: GroupRecordDecoder) -> None:
         self._partition = offsets_partition
         self._context = context
         self._history_from = context.history_from.get(offsets_partition, -1)
         self._release = release(context.release_version)
         self._shard = Shard(self._release, offsets_partition)
-        self._decoder = GroupRecordDecoder()
+        self._decoder = decoder
         self._failures: list[Row] = []
         self._markers: list[Row] = []
 

@@ -14,15 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kgroups_spark.messages.definition import Definition
 from kgroups_spark.messages.group_metadata import ProtocolTexts
+from kgroups_spark.messages.json_columns import group_metadata_texts
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
+from kgroups_spark.records.columns import RecordColumns
 
 __all__ = ["GroupRecord", "GroupRecordDecoder", "Undecodable", "value_from_json"]
 
@@ -38,12 +43,14 @@ class Content:
 
     __slots__ = ("_fields", "_json", "_notes", "_to_json", "_value")
 
-    def __init__(self, fields: dict[str, Any], notes: list[str], to_json: ToJson | None) -> None:
+    def __init__(
+        self, fields: dict[str, Any], notes: list[str], to_json: ToJson | None, json: str | None = None
+    ) -> None:
         self._fields = fields
         self._notes = notes
         self._to_json = to_json
-        self._json: bytes | None = None
-        self._value = None if to_json else fields
+        self._json = json
+        self._value = None if to_json or json else fields
 
     @property
     def value(self) -> dict[str, Any]:
@@ -58,10 +65,11 @@ class Content:
             self.json()
         return not self._notes
 
-    def json(self) -> bytes:
-        """The value as JSON text in UTF-8."""
+    def json(self) -> str:
+        """The value as JSON text."""
         if self._json is None:
-            self._json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
+            to_json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
+            self._json = to_json.decode()
         return self._json
 
 
@@ -95,7 +103,7 @@ class GroupRecord:
 
     def value_json(self) -> str | None:
         """The value as JSON text; None: tombstone."""
-        return None if self.content is None else self.content.json().decode()
+        return None if self.content is None else self.content.json()
 
 
 def value_from_json(record_type: int, text: str) -> dict[str, Any]:
@@ -127,8 +135,8 @@ class GroupRecordDecoder:
 
     def __init__(self) -> None:
         self._keys: dict[bytes, _Key | Undecodable] = {}
-        self._key_readers = {n: MessageReader(t.key, 0) for n, t in CONSUMER_OFFSETS.items()}
-        self._layouts = {n: _layouts(t) for n, t in CONSUMER_OFFSETS.items() if n not in OFFSET_COMMIT_TYPES}
+        self._key_readers = {number: _key_reader(number) for number in CONSUMER_OFFSETS}
+        self._layouts = {number: _layouts(number) for number in CONSUMER_OFFSETS if number not in OFFSET_COMMIT_TYPES}
         protocols = ProtocolTexts()
         self._to_json: dict[int, ToJson] = {2: protocols.group_metadata_json, 5: protocols.member_metadata_json}
 
@@ -151,6 +159,28 @@ class GroupRecordDecoder:
             return _undecodable(known, "truncated", str(error), version)
         to_json = self._to_json.get(known.record_type.number) if layout[:1] in ("", "?") else None
         return _record(known, version, layout, Content(fields, notes, to_json))
+
+    def decode_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[GroupRecord | Undecodable]:
+        """The same for records of a chunk, with the JSON texts of plain GroupMetadata values made at once."""
+        texts: list[str | None] = [None] * len(rows)
+        big = np.flatnonzero(_is_group_metadata(records, rows) & (records.value_length[rows] > 0))
+        made = group_metadata_texts(
+            records.data, records.value_start[rows[big]], records.value_length[rows[big]]
+        ).to_pylist()
+        for at, text in zip(big.tolist(), made, strict=True):
+            texts[at] = text
+        return [self._decode_row(records, row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
+
+    def _decode_row(self, records: RecordColumns, row: int, text: str | None) -> GroupRecord | Undecodable:
+        """One record; `text`: its JSON if that has been made, of a value that is plain and so exact."""
+        key = records.key(row)
+        if text is None:
+            return self.decode(key, records.value(row))
+        known = self._key(key)
+        if isinstance(known, Undecodable):
+            return known
+        version = int(records.data[int(records.value_start[row]) + 1])
+        return _record(known, version, "", Content({}, [], None, text))
 
     def _key(self, key: bytes | None) -> _Key | Undecodable:
         if key is None:
@@ -182,8 +212,16 @@ class GroupRecordDecoder:
         return _Key(record_type, group_id, fields.get("memberId"), fields.get("regularExpression"), is_exact)
 
 
-def _layouts(record_type: RecordType) -> dict[int, list[_Layout]]:
+# Readers are compiled, a tenth of a second for all: once per process, whoever makes a decoder.
+@cache
+def _key_reader(number: int) -> MessageReader:
+    return MessageReader(CONSUMER_OFFSETS[number].key, 0)
+
+
+@cache
+def _layouts(number: int) -> dict[int, list[_Layout]]:
     """Value version -> layouts, the released one first."""
+    record_type = CONSUMER_OFFSETS[number]
     found: dict[int, list[_Layout]] = {}
     released = record_type.layouts[0]
     for message in record_type.layouts:

@@ -161,7 +161,9 @@ def range_between(files: Files, partition: int, number: int, start: Border, end:
         stop = end.position if segment == end.segment else len(files[paths[segment]])
         if begin < stop:
             pieces.append(SegmentPiece(paths[segment], begin, stop))
-    return LogRange(partition, number, start.next_offset, tuple(pieces))
+    last = len(paths) - 1
+    ends_log = end.segment == last and end.position == len(files[paths[last]])
+    return LogRange(partition, number, start.next_offset, tuple(pieces), ends_log=ends_log)
 
 
 def cut_ranges(files: Files, cuts: Mapping[int, Sequence[Sequence[Border]]]) -> list[list[LogRange]]:

@@ -1,0 +1,55 @@
+"""Lakes of audits for tests: folders that grow, and what the tables say without Spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.tables.schemas import TABLES
+
+# Rows of these say which audit wrote them and nothing else of when: they must be equal however the lake came to be.
+COMPARED = [n for n, t in TABLES.items() if t.kind in ("history", "current")]
+
+
+def rows(lake: Path | str, name: str) -> list[dict[str, Any]]:
+    """All rows of a table, read by deltalake."""
+    return list(DeltaTable(f"{lake}/{name}").to_pyarrow_table().to_pylist())
+
+
+def contents(lake: Path | str, names: list[str] | None = None) -> dict[str, list[str]]:
+    """The rows of tables without audit_id, in an order of their own."""
+    return {
+        name: sorted(
+            repr(sorted((key, value) for key, value in row.items() if key != "audit_id")) for row in rows(lake, name)
+        )
+        for name in (names or COMPARED)
+    }
+
+
+def versions(lake: Path | str) -> dict[str, int]:
+    """The version of every table's log."""
+    return {name: DeltaTable(f"{lake}/{name}").version() for name in TABLES}
+
+
+def copy_until(source: Path, target: Path, share: float) -> None:
+    """The folders of the offsets partitions in `source`, each cut at a batch border after about `share` of its bytes."""
+    for folder in sorted(source.glob("__consumer_offsets-*")):
+        copied = target / folder.name
+        shutil.rmtree(copied, ignore_errors=True)
+        copied.mkdir(parents=True)
+        wanted = int(sum(f.stat().st_size for f in folder.glob("*.log")) * share)
+        for segment in sorted(folder.glob("*.log")):
+            data = segment.read_bytes()
+            if len(data) > wanted:
+                with segment.open("rb") as file:
+                    batches = scan_batches(file)
+                ends = [int(end) for end in batches.position + batches.size if end <= wanted]
+                data = data[: max(ends, default=0)]
+            (copied / segment.name).write_bytes(data)
+            wanted -= segment.stat().st_size
+            if wanted <= 0:
+                break

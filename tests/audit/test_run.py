@@ -1,0 +1,184 @@
+"""Whole audits with Spark and Delta: both writers, night after night, killed in between, and logs that are not the lake's."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.audit.plan import AnotherLog
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.errors import UsageError
+from kgroups_spark.tables.lake import Lake
+from tests.audit.lakes import contents, copy_until, rows, versions
+
+pytestmark = pytest.mark.spark
+
+CORPORA = Path(__file__).parent.parent / "data" / "corpora"
+LOG = CORPORA / "transactions-4.3"
+HISTORY = ["offset_commits", "group_records", "transaction_markers", "quarantine"]
+
+
+def audit(spark, lake, segments, **options):
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
+
+
+@pytest.fixture(scope="module")
+def whole(spark, tmp_path_factory):
+    """One audit of the whole log by parts."""
+    lake = tmp_path_factory.mktemp("whole") / "lake"
+    audit(spark, lake, LOG, writer="parts")
+    return lake
+
+
+def assert_every_record_is_in_one_table(lake):
+    added = Counter()
+    for name in HISTORY:
+        for row in rows(lake, name):
+            added[row["audit_id"], row["offsets_partition"]] += row.get("record_count", 1)
+    said = Counter()
+    for row in rows(lake, "audits"):
+        for partition in row["partitions"] or ():
+            key = row["audit_id"], partition["offsets_partition"]
+            said[key] += partition["records"] - partition["records_reread"]
+    assert added == +said
+
+
+def test_every_record_read_is_in_exactly_one_history_table(whole):
+    assert_every_record_is_in_one_table(whole)
+
+
+def test_both_writers_give_the_same_tables_night_after_night(spark, whole, tmp_path):
+    for writer in ("parts", "spark"):
+        for share in (0.4, 0.75, 1.0):
+            copy_until(LOG, tmp_path / writer, share)
+            audit(spark, tmp_path / f"lake-{writer}", tmp_path / writer, writer=writer)
+        assert_every_record_is_in_one_table(tmp_path / f"lake-{writer}")
+    by_parts, by_spark = (contents(tmp_path / f"lake-{writer}") for writer in ("parts", "spark"))
+    assert by_parts == by_spark
+    # What a single audit of the whole says, but for what is counted and settled by night.
+    of_whole = contents(whole)
+    for name in ("offset_commits", "group_traffic"):
+        assert len(by_parts.pop(name)) >= len(of_whole.pop(name))
+    assert by_parts == of_whole
+
+
+def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(spark, whole):
+    before = versions(whole)
+    summary = audit(spark, whole, LOG)
+    assert list(summary.lines())[0].endswith("nothing is new")
+    after = versions(whole)
+    assert after.pop("audits") == before.pop("audits") + 2
+    assert after == before
+
+
+def test_a_killed_audit_leaves_no_trace(spark, tmp_path, monkeypatch):
+    copy_until(LOG, tmp_path / "log", 0.5)
+    audit(spark, tmp_path / "lake", tmp_path / "log")
+    audit(spark, tmp_path / "undisturbed", tmp_path / "log")
+    shutil.copytree(LOG, tmp_path / "log", dirs_exist_ok=True)
+    commit = Lake.commit
+    broken_at = ["committed_offsets"]
+
+    def break_once(self, table, operation, write):
+        if table in broken_at:
+            broken_at.remove(table)
+            raise OSError("the storage is gone")
+        return commit(self, table, operation, write)
+
+    monkeypatch.setattr(Lake, "commit", break_once)
+    with pytest.raises(OSError, match="the storage is gone"):
+        audit(spark, tmp_path / "lake", tmp_path / "log")
+    assert max(row["audit_id"] for row in rows(tmp_path / "lake", "offset_commits")) == 2
+    audit(spark, tmp_path / "lake", tmp_path / "log")
+    audit(spark, tmp_path / "undisturbed", tmp_path / "log")
+    assert contents(tmp_path / "lake") == contents(tmp_path / "undisturbed")
+    assert_every_record_is_in_one_table(tmp_path / "lake")
+
+
+def test_another_release_rebuilds_the_state_from_history(spark, tmp_path):
+    """T21: a tombstone takes a pending offset with it in Java, not in Scala."""
+    log = CORPORA / "scala-3.9"
+    copy_until(log, tmp_path / "log", 0.6)
+    audit(spark, tmp_path / "lake", tmp_path / "log", release_version="4.3")
+    shutil.copytree(log, tmp_path / "log", dirs_exist_ok=True)
+    summary = audit(spark, tmp_path / "lake", tmp_path / "log", release_version="3.9")
+    assert any(note.startswith("state rebuilt from history") for note in summary.audit.notes)
+    audit(spark, tmp_path / "scala", log, release_version="3.9")
+    audit(spark, tmp_path / "java", log, release_version="4.3")
+    names = ["groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "offset_expiry"]
+    rebuilt = contents(tmp_path / "lake", names)
+    assert rebuilt == contents(tmp_path / "scala", names)
+    assert rebuilt != contents(tmp_path / "java", names)
+
+
+def test_a_full_audit_reads_everything_again_and_adds_nothing(spark, tmp_path):
+    shutil.copytree(LOG, tmp_path / "log")
+    audit(spark, tmp_path / "lake", tmp_path / "log")
+    before = contents(tmp_path / "lake")
+    summary = audit(spark, tmp_path / "lake", tmp_path / "log", full=True)
+    read = sum(p.records for p in summary.audit.partitions)
+    assert read == sum(p.records_reread for p in summary.audit.partitions) > 0
+    assert contents(tmp_path / "lake") == before
+
+
+def test_partitions_that_are_not_given_keep_their_state(spark, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "lake")
+    (tmp_path / "log").mkdir()
+    shutil.copytree(LOG / "__consumer_offsets-1", tmp_path / "log" / "__consumer_offsets-1")
+    (tmp_path / "empty").mkdir()
+    before = contents(tmp_path / "lake")
+    summary = audit(spark, tmp_path / "lake", tmp_path / "log", full=True)
+    assert {p.offsets_partition for p in summary.audit.partitions} == {0, 1, 2, 3}
+    assert contents(tmp_path / "lake") == before
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "noise"])
+def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, tmp_path, damage):
+    shutil.copytree(LOG, tmp_path / "log")
+    segment = tmp_path / "log" / "__consumer_offsets-1" / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    if damage == "flipped":
+        data[3000] ^= 1
+    elif damage == "cut":
+        del data[3000:3100]
+    else:
+        data[3000:3400] = bytes((7 * i) % 251 for i in range(400))
+    segment.write_bytes(data)
+    summary = audit(spark, tmp_path / "lake", tmp_path / "log")
+    assert summary.has_findings
+    quarantined = rows(tmp_path / "lake", "quarantine")
+    assert {row["reason"] for row in quarantined} == {"corrupt_batch"}
+    assert all(row["file"].endswith(segment.name) and row["file_position"] <= 3000 for row in quarantined)
+    assert_every_record_is_in_one_table(tmp_path / "lake")
+    behind = [r["log_offset"] for n in HISTORY[:3] for r in rows(tmp_path / "lake", n) if r["offsets_partition"] == 1]
+    assert max(behind) > max(row["log_offset"] for row in quarantined)
+    # It is counted once, whatever comes later.
+    again = audit(spark, tmp_path / "lake", tmp_path / "log")
+    assert not again.has_findings
+    assert rows(tmp_path / "lake", "quarantine") == quarantined
+
+
+def test_another_log_is_refused_before_anything_is_written(spark, whole):
+    before = versions(whole)
+    with pytest.raises(AnotherLog, match="use a new lake"):
+        audit(spark, whole, CORPORA / "classic-4.3")
+    assert versions(whole) == before
+
+
+def test_a_folder_that_is_no_lake_is_left_alone(spark, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.png").write_bytes(b"")
+    with pytest.raises(UsageError, match="no lake and not empty"):
+        audit(spark, tmp_path / "photos", LOG)
+    assert [p.name for p in (tmp_path / "photos").iterdir()] == ["cat.png"]
+
+
+def test_an_empty_topic_makes_an_empty_lake(spark, tmp_path):
+    (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
+    (tmp_path / "log" / "__consumer_offsets-0" / "00000000000000000000.log").touch()
+    summary = audit(spark, tmp_path / "lake", tmp_path / "log")
+    assert summary.current_rows["groups"] == 0
+    assert rows(tmp_path / "lake", "committed_offsets") == []
