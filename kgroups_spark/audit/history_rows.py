@@ -154,7 +154,7 @@ def load_fails(what: Undecodable, release: Release) -> bool:
 
     A type that it does not know it skips, whatever the value (KIP-915); anything else that it cannot decode ends its load.
     """
-    if what.record_type is None or what.record_type in release.record_types:
+    if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
         return True
     return release.fails_to_read(what.record_type, what.value_version)
 
