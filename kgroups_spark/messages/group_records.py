@@ -218,6 +218,12 @@ def _key_reader(number: int) -> MessageReader:
     return MessageReader(CONSUMER_OFFSETS[number].key, 0)
 
 
+def _is_group_metadata(records: RecordColumns, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    starts = records.key_start[rows]
+    is_type_2: NDArray[np.bool_] = (records.data[starts] == 0) & (records.data[starts + 1] == 2)
+    return is_type_2 & (records.key_length[rows] >= 2)
+
+
 @cache
 def _layouts(number: int) -> dict[int, list[_Layout]]:
     """Value version -> layouts, the released one first."""

@@ -1,0 +1,123 @@
+"""JSON texts made by columns are those made record by record; what is not plain is left to those."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable
+from kgroups_spark.messages.json_columns import group_metadata_texts
+from tests.messages.built import record_columns
+from tests.messages.test_group_records import SUBSCRIPTION, group_metadata, sized, text
+from tests.messages.test_offset_commits import changed
+from tests.messages.vectors import ALL, KEY_OF_TYPE, records
+
+KEY = KEY_OF_TYPE[2]
+ASSIGNMENT = bytes.fromhex("0001 00000002 0001 61 00000002 00000000 00003039 0001 62 00000000 00000001 07")
+COOPERATIVE = bytes.fromhex("0003 00000001 0001 61 ffffffff 00000001 0001 61 00000001 80000000 ffffffff 0002 7231")
+
+
+def texts(values):
+    data = np.frombuffer(b"".join(values) + bytes(32), np.uint8)
+    lengths = np.array([len(value) for value in values], np.int64)
+    return group_metadata_texts(data, np.cumsum(lengths) - lengths, lengths).to_pylist()
+
+
+def one_by_one(values):
+    """What the record-by-record reader gives; None: not decodable."""
+    found = [GroupRecordDecoder().decode(KEY, value) for value in values]
+    return [None if isinstance(one, Undecodable) else one.value_json() for one in found]
+
+
+def members(count, version=3):
+    """A value with that many members, all different."""
+    parts = [group_metadata("consumer", b"", b"")[:2], text("consumer"), (7).to_bytes(4, "big"), text("p"), text(None)]
+    parts += [bytes(8), count.to_bytes(4, "big")]
+    for i in range(count):
+        owned = bytes.fromhex("0000") + sized(b"")[:4] + sized(bytes(i % 5))
+        parts += [text(f"m{i}"), text(None if i % 2 else f"i{i}"), text("c" * (i % 20)), text("/h"), bytes(8)]
+        parts += [sized(owned if i % 3 else COOPERATIVE), sized(ASSIGNMENT if i % 4 else b"")]
+    return b"".join(parts)
+
+
+PLAIN = {v["name"]: bytes.fromhex(v["hex"]) for v in ALL if v["kind"] == "value" and v["type"] == 2}
+PLAIN = {name: value for name, value in PLAIN.items() if value[1] < 4 and b"consumer" in value}
+PLAIN |= {
+    "cooperative": group_metadata("consumer", COOPERATIVE, ASSIGNMENT),
+    "no assignment": group_metadata("consumer", SUBSCRIPTION, b""),
+    "nothing at all": group_metadata("consumer", b"", b""),
+    "no members": members(0),
+    "30 members": members(30),
+}
+NOT_PLAIN = {
+    "another protocol": group_metadata("connect", b"", b""),
+    "version 4": next(bytes.fromhex(v["hex"]) for v in ALL if v["name"] == "group value v4"),
+    "no protocol type": group_metadata("", b"", b""),
+    "a longer protocol type": group_metadata("consumers", b"", b""),
+    "blob that cannot be read": group_metadata("consumer", SUBSCRIPTION[:-1], b""),
+    "blob with bytes left over": group_metadata("consumer", SUBSCRIPTION + b"!", b""),
+    "blob of a newer version": group_metadata("consumer", b"\0\4" + COOPERATIVE[2:], b""),
+    "blob of a negative version": group_metadata("consumer", b"\xff\xff" + COOPERATIVE[2:], b""),
+    "blob of one byte": group_metadata("consumer", b"\0", b""),
+    "bytes left over": members(2) + b"!",
+    "a quote": members(2).replace(b"/h", b'"h'),
+    "a backslash": members(2).replace(b"/h", b"\\h"),
+    "a control character": members(2).replace(b"/h", b"/\n"),
+    "another script": members(2).replace(b"/h", "é".encode()),
+    "cut": members(3)[:-1],
+    "far too many members": members(3).replace(b"\0\0\0\3\0\2m0", b"\x7f\xff\xff\xff\0\2m0"),
+    "few records of many members": members(200),
+}
+
+
+@pytest.mark.parametrize("value", PLAIN.values(), ids=PLAIN.keys())
+def test_plain_values(value):
+    assert texts([value]) == one_by_one([value])
+    assert texts([value]) != [None]
+
+
+@pytest.mark.parametrize("value", NOT_PLAIN.values(), ids=NOT_PLAIN.keys())
+def test_other_values_are_left_to_the_record_by_record_reader(value):
+    assert texts([value]) == [None]
+
+
+def test_plain_values_among_others():
+    plain, others = list(PLAIN.values()), list(NOT_PLAIN.values())
+    mixed = [one for pair in zip(plain * 3, others * 3, strict=False) for one in pair]
+    expected = one_by_one(plain)
+    assert texts(mixed)[::2] == (expected * 3)[: len(mixed[::2])]
+    assert set(texts(mixed)[1::2]) == {None}
+
+
+def test_many_records_of_many_members_are_plain():
+    values = [members(40 + i) for i in range(10)]
+    assert texts(values) == one_by_one(values) and None not in texts(values)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_changed_values_give_the_same_text_or_none(seed):
+    chance = random.Random(seed)
+    values = [changed(chance, value) for value in [*PLAIN.values(), *NOT_PLAIN.values()] for _ in range(8)]
+    made, expected = texts(values), one_by_one(values)
+    assert [one for one in made if one is not None]
+    assert [one for one, other in zip(made, expected, strict=True) if one is not None and one != other] == []
+
+
+def test_rows_of_a_chunk_are_decoded_as_each_alone():
+    pairs = [(k, v) for k, v in records() if k[1] >= 2]
+    pairs += [(KEY, value) for value in [*PLAIN.values(), *NOT_PLAIN.values(), None, b"", b"\0"]]
+    pairs += [(None, b""), (b"", b""), (b"\0\2", PLAIN["cooperative"]), (b"\0\2\0\1\xff", PLAIN["cooperative"])]
+    chunk = record_columns(pairs)
+    rows = np.arange(len(pairs))[::-1]
+    found, expected = GroupRecordDecoder().decode_rows(chunk, rows), GroupRecordDecoder()
+    assert len(found) == len(pairs)
+    for one, row in zip(found, rows, strict=True):
+        other = expected.decode(*pairs[row])
+        if isinstance(other, Undecodable):
+            assert one == other
+        else:
+            names = ("group_id", "member_id", "value_version", "layout", "keeps_raw", "value")
+            assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
+            assert one.value_json() == other.value_json()
