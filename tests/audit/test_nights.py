@@ -1,0 +1,121 @@
+"""However a log is cut into nights, ranges and chunks, however it is reduced: the same tables come out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.audit.pipeline import (
+    CURRENT,
+    VERSIONS,
+    Audited,
+    Files,
+    How,
+    Row,
+    audit,
+    audit_nights,
+    cut_ranges,
+    random_cuts,
+    read_zip,
+    segments_of,
+)
+from tests.audit.test_generated_logs import LOGS
+
+RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java", "2.8")
+
+
+@cache
+def logs(release: str) -> dict[str, Files]:
+    """Every fourth log, other ones for each of four releases."""
+    found = read_zip(LOGS)
+    return {name: found[name] for name in sorted(found)[RELEASES.index(release) % 4 :: 4]}
+
+
+@cache
+def unreduced(release: str, log: str) -> Audited:
+    """The referee: one audit that replays every record."""
+    return audit(logs(release)[log], How(release, reduce=False))
+
+
+def told(audited: Audited) -> dict[str, Any]:
+    """Everything that must not depend on cuts."""
+    return {
+        **{name: audited.rows(name) for name in (*CURRENT, *VERSIONS, "transaction_markers", "group_records")},
+        "offset_commits": [without_outcome(row) for row in audited.rows("offset_commits")],
+        "quarantine": audited.rows("quarantine"),
+        "traffic": audited.traffic(),
+        "state": audited.state(),
+        "topics": sorted(audited.names.rows(), key=str),
+        "record_counts": sum((each.record_counts for each in audited.progress), Counter()),
+    }
+
+
+def without_outcome(row: Row) -> Row:
+    """The row but for what is null where its marker lies outside the range that wrote it."""
+    return {name: value for name, value in row.items() if name not in ("outcome", "marker_offset")}
+
+
+def differing(one: Audited, other: Audited) -> list[str]:
+    ours, theirs = told(one), told(other)
+    return [name for name in ours if ours[name] != theirs[name]]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_reduced_log_replays_to_what_the_whole_log_does(release: str) -> None:
+    for log, files in logs(release).items():
+        reduced = audit(files, How(release))
+        assert differing(unreduced(release, log), reduced) == [], log
+        assert reduced.replayed <= unreduced(release, log).replayed
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_reducing_every_few_rows_of_tiny_chunks_changes_nothing(release: str) -> None:
+    for seed, (log, files) in enumerate(logs(release).items()):
+        how = How(release, reduce_at_rows=1 + seed % 5, chunk_bytes=256 << seed % 3)
+        assert differing(unreduced(release, log), audit(files, how)) == [], (log, how)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str) -> None:
+    for seed, (log, files) in enumerate(logs(release).items()):
+        rng = np.random.default_rng(seed)
+        nights, ranges = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        cuts = random_cuts(files, rng, nights, ranges)
+        how = How(release, reduce_at_rows=4, chunk_bytes=512)
+        audited = audit_nights(files, cut_ranges(files, cuts), how)
+        assert differing(unreduced(release, log), audited) == [], (log, seed)
+        for partition in segments_of(files):  # R1
+            assert audited.record_count(partition) == audited.records_read(partition)
+
+
+@pytest.mark.parametrize("release", ["4.3"])
+def test_outcomes_are_those_of_the_whole_or_unknown_where_the_marker_is_in_another_range(release: str) -> None:
+    unknown = 0
+    for log, before, after in outcomes(release):
+        assert after in (before, (None, None)), log
+        unknown += after != before
+    assert unknown > 10
+
+
+def outcomes(release: str) -> Iterator[tuple[str, tuple[Any, Any], tuple[Any, Any]]]:
+    """Of each offset commit its outcome and marker offset in one audit of the whole, and in several nights."""
+    for log, files in logs(release).items():
+        cuts = random_cuts(files, np.random.default_rng(1), 3, 2)
+        nights = audit_nights(files, cut_ranges(files, cuts), How(release, chunk_bytes=256))
+        whole = unreduced(release, log).rows("offset_commits")
+        for before, after in zip(whole, nights.rows("offset_commits"), strict=True):
+            yield log, (before["outcome"], before["marker_offset"]), (after["outcome"], after["marker_offset"])
+
+
+def test_history_alone_is_the_history_of_a_whole_audit_but_for_what_only_a_replay_can_tell() -> None:
+    for log, files in logs("4.3").items():
+        history, whole = audit(files, How(replay=False)), unreduced("4.3", log)
+        for name in ("offset_commits", "group_records"):
+            assert history.rows(name) == whole.rows(name), log
+        assert history.traffic() == whole.traffic()
+        assert history.rows("groups") == []
