@@ -9,7 +9,7 @@ LAKE ?= ./lake
 # Two processes; the tests that use Spark share one of them (tests/conftest.py).
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -18,20 +18,26 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed-test
+lint: ruff-check ruff-format mypy
+
+ruff-check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
+
+ruff-format: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
+
+mypy: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 # The stamps: installed once, and again when pyproject.toml changes. The package itself is installed in place.
 $(VENV)/.installed: pyproject.toml
-	@$(MAKE) --no-print-directory machine-is-ready $(BIN)/python
+	@$(MAKE) --silent --no-print-directory machine-is-ready $(BIN)/python
 	@echo "installing into $(VENV) (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml
-	@$(MAKE) --no-print-directory machine-is-ready $(BIN)/python
+	@$(MAKE) --silent --no-print-directory machine-is-ready $(BIN)/python
 	@echo "installing into $(VENV), with what the tests need (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,test]'
 	@touch $@ $(VENV)/.installed

@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 from kgroups_spark.commands import audit, audits, demo, dump, expiring, groups, pending
 from kgroups_spark.commands.options import OptionParser, add_lake_option
 from kgroups_spark.commands.output import say
-from kgroups_spark.commands.storage_errors import storage_error_text
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 
@@ -65,10 +64,6 @@ def main(argv: Sequence[str]) -> int:
         say(f"kgroups: {_os_error_text(error)}")
         return FAILED
     except Exception as error:
-        storage = storage_error_text(error)
-        if storage is not None:
-            say(f"kgroups: the storage does not do what was asked: {storage}")
-            return FAILED
         traceback.print_exc()
         say(f"kgroups: {type(error).__name__}: this is not about what you typed; the lines above say where it happened")
         return FAILED
