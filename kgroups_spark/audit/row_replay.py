@@ -1,0 +1,175 @@
+"""Replay rows -> calls of a shard: what each kind of row means, in one place."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.audit.replay_rows import (
+    FIRST_VALUE,
+    MARKER,
+    RECORD,
+    REPLAY_ROWS,
+    TOMBSTONE,
+    UNREADABLE,
+    VALUE,
+)
+from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.transactions import EndedTransaction
+from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder, value_from_json
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.messages.schema import reader
+
+Row = tuple[Any, ...]
+
+# Where the columns of REPLAY_ROWS stand in a row.
+(
+    PARTITION,
+    LOG_OFFSET,
+    KIND,
+    TIMESTAMP,
+    TYPE,
+    VERSION,
+    PRODUCER,
+    EPOCH,
+    TRANSACTIONAL,
+    GROUP,
+    TOPIC,
+    TOPIC_PARTITION,
+    COMMITTED,
+    LEADER_EPOCH,
+    METADATA,
+    COMMIT_TIME,
+    EXPIRE_TIME,
+    TOPIC_ID,
+    RAW_KEY,
+    RAW_VALUE,
+    MEMBER,
+    REGEX,
+    TEXT,
+    OUTCOME,
+    COORDINATOR_EPOCH,
+    CONTROL_TYPE,
+    DEFERRED,
+) = range(len(REPLAY_ROWS))
+
+
+@dataclass(frozen=True)
+class JsonRecord:
+    """A record of types 2 to 23 as `group_records` has it."""
+
+    record_type: int
+    group_id: str
+    member_id: str | None
+    regular_expression: str | None
+    value_version: int | None
+    text: str | None
+
+    @property
+    def record_name(self) -> str:
+        return CONSUMER_OFFSETS[self.record_type].name
+
+    @property
+    def value(self) -> dict[str, Any] | None:
+        return None if self.text is None else value_from_json(self.record_type, self.text)
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
+    """The batch's rows. Most columns of most batches are null throughout, and cost nothing."""
+    columns = [
+        itertools.repeat(None, batch.num_rows) if column.null_count == batch.num_rows else column.to_pylist()
+        for column in batch.columns
+    ]
+    return zip(*columns, strict=True)
+
+
+def rows_in_log_order(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """One range's rows. Its records of types 2 to 23 and all others stand in batches of their own, each in log order."""
+    records: list[pa.RecordBatch] = []
+    others: list[pa.RecordBatch] = []
+    for batch in batches:
+        is_of_records = batch.num_rows and batch.column(KIND)[0].as_py() in (RECORD, UNREADABLE)
+        (records if is_of_records else others).append(batch)
+    streams = (itertools.chain.from_iterable(map(rows_of, part)) for part in (records, others))
+    return heapq.merge(*streams, key=itemgetter(LOG_OFFSET))
+
+
+class RowReplay:
+    """Replays rows into a shard."""
+
+    def __init__(self, shard: Shard, decoder: GroupRecordDecoder) -> None:
+        self._shard = shard
+        self._decoder = decoder
+
+    def replay(self, row: Row) -> EndedTransaction | None:
+        """What a marker ended; None for every other row. Raises ReplayFailure as the shard does."""
+        shard, kind, offset, timestamp = self._shard, row[KIND], row[LOG_OFFSET], time_ms(row[TIMESTAMP])
+        if kind in (VALUE, TOMBSTONE):
+            value = _offset_and_metadata(row) if kind == VALUE else None
+            slot = row[GROUP], row[TOPIC], row[TOPIC_PARTITION]
+            shard.replay_offset_commit(
+                offset, timestamp, row[TYPE], *slot, value, row[PRODUCER], row[EPOCH], row[TRANSACTIONAL]
+            )
+        elif kind == RECORD:
+            self._replay_record(row)
+        elif kind == UNREADABLE:
+            shard.transactional_record(offset, timestamp, row[PRODUCER], row[EPOCH])
+        elif kind == MARKER:
+            return shard.end_transaction(offset, timestamp, row[PRODUCER], row[OUTCOME])
+        else:
+            assert kind == FIRST_VALUE, kind
+            shard.keep_group(offset, timestamp, row[GROUP])
+        return None
+
+    def record(self, row: Row) -> GroupRecord | JsonRecord:
+        """The record of types 2 to 23 that a row of kind RECORD holds."""
+        if row[RAW_KEY] is None:
+            return JsonRecord(row[TYPE], row[GROUP], row[MEMBER], row[REGEX], row[VERSION], row[TEXT])
+        record = self._decoder.decode(row[RAW_KEY], row[RAW_VALUE])
+        assert isinstance(record, GroupRecord), record
+        return record
+
+    def _replay_record(self, row: Row) -> None:
+        record = self.record(row)
+        self._shard.replay_group_record(
+            row[LOG_OFFSET],
+            time_ms(row[TIMESTAMP]),
+            record.record_type,
+            record.group_id,
+            record.member_id,
+            record.regular_expression,
+            record.value,
+            row[PRODUCER],
+            row[EPOCH],
+            row[TRANSACTIONAL],
+            record.value_version,
+        )
+
+
+def time_ms(timestamp: int | None) -> int | None:
+    """A log time; None where there is none."""
+    return None if timestamp is None or timestamp < 0 else timestamp
+
+
+def _offset_and_metadata(row: Row) -> OffsetAndMetadata:
+    commit_timestamp, expire_timestamp = row[COMMIT_TIME], row[EXPIRE_TIME]
+    if row[RAW_VALUE] is not None:
+        fields, _ = reader("OffsetCommitValue", row[VERSION]).read(row[RAW_VALUE], 2, [])
+        commit_timestamp = fields["commitTimestamp"]
+        expire_timestamp = fields.get("expireTimestamp", -1)
+    return OffsetAndMetadata(
+        row[COMMITTED],
+        None if row[LEADER_EPOCH] == -1 else row[LEADER_EPOCH],
+        row[METADATA],
+        commit_timestamp,
+        None if expire_timestamp == -1 else expire_timestamp,
+        row[TOPIC_ID],
+        row[VERSION],
+    )
