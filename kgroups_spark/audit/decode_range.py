@@ -117,6 +117,7 @@ class RangeDecoder:
         self._markers = RangeMarkers()
         self._traffic = GroupTraffic()
         self._topics = TopicNames()
+        self._damaged_to = log_range.start_offset
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
         self.progress = RangeProgress(
             log_range.offsets_partition, log_range.number, log_range.start_offset, log_range.start_offset
@@ -153,8 +154,7 @@ class RangeDecoder:
             )
             for item in reader:
                 if isinstance(item, CorruptBatch):
-                    if (piece.path.rsplit("/", 1)[-1], item.position) not in self._range.known_corrupt:
-                        yield from self._corrupt(item, piece.path)
+                    yield from self._corrupt(item, piece.path)
                 else:
                     yield from self._chunk(item, piece.path)
             self.progress.size_bytes += reader.position - piece.position
@@ -193,9 +193,11 @@ class RangeDecoder:
 
     def _corrupt(self, batch: CorruptBatch, path: str) -> Iterator[Output]:
         progress = self.progress
-        log_offset = progress.next_offset if batch.base_offset is None else batch.base_offset
-        if batch.last_offset is not None:
-            progress.next_offset = max(progress.next_offset, batch.last_offset + 1)
+        if (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
+            return
+        log_offset = max(progress.next_offset, self._damaged_to) if batch.base_offset is None else batch.base_offset
+        # Only sound batches move next_offset: a broker that recovers cuts a damaged tail off and writes there again.
+        self._damaged_to = max(self._damaged_to, log_offset + 1 if batch.last_offset is None else batch.last_offset + 1)
         progress.records += batch.record_count
         progress.quarantined["corrupt_batch"] += 1
         if self._context.history:
