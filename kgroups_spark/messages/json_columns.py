@@ -171,9 +171,10 @@ class _Rows:
         active, i = np.flatnonzero(count > 0), 0
         position = self.position.copy()
         while active.size:
-            if active.size < _FEW and count[active].max() - i > _LONG:
-                self.is_plain[active] = False
-                break
+            if active.size < _FEW:
+                is_long = count[active] - i > _LONG
+                self.is_plain[active[is_long]] = False
+                active = active[~is_long]
             here = position[active]
             at[first[active] + i] = here
             position[active] = np.minimum(_skip(self.data, field, version, here, limit), limit)

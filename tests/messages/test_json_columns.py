@@ -31,14 +31,14 @@ def one_by_one(values):
     return [None if isinstance(one, Undecodable) else one.value_json() for one in found]
 
 
-def members(count, version=3):
+def members(count):
     """A value with that many members, all different."""
-    parts = [group_metadata("consumer", b"", b"")[:2], text("consumer"), (7).to_bytes(4, "big"), text("p"), text(None)]
+    parts = [b"\0\3", text("consumer"), (7).to_bytes(4, "big"), text("p"), text(None)]
     parts += [bytes(8), count.to_bytes(4, "big")]
     for i in range(count):
-        owned = bytes.fromhex("0000") + sized(b"")[:4] + sized(bytes(i % 5))
+        subscription = bytes(2) + bytes(4) + sized(bytes(i % 5))  # version 0, no topics, some user data
         parts += [text(f"m{i}"), text(None if i % 2 else f"i{i}"), text("c" * (i % 20)), text("/h"), bytes(8)]
-        parts += [sized(owned if i % 3 else COOPERATIVE), sized(ASSIGNMENT if i % 4 else b"")]
+        parts += [sized(subscription if i % 3 else COOPERATIVE), sized(ASSIGNMENT if i % 4 else b"")]
     return b"".join(parts)
 
 
