@@ -50,6 +50,8 @@ TRAFFIC_COLUMNS = (
 class ReadContext:
     """What reading needs besides the range. `history` and `replay`: which of the two outputs are wanted.
 
+    `replay_groups=False`: the replay needs offsets and transactions only. Records of types 2 to 23 are decoded all the
+    same, but only those in transactions stay.
     `chunk_bytes`: how much of a segment is decoded at once; the answers do not depend on it.
     """
 
@@ -58,6 +60,7 @@ class ReadContext:
     open_file: Callable[[str], BinaryIO]
     history: bool = True
     replay: bool = True
+    replay_groups: bool = True
     chunk_bytes: int = CHUNK_BYTES
 
 
@@ -171,8 +174,8 @@ class RangeDecoder:
         decoded, undecodable = self._decode_others(records, other_rows)
         bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
         self._learn_topics(records, commits, decoded)
-        ended = self._markers.close(self._transactional(records, commits, decoded, bad), markers)
         if self._context.history:
+            ended = self._markers.close(self._transactional(records, commits, decoded, bad), markers)
             progress.count(self._commits.keys.record_type[commits.code], commits.value_version)
             progress.record_counts.update((r.record_type, r.value_version) for _, r in decoded)
             self._count_traffic(records, commits, decoded)
@@ -260,6 +263,8 @@ class RangeDecoder:
     def _kept(
         self, records: RecordColumns, decoded: list[tuple[int, GroupRecord]], bad: list[tuple[int, Undecodable]]
     ) -> list[KeptRecord]:
+        if not self._context.replay_groups:
+            decoded = [(row, record) for row, record in decoded if records.batches.producer_id[records.batch[row]] >= 0]
         if not decoded and not bad:
             return []
         producer_id, epoch, transactional = records.producer_id, records.producer_epoch, records.is_transactional

@@ -1,0 +1,1 @@
+"""How fast kgroups-spark is, measured against others on the same log. README.md says what is measured and how."""

@@ -1,0 +1,248 @@
+"""Segments of `__consumer_offsets` as a busy cluster leaves them before compaction, as many records as asked for.
+
+Of 1,000 records about 989 are offset commits (version 3, then 4; one in seven with metadata; 11 a batch), 5 are the
+metadata of classic groups (5 to 50 members), 2 of KIP-848 groups, 2 are tombstones and 2 end transactions. Of 100
+commit batches 3 are transactional: two thirds by producers that come again with every transaction, as Kafka Streams
+and Connect do, the others by producers that never return. One transaction in ten aborts, a few stay open.
+The same shape gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from benchmarks import wire
+from kgroups_spark.messages.group_partition import offsets_partition
+
+SEGMENT_BYTES = 100 << 20
+FIRST_TIMESTAMP_MS = 1_760_000_000_000
+SLOTS_PER_GROUP = 50
+LARGEST_BATCH = 50
+WITH_METADATA, ABORTED, COMES_AGAIN = 0.15, 0.1, 0.67
+# Batches in 1,000 that are no commits; a commit batch has 11 records, these have 1, 4 and 4.
+GENERATIONS, MEMBER_STEPS, EXPIRIES = 55, 6, 5
+TEAMS = ("payments", "orders", "inventory", "search", "ledger", "shipping", "pricing", "fraud")
+ROLES = ("indexer", "enricher", "projection", "notifier", "aggregator", "sink", "audit-writer")
+EVENTS = ("created.v1", "updated.v2", "events", "snapshots.compacted")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What to generate. `transactional`: share of the commit batches."""
+
+    records: int
+    partitions: int = 8
+    codec: str = "none"
+    transactional: float = 0.03
+    groups: int = 2000
+    seed: int = 1
+
+
+@dataclass
+class Slot:
+    """One group, topic and partition: its key with the length in front, and where the group stands."""
+
+    topic: str
+    partition: int
+    key: bytes
+    topic_id: bytes
+    metadata: bytes
+    position: int = 0
+
+
+@dataclass
+class Group:
+    group_id: str
+    slots: list[Slot]
+    topics: list[str]
+    producers: list[int]  # of its transactions that come again
+    generation: int = 0
+    epoch: int = 0
+
+
+def generate(folder: Path, shape: Shape) -> int:
+    """Writes the segments below the folder; the number of records."""
+    placed = _groups(shape)
+    shares = [shape.records * (p + 1) // shape.partitions - shape.records * p // shape.partitions for p in placed]
+    with ProcessPoolExecutor() as pool:
+        return sum(pool.map(partial(_write, folder, shape), placed, placed.values(), shares))
+
+
+def _write(folder: Path, shape: Shape, partition: int, groups: list[Group], records: int) -> int:
+    return PartitionLog(folder / f"__consumer_offsets-{partition}", shape, partition, groups).write(records)
+
+
+def _groups(shape: Shape) -> dict[int, list[Group]]:
+    """All groups, by the offsets partition that their name belongs to."""
+    rng = random.Random(shape.seed)
+    placed: dict[int, list[Group]] = {p: [] for p in range(shape.partitions)}
+    for number in range(shape.groups):
+        name = f"{rng.choice(TEAMS)}-{rng.choice(ROLES)}-{number}"
+        group_id = f"connect-{name}" if number % 10 == 0 else name
+        placed[offsets_partition(group_id, shape.partitions)].append(_group(rng, group_id, number))
+    return placed
+
+
+def _group(rng: random.Random, group_id: str, number: int) -> Group:
+    count = rng.randint(1, len(EVENTS))
+    topics = [f"{rng.choice(TEAMS)}.{EVENTS[t]}-{rng.randrange(40)}" for t in range(count)]
+    slots = [
+        Slot(
+            topic,
+            partition,
+            wire.with_length(wire.offset_commit_key(group_id, topic, partition)),
+            topic_id(topic),
+            f"host-{partition}/task-{partition % 7}@{group_id}".encode(),
+        )
+        for topic in topics
+        for partition in range(SLOTS_PER_GROUP // count)
+    ]
+    return Group(group_id, slots, topics, [4000 + 10 * number + i for i in range(rng.randint(1, 3))])
+
+
+def topic_id(topic: str) -> bytes:
+    """16 bytes that are the topic's own."""
+    return random.Random(topic).randbytes(16)
+
+
+class PartitionLog:
+    """The log of one offsets partition, written batch by batch."""
+
+    def __init__(self, folder: Path, shape: Shape, partition: int, groups: list[Group]) -> None:
+        self._folder = folder
+        self._shape = shape
+        self._groups = groups
+        self._rng = random.Random(shape.seed * 1_000_003 + partition)
+        self._single_producers = 1_000_000 * (partition + 1)
+        self._open: dict[int, int] = {}  # producer id -> batches until its marker
+        self._offset = 0
+        self._now = FIRST_TIMESTAMP_MS
+
+    def write(self, records: int) -> int:
+        """Writes the log; the number of records in it, about as many as asked for."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        version_4_from = records // 2
+        while self._offset < records:
+            with open(self._folder / f"{self._offset:020d}.log", "wb") as segment:
+                while self._offset < records and segment.tell() < SEGMENT_BYTES:
+                    is_v4 = (self._offset >= version_4_from) != (self._rng.random() < 0.1)
+                    segment.write(self._batch(is_v4))
+                    segment.write(self._markers())
+        return self._offset
+
+    def _batch(self, is_v4: bool) -> bytes:
+        rng = self._rng
+        self._now += rng.randrange(40)
+        # Skewed: a few groups commit most of the time.
+        group = self._groups[int(len(self._groups) * rng.random() ** 2)]
+        dice = rng.randrange(1000)
+        if dice < GENERATIONS:
+            return self._records([self._generation(group)])
+        if dice < GENERATIONS + MEMBER_STEPS:
+            return self._records(self._member_step(group))
+        if dice < GENERATIONS + MEMBER_STEPS + EXPIRIES:
+            first = rng.randrange(len(group.slots) - 3)
+            return self._records([slot.key + wire.with_length(None) for slot in group.slots[first : first + 4]])
+        if rng.random() < self._shape.transactional:
+            return self._records(self._commits(group, is_v4, False), self._producer(group), wire.TRANSACTIONAL)
+        return self._records(self._commits(group, is_v4, is_v4))
+
+    def _records(self, records: Sequence[bytes], producer_id: int = -1, flags: int = 0) -> bytes:
+        base_offset = self._offset
+        self._offset += len(records)
+        return wire.batch(base_offset, self._now, records, self._shape.codec, producer_id, flags)
+
+    def _commits(self, group: Group, is_v4: bool, with_topic_id: bool) -> list[bytes]:
+        rng, now, random_of = self._rng, self._now, self._rng.random
+        slots, count = group.slots, 1 + int(LARGEST_BATCH * rng.random() ** 3.4)
+        first = rng.randrange(len(slots))
+        records = []
+        for slot in (slots[first:] + slots[:first])[:count]:
+            slot.position += int(5000 * random_of())
+            metadata = slot.metadata if random_of() < WITH_METADATA else b""
+            leader_epoch = int(4 * random_of()) - 1
+            if is_v4:
+                id_ = slot.topic_id if with_topic_id else b""
+                value = wire.offset_commit_v4(slot.position, leader_epoch, metadata, now, id_)
+            else:
+                value = wire.offset_commit_v3(slot.position, leader_epoch, metadata, now)
+            records.append(slot.key + wire.VARINTS[len(value)] + value)
+        return records
+
+    def _producer(self, group: Group) -> int:
+        """Who commits in a transaction, and when its marker comes."""
+        if self._rng.random() < COMES_AGAIN:
+            producer_id = self._rng.choice(group.producers)
+        else:
+            self._single_producers += 1
+            producer_id = self._single_producers
+        self._open.setdefault(producer_id, self._rng.randrange(6))
+        return producer_id
+
+    def _markers(self) -> bytes:
+        """Of the transactions whose time has come; those that are left at the end of the log stay open."""
+        written = b""
+        for producer_id, batches_left in list(self._open.items()):
+            if batches_left:
+                self._open[producer_id] = batches_left - 1
+                continue
+            del self._open[producer_id]
+            outcome = wire.ABORT if self._rng.random() < ABORTED else wire.COMMIT
+            written += wire.marker(self._offset, self._now, producer_id, outcome)
+            self._offset += 1
+        return written
+
+    def _generation(self, group: Group) -> bytes:
+        """A classic group after a rebalance: its partitions dealt to 5 to 50 members."""
+        size = self._rng.randint(5, 50)
+        group.generation += 1
+        member_ids = [f"consumer-{group.group_id}-{m}-{uuid_text(self._digits())}" for m in range(size)]
+        members = [self._classic_member(group, member_id, m, size) for m, member_id in enumerate(member_ids)]
+        value = wire.group_metadata("cooperative-sticky", group.generation, member_ids[0], self._now, members)
+        return wire.with_length(b"\0\2" + wire.string(group.group_id)) + wire.with_length(value)
+
+    def _classic_member(self, group: Group, member_id: str, number: int, size: int) -> bytes:
+        owned = dealt(group.slots, number, size)
+        return wire.classic_member(
+            member_id,
+            f"{group.group_id}-{number}" if number % 3 == 0 else None,
+            f"consumer-{group.group_id}-{number}",
+            f"/10.1.{number}.{self._rng.randrange(250)}",
+            wire.subscription(group.topics, owned, group.generation - 1, "rack-a"),
+            wire.assignment(owned),
+        )
+
+    def _digits(self) -> str:
+        return f"{self._rng.getrandbits(128):032x}"
+
+    def _member_step(self, group: Group) -> list[bytes]:
+        """A member of a KIP-848 group joins: metadata, epoch, target and current assignment."""
+        group.epoch += 1
+        group_id, member, id_ = f"{group.group_id}-next", uuid_text(self._digits()), group.slots[0].topic_id
+        # Two partitions that no other member has: a load must not fail.
+        owned = [2 * group.epoch, 2 * group.epoch + 1]
+        pairs = (
+            (wire.member_key(5, group_id, member), wire.consumer_member(f"c-{group_id}", group.topics[:1])),
+            (b"\0\3" + wire.string(group_id), wire.consumer_epoch(group.epoch, self._rng.getrandbits(63))),
+            (wire.member_key(7, group_id, member), wire.target_assignment(id_, owned)),
+            (wire.member_key(8, group_id, member), wire.current_assignment(group.epoch, id_, owned)),
+        )
+        return [wire.with_length(key) + wire.with_length(value) for key, value in pairs]
+
+
+def dealt(slots: Sequence[Slot], number: int, size: int) -> list[tuple[str, list[int]]]:
+    """What the `number`-th of `size` members gets of the slots, by topic."""
+    owned: dict[str, list[int]] = {}
+    for slot in slots[number::size]:
+        owned.setdefault(slot.topic, []).append(slot.partition)
+    return list(owned.items())
+
+
+def uuid_text(digits: str) -> str:
+    """32 hexadecimal digits as Kafka's clients write them in member ids."""
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
