@@ -20,11 +20,10 @@ from kgroups_spark.coordinator.modern_group import (
 )
 from kgroups_spark.coordinator.partition_epochs import PartitionEpochs
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import MemberRow
 from kgroups_spark.coordinator.topics import Partitions, Topics
 
-STABLE = 0
+STABLE, UNREVOKED_PARTITIONS, UNRELEASED_PARTITIONS = 0, 1, 2
 STATES = {STABLE: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 
 
@@ -38,7 +37,13 @@ class ConsumerMember(NamedTuple):
     member_state: int = STABLE
     assigned: Partitions = {}  # noqa: RUF012  never changed in place
     pending_revocation: Partitions = {}  # noqa: RUF012
+    # 3.7's early-access layout: the epoch a member is on its way to; state and epoch later say the same together.
+    target_member_epoch: int | None = None
     log_offset: int | None = None
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        epoch = self.member_epoch if self.target_member_epoch is None else self.target_member_epoch
+        return self.member_state == STABLE and epoch == assignment_epoch
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
@@ -100,16 +105,22 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         member = self.members.get(member_id) or ConsumerMember(member_id)
         if value is None:
             member = member._replace(
-                member_epoch=LEFT, previous_member_epoch=LEFT, assigned={}, pending_revocation={}, log_offset=log_offset
+                member_epoch=LEFT,
+                previous_member_epoch=LEFT,
+                assigned={},
+                pending_revocation={},
+                target_member_epoch=None,
+                log_offset=log_offset,
             )
         else:
             epoch = value["memberEpoch"]
             member = member._replace(
                 member_epoch=epoch,
                 previous_member_epoch=value["previousMemberEpoch"],
-                member_state=value["state"],
+                member_state=_member_state(value),
                 assigned=self._with_epochs(value["assignedPartitions"], epoch),
                 pending_revocation=self._with_epochs(value["partitionsPendingRevocation"], epoch),
+                target_member_epoch=value.get("targetMemberEpoch"),
                 log_offset=log_offset,
             )
         self._update(member)
@@ -121,23 +132,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return {entry["topicId"]: _epochs(entry, max(member_epoch, 0)) for entry in entries}
 
     def _update(self, member: ConsumerMember) -> None:
-        """Puts the member in place; where its partitions collide the state stays as it was."""
+        """Puts the member in place. Where its partitions collide it is there, and the state is what it was."""
         before = self.members.get(member.member_id)
-        state = self.state if self._may_collide(member) else None
+        if self.release.checks_partition_epochs:
+            self.settle_state()
         self.members[member.member_id] = member
-        try:
+        if self.release.checks_partition_epochs:
             if before is not None:
                 self.partition_epochs.remove(before.assigned, before.member_epoch)
                 self.partition_epochs.remove(before.pending_revocation, before.member_epoch)
             self.partition_epochs.add(member.assigned, member.member_epoch)
             self.partition_epochs.add(member.pending_revocation, member.member_epoch)
-        except ReplayFailure:
-            self._state = state
-            raise
         self.changed()
-
-    def _may_collide(self, member: ConsumerMember) -> bool:
-        return bool(member.assigned or member.pending_revocation or self.partition_epochs.is_strict)
 
     def _compute_state(self) -> str:
         if not self.members:
@@ -145,7 +151,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         if self.group_epoch > self.assignment_epoch:
             return "Assigning"
         for member in self.members.values():
-            if member.member_state != STABLE or member.member_epoch != self.assignment_epoch:
+            if not member.is_reconciled_to(self.assignment_epoch):
                 return "Reconciling"
         return "Stable"
 
@@ -192,6 +198,16 @@ UNKNOWN_METADATA: dict[str, Any] = {
     "serverAssignor": None,
     "classicMemberMetadata": None,
 }
+
+
+def _member_state(value: Value) -> int:
+    """The state that the value has, or that 3.7 took from what was pending."""
+    state: int | None = value["state"]
+    if state is not None:
+        return state
+    if value["partitionsPendingRevocation"]:
+        return UNREVOKED_PARTITIONS
+    return UNRELEASED_PARTITIONS if value.get("partitionsPendingAssignment") else STABLE
 
 
 def _epochs(entry: Value, default: int) -> dict[int, int | None]:

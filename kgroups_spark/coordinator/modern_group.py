@@ -51,6 +51,10 @@ class ModernGroup(Generic[Member, Target]):
 
     @property
     def state(self) -> str:
+        return self.settle_state()
+
+    def settle_state(self) -> str:
+        """Computes the state, if anything has changed since it was computed."""
         if self._state is None:
             self._state = self._compute_state()
         return self._state

@@ -66,6 +66,7 @@ class Release:
     needs_group: frozenset[int] = frozenset()
     # KAFKA-19862: before, giving up a partition that another epoch owned failed the load.
     strict_partition_epochs: bool = False
+    checks_partition_epochs: bool = True
     has_metadata_hash: bool = True
     has_assignment_epochs: bool = True
     # 4.3 refuses assignment epochs below -1 and negative timestamps (TargetAssignmentMetadata).
@@ -145,6 +146,7 @@ V37_JAVA = replace(
     V38_JAVA,
     name="3.7-java",
     layout="3.7",
+    checks_partition_epochs=False,
     tombstone_removes_pending="none",
     commit_needs_newer_record=False,
     open_transactions_by="nothing",

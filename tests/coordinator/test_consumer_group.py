@@ -177,3 +177,20 @@ def test_an_assignment_epoch_below_minus_1_fails_since_4_3():
 def test_an_assignment_epoch_after_its_tombstone_is_null():
     log = Log().record(5, consumer_member(), "m").record(6, None)
     assert (log.group().assignment_epoch, log.group().state) == (None, "Assigning")
+
+
+def test_3_7_takes_the_member_state_from_what_is_pending():
+    part = [{"topicId": X, "partitions": [0]}]
+    early = current(4, 0, state=None, targetMemberEpoch=5, partitionsPendingAssignment=[])
+    log = Log("3.7-java").record(5, consumer_member(), "m").record(3, epoch(5)).record(6, target_epoch(5))
+    assert log.record(8, early, "m").states() == {"g": "consumer Stable"}
+    log.record(8, {**early, "partitionsPendingAssignment": part}, "m")
+    assert (log.states(), log.members()["m"].member_state) == ({"g": "consumer Reconciling"}, "UNRELEASED_PARTITIONS")
+    log.record(8, {**early, "partitionsPendingRevocation": part}, "m")
+    assert (log.states(), log.members()["m"].member_state) == ({"g": "consumer Reconciling"}, "UNREVOKED_PARTITIONS")
+    assert log.record(8, {**early, "targetMemberEpoch": 6}, "m").states() == {"g": "consumer Reconciling"}
+
+
+def test_3_7_lets_two_members_own_one_partition():
+    log = Log("3.7-java").record(5, consumer_member(), "m").record(5, consumer_member(), "n")
+    assert log.record(8, current(1, 0), "m").record(8, current(1, 0), "n").failed == {}

@@ -114,6 +114,11 @@ def test_a_transaction_with_a_tombstone_of_its_slot_stays_whole():
     assert [offset for offset, _ in kept(log)] == [0, 1, 2, 3]
 
 
+def test_a_transaction_with_a_record_without_the_bit_stays_whole():
+    log = Log().end(1, "committed").commit(2, producer=1).commit(3, producer_id=1, producer_epoch=0).end(1, "committed")
+    assert reduce(log.rows, release("4.3")) == log.rows
+
+
 def test_tombstones_group_records_and_undecodable_ones_all_stay():
     log = Log().tombstone().tombstone().record(2, None).record(2, None).append("undecodable").append("undecodable")
     assert reduce(log.rows, release("4.3")) == log.rows

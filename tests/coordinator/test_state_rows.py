@@ -63,6 +63,13 @@ def test_what_no_table_shows_survives_too():
     assert log.record(8, current(5, 0), "l").failed.keys() == {4}
 
 
+def test_a_state_that_stood_before_a_failure_survives_too():
+    log = Log().record(5, consumer_member(), "m").record(8, current(1, 0), "m").record(8, current(1, 0, state=2), "n")
+    assert (log.failed.keys(), log.states()) == ({2}, {"g": "consumer Stable"})
+    log.shard = Shard.load(release("4.3"), 0, list(log.shard.save()))
+    assert (log.states(), list(log.members())) == ({"g": "consumer Stable"}, ["m", "n"])
+
+
 def test_one_row_a_group_with_its_offsets():
     kinds = [(row.entry_type, row.group_id) for row in everything().shard.save()]
     groups = [("group", name) for name in ("c", "classic", "g", "gone", "s", "st")]
