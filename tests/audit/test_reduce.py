@@ -22,6 +22,8 @@ from kgroups_spark.coordinator.reduce_columns import (
 )
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.coordinator.replay_row import ReplayRow
+from tests.audit.pipeline import How, audit
+from tests.records.build import batch
 
 OUTCOMES = {"committed": COMMIT, "aborted": ABORT, None: NEITHER}
 
@@ -137,3 +139,18 @@ def test_by_columns_random_logs_are_reduced_as_record_by_record(version: str, se
     rng = random.Random(f"{version} {seed}")
     for _ in range(150):
         check(rng.choices(list(KINDS), k=rng.randint(3, 40)), version)
+
+
+def offset_commit(version: int, committed_offset: int) -> tuple[bytes, bytes]:
+    """Key and value of an offset commit of version 3, or 4 with its empty tag section."""
+    head = version.to_bytes(2, "big") + committed_offset.to_bytes(8, "big") + bytes(4)
+    return b"\0\1\0\1g\0\1t\0\0\0\0", head + (b"\0\0" + bytes(8) if version == 3 else b"\1" + bytes(8) + b"\0")
+
+
+@pytest.mark.parametrize(("version", "committed", "failed"), [("2.8", 5, 2), ("3.9", 7, 0), ("4.3", 7, 0)])
+def test_a_value_that_a_release_cannot_read_supersedes_none(version: str, committed: int, failed: int) -> None:
+    values = [offset_commit(3, 5), offset_commit(4, 6), offset_commit(4, 7)]
+    audited = audit({"__consumer_offsets-0/00000000000000000000.log": batch(0, values)}, How(version))
+    assert [row["committed_offset"] for row in audited.rows("committed_offsets")] == [committed]
+    assert [row["reason"] for row in audited.rows("quarantine")] == ["load_would_fail"] * failed
+    assert audited.record_count() == 3

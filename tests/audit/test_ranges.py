@@ -1,0 +1,77 @@
+"""Cutting logs into ranges, and dealing them to tasks."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kgroups_spark.audit.ranges import SMALLEST_CUT_BYTES, LogRange, SegmentPiece, cut, deal
+
+MB = 1 << 20
+
+
+def log(partition: int, *sizes: int, **more: object) -> LogRange:
+    """A log whose segments have these sizes in MB."""
+    pieces = tuple(SegmentPiece(f"{partition}/{number}.log", 0, size * MB) for number, size in enumerate(sizes))
+    return LogRange(partition, 0, 0, pieces, **more)  # type: ignore[arg-type]
+
+
+def sizes(ranges: list[LogRange]) -> list[list[int]]:
+    return [[(piece.end - piece.position) // MB for piece in each.pieces] for each in ranges]
+
+
+def test_a_log_that_would_keep_one_task_busy_is_cut_between_segments() -> None:
+    assert sizes(cut([log(0, *[100] * 8)], slots=4)) == [[100]] * 8
+    assert sizes(cut([log(0, *[50] * 8)], slots=2)) == [[50, 50]] * 4
+
+
+def test_the_ranges_of_a_log_are_numbered_and_the_last_one_ends_it() -> None:
+    ranges = cut([log(3, *[100] * 6)], slots=3)
+    assert [(r.offsets_partition, r.number, r.ends_log) for r in ranges] == [
+        (3, number, number == len(ranges) - 1) for number in range(len(ranges))
+    ]
+    assert len(ranges) > 1
+
+
+def test_small_logs_and_segments_are_not_cut() -> None:
+    small = [log(0, 10, 10), log(1, 30)]
+    assert cut(small, slots=8) == small
+    one = [log(0, 4000)]
+    assert cut(one, slots=8) == one
+
+
+def test_what_is_read_again_is_not_cut() -> None:
+    again = [log(0, *[100] * 8, is_reread=True)]
+    assert cut(again, slots=8) == again
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cut_keeps_every_piece_in_order_and_makes_at_most_twice_as_many_ranges_as_slots(seed: int) -> None:
+    rng = random.Random(seed)
+    logs = [log(p, *(rng.randint(1, 100) for _ in range(rng.randint(1, 40)))) for p in range(rng.randint(1, 6))]
+    slots = rng.randint(1, 8)
+    ranges = cut(logs, slots)
+    for each in logs:
+        mine = [r for r in ranges if r.offsets_partition == each.offsets_partition]
+        assert tuple(piece for r in mine for piece in r.pieces) == each.pieces
+        assert len(mine) <= 2 * slots
+        assert all(r.size_bytes >= SMALLEST_CUT_BYTES // 2 for r in mine[:-1])
+
+
+def test_the_largest_ranges_are_dealt_first_and_hands_are_about_equal() -> None:
+    hands = deal([log(0, 10), log(1, 70), log(2, 30), log(3, 40)], tasks=2)
+    assert [[r.offsets_partition for r in hand] for hand in hands] == [[0, 1], [2, 3]]
+
+
+def test_no_hand_is_empty_and_none_is_left_out() -> None:
+    ranges = [log(p, 5) for p in range(3)]
+    hands = deal(ranges, tasks=10)
+    assert sorted((r.offsets_partition for hand in hands for r in hand)) == [0, 1, 2]
+    assert [len(hand) for hand in hands] == [1, 1, 1]
+    assert deal([], tasks=4) == []
+
+
+def test_logs_without_bytes_are_spread_as_well() -> None:
+    hands = deal([LogRange(p, 0, 0, ()) for p in range(4)], tasks=2)
+    assert [len(hand) for hand in hands] == [2, 2]

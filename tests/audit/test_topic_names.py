@@ -1,0 +1,85 @@
+"""Names of topic ids: whatever the order in which records, ranges and nights come."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.audit.topic_names import TopicNames, topic_id_text
+
+# Ids by number, as 16 bytes; 0 is none.
+ID = [bytes(15) + bytes([number]) for number in range(4)]
+TOPICS = ["orders", "clicks", "orders"]  # of three keys' codes
+
+# (code, id, time) of offset commits: "orders" was made again under id 2 at 700.
+COMMITS = [(0, 1, 500), (2, 1, 400), (0, 2, 700), (1, 3, -1), (1, 3, 900), (0, 0, 100), (2, 2, 800)]
+NAMED = {
+    (topic_id_text(ID[1]), "orders", 400, "offset_commit"),
+    (topic_id_text(ID[2]), "orders", 700, "offset_commit"),
+    (topic_id_text(ID[3]), "clicks", 900, "offset_commit"),
+}
+
+
+def learnt(*chunks: list[tuple[int, int, int]]) -> TopicNames:
+    """Names from chunks of offset commits."""
+    names = TopicNames()
+    for chunk in chunks:
+        code, topic_id, timestamp = zip(*chunk, strict=True)
+        ids = np.frombuffer(b"".join(ID[number] for number in topic_id), np.uint8).reshape(-1, 16)
+        names.add_commits(np.array(code, np.int64), ids, np.array(timestamp, np.int64), TOPICS.__getitem__)
+    names.settle_commits(pa.array(TOPICS, pa.string()))
+    return names
+
+
+def test_an_id_has_its_topic_and_the_earliest_time_it_was_seen_at() -> None:
+    assert set(learnt(COMMITS).rows()) == NAMED
+
+
+@pytest.mark.parametrize("cut", range(1, len(COMMITS)))
+def test_chunks_and_their_order_do_not_matter(cut: int) -> None:
+    assert set(learnt(COMMITS[:cut], COMMITS[cut:]).rows()) == NAMED
+    assert set(learnt(COMMITS[cut:], COMMITS[:cut]).rows()) == NAMED
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    for commits in itertools.permutations(COMMITS[:5]):
+        assert set(learnt(list(commits), COMMITS[5:]).rows()) == NAMED
+
+
+def test_merged_ranges_say_what_one_says() -> None:
+    for order in itertools.permutations([COMMITS[:2], COMMITS[2:4], COMMITS[4:]]):
+        merged = TopicNames()
+        for part in order:
+            merged.merge(learnt(part).rows())
+        assert set(merged.rows()) == NAMED
+
+
+def test_values_of_types_4_9_and_15_name_topics() -> None:
+    names = TopicNames()
+    names.add_value(4, {"topics": [{"topicId": "A", "topicName": "orders"}]}, 30)
+    names.add_value(9, {"topics": [{"topicId": "B", "topicName": "clicks"}]}, -1)
+    shares = {"initializingTopics": [], "initializedTopics": [{"topicId": "A", "topicName": "orders"}]}
+    names.add_value(15, {**shares, "deletingTopics": [{"topicId": "C", "topicName": "old"}]}, 20)
+    names.add_value(4, None, 10)
+    names.add_value(3, {"epoch": 1}, 10)
+    assert set(names.rows()) == {
+        ("A", "orders", 20, "group_record"),
+        ("B", "clicks", None, "group_record"),
+        ("C", "old", 20, "group_record"),
+    }
+
+
+def test_a_sighting_with_a_time_is_earlier_than_one_without() -> None:
+    for times in ((-1, 40), (40, -1)):
+        names = TopicNames()
+        for time in times:
+            names.add("A", "orders", time, "offset_commit")
+        assert names.rows() == [("A", "orders", 40, "offset_commit")]
+
+
+def test_ids_are_told_as_kafka_prints_them() -> None:
+    assert topic_id_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
+    assert topic_id_text(b"\xff" * 16) == "_____________________w"
