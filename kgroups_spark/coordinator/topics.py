@@ -19,10 +19,10 @@ class Topics:
         self.ids: dict[str, str] = {}
 
     def learn(self, topic_id: str, topic: str, log_timestamp: int | None, source: str) -> None:
-        """Notes that a record names the topic. The first one that does is the one that is told."""
-        if topic_id not in self.names:
-            self.names[topic_id] = (topic, log_timestamp, source)
-        self.ids[topic] = topic_id
+        """Notes that a record names the topic. The first one that does is the one that is told and believed."""
+        named = self.names.setdefault(topic_id, (topic, log_timestamp, source))
+        if named[0] == topic:
+            self.ids[topic] = topic_id
 
     def learn_all(self, topics: Iterable[dict[str, Any]], log_timestamp: int | None) -> None:
         """The same for topics inside a group record (types 4, 9 and 15)."""

@@ -11,6 +11,7 @@ import io
 import json
 import random
 import zipfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from kgroups_spark.coordinator.reduce import reduce
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.segment import read_segment
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.oracle_answers import differences, replay_all
 
@@ -39,6 +42,19 @@ def logs() -> dict[str, dict[int, list[ReplayRow]]]:
             rows = list(replay_rows(io.BytesIO(archive.read(segment)) for segment in segments))
             found.setdefault(log, {})[int(folder.rsplit("-", 1)[1])] = rows
     return found
+
+
+def raw_records() -> Iterator[tuple[bytes, bytes | None]]:
+    """Key and value of every record of types 2 to 23 of the logs."""
+    with zipfile.ZipFile(LOGS) as archive:
+        for name in sorted(name for name in archive.namelist() if name.startswith("logs/")):
+            for records in read_segment(io.BytesIO(archive.read(name))):
+                assert isinstance(records, RecordColumns)
+                for i in range(len(records)):
+                    key = records.key(i)
+                    if key is not None and key[:1] == b"\0" and 2 <= int.from_bytes(key[:2], "big") < 24:
+                        if not records.is_control[i]:
+                            yield key, records.value(i)
 
 
 @cache
