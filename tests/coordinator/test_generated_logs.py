@@ -52,9 +52,8 @@ def raw_records() -> Iterator[tuple[bytes, bytes | None]]:
                 assert isinstance(records, RecordColumns)
                 for i in range(len(records)):
                     key = records.key(i)
-                    if key is not None and key[:1] == b"\0" and 2 <= int.from_bytes(key[:2], "big") < 24:
-                        if not records.is_control[i]:
-                            yield key, records.value(i)
+                    if key is not None and 2 <= int.from_bytes(key[:2], "big") < 24:
+                        yield key, records.value(i)
 
 
 @cache
