@@ -36,7 +36,7 @@ def versions(lake: Path | str) -> dict[str, int]:
 
 
 def copy_until(source: Path, target: Path, share: float) -> None:
-    """The folders of the offsets partitions in `source`, each cut at a batch border after about `share` of its bytes."""
+    """The offsets partitions in `source`, each cut at a batch border after about `share` of its bytes."""
     for folder in sorted(source.glob("__consumer_offsets-*")):
         copied = target / folder.name
         shutil.rmtree(copied, ignore_errors=True)

@@ -1,8 +1,9 @@
-"""Whole audits with Spark and Delta: both writers, night after night, killed in between, and logs that are not the lake's."""
+"""Whole audits with Spark and Delta: both writers, night after night, killed in between, logs that are not the lake's."""
 
 from __future__ import annotations
 
 import shutil
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -16,8 +17,7 @@ from tests.audit.lakes import contents, copy_until, rows, versions
 
 pytestmark = pytest.mark.spark
 
-CORPORA = Path(__file__).parent.parent / "data" / "corpora"
-LOG = CORPORA / "transactions-4.3"
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 HISTORY = ["offset_commits", "group_records", "transaction_markers", "quarantine"]
 
 
@@ -26,10 +26,24 @@ def audit(spark, lake, segments, **options):
 
 
 @pytest.fixture(scope="module")
-def whole(spark, tmp_path_factory):
+def corpora(tmp_path_factory):
+    """The recorded logs, a folder each."""
+    folder = tmp_path_factory.mktemp("corpora")
+    with zipfile.ZipFile(CORPORA) as archive:
+        archive.extractall(folder)
+    return folder / "logs"
+
+
+@pytest.fixture(scope="module")
+def log(corpora):
+    return corpora / "transactions-4.3"
+
+
+@pytest.fixture(scope="module")
+def whole(spark, log, tmp_path_factory):
     """One audit of the whole log by parts."""
     lake = tmp_path_factory.mktemp("whole") / "lake"
-    audit(spark, lake, LOG, writer="parts")
+    audit(spark, lake, log, writer="parts")
     return lake
 
 
@@ -50,10 +64,10 @@ def test_every_record_read_is_in_exactly_one_history_table(whole):
     assert_every_record_is_in_one_table(whole)
 
 
-def test_both_writers_give_the_same_tables_night_after_night(spark, whole, tmp_path):
+def test_both_writers_give_the_same_tables_night_after_night(spark, log, whole, tmp_path):
     for writer in ("parts", "spark"):
         for share in (0.4, 0.75, 1.0):
-            copy_until(LOG, tmp_path / writer, share)
+            copy_until(log, tmp_path / writer, share)
             audit(spark, tmp_path / f"lake-{writer}", tmp_path / writer, writer=writer)
         assert_every_record_is_in_one_table(tmp_path / f"lake-{writer}")
     by_parts, by_spark = (contents(tmp_path / f"lake-{writer}") for writer in ("parts", "spark"))
@@ -65,20 +79,20 @@ def test_both_writers_give_the_same_tables_night_after_night(spark, whole, tmp_p
     assert by_parts == of_whole
 
 
-def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(spark, whole):
+def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(spark, log, whole):
     before = versions(whole)
-    summary = audit(spark, whole, LOG)
-    assert list(summary.lines())[0].endswith("nothing is new")
+    summary = audit(spark, whole, log)
+    assert next(iter(summary.lines())).endswith("nothing is new")
     after = versions(whole)
     assert after.pop("audits") == before.pop("audits") + 2
     assert after == before
 
 
-def test_a_killed_audit_leaves_no_trace(spark, tmp_path, monkeypatch):
-    copy_until(LOG, tmp_path / "log", 0.5)
+def test_a_killed_audit_leaves_no_trace(spark, log, tmp_path, monkeypatch):
+    copy_until(log, tmp_path / "log", 0.5)
     audit(spark, tmp_path / "lake", tmp_path / "log")
     audit(spark, tmp_path / "undisturbed", tmp_path / "log")
-    shutil.copytree(LOG, tmp_path / "log", dirs_exist_ok=True)
+    shutil.copytree(log, tmp_path / "log", dirs_exist_ok=True)
     commit = Lake.commit
     broken_at = ["committed_offsets"]
 
@@ -98,9 +112,9 @@ def test_a_killed_audit_leaves_no_trace(spark, tmp_path, monkeypatch):
     assert_every_record_is_in_one_table(tmp_path / "lake")
 
 
-def test_another_release_rebuilds_the_state_from_history(spark, tmp_path):
+def test_another_release_rebuilds_the_state_from_history(spark, corpora, tmp_path):
     """T21: a tombstone takes a pending offset with it in Java, not in Scala."""
-    log = CORPORA / "scala-3.9"
+    log = corpora / "scala-3.9-reloaded"
     copy_until(log, tmp_path / "log", 0.6)
     audit(spark, tmp_path / "lake", tmp_path / "log", release_version="4.3")
     shutil.copytree(log, tmp_path / "log", dirs_exist_ok=True)
@@ -114,8 +128,8 @@ def test_another_release_rebuilds_the_state_from_history(spark, tmp_path):
     assert rebuilt != contents(tmp_path / "java", names)
 
 
-def test_a_full_audit_reads_everything_again_and_adds_nothing(spark, tmp_path):
-    shutil.copytree(LOG, tmp_path / "log")
+def test_a_full_audit_reads_everything_again_and_adds_nothing(spark, log, tmp_path):
+    shutil.copytree(log, tmp_path / "log")
     audit(spark, tmp_path / "lake", tmp_path / "log")
     before = contents(tmp_path / "lake")
     summary = audit(spark, tmp_path / "lake", tmp_path / "log", full=True)
@@ -124,11 +138,10 @@ def test_a_full_audit_reads_everything_again_and_adds_nothing(spark, tmp_path):
     assert contents(tmp_path / "lake") == before
 
 
-def test_partitions_that_are_not_given_keep_their_state(spark, whole, tmp_path):
+def test_partitions_that_are_not_given_keep_their_state(spark, log, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "lake")
     (tmp_path / "log").mkdir()
-    shutil.copytree(LOG / "__consumer_offsets-1", tmp_path / "log" / "__consumer_offsets-1")
-    (tmp_path / "empty").mkdir()
+    shutil.copytree(log / "__consumer_offsets-1", tmp_path / "log" / "__consumer_offsets-1")
     before = contents(tmp_path / "lake")
     summary = audit(spark, tmp_path / "lake", tmp_path / "log", full=True)
     assert {p.offsets_partition for p in summary.audit.partitions} == {0, 1, 2, 3}
@@ -136,8 +149,8 @@ def test_partitions_that_are_not_given_keep_their_state(spark, whole, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "noise"])
-def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, tmp_path, damage):
-    shutil.copytree(LOG, tmp_path / "log")
+def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, log, tmp_path, damage):
+    shutil.copytree(log, tmp_path / "log")
     segment = tmp_path / "log" / "__consumer_offsets-1" / "00000000000000000000.log"
     data = bytearray(segment.read_bytes())
     if damage == "flipped":
@@ -161,18 +174,18 @@ def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, tmp_path, damage)
     assert rows(tmp_path / "lake", "quarantine") == quarantined
 
 
-def test_another_log_is_refused_before_anything_is_written(spark, whole):
+def test_another_log_is_refused_before_anything_is_written(spark, corpora, whole):
     before = versions(whole)
     with pytest.raises(AnotherLog, match="use a new lake"):
-        audit(spark, whole, CORPORA / "classic-4.3")
+        audit(spark, whole, corpora / "classic-4.3")
     assert versions(whole) == before
 
 
-def test_a_folder_that_is_no_lake_is_left_alone(spark, tmp_path):
+def test_a_folder_that_is_no_lake_is_left_alone(spark, log, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"")
     with pytest.raises(UsageError, match="no lake and not empty"):
-        audit(spark, tmp_path / "photos", LOG)
+        audit(spark, tmp_path / "photos", log)
     assert [p.name for p in (tmp_path / "photos").iterdir()] == ["cat.png"]
 
 

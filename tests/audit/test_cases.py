@@ -1,0 +1,206 @@
+"""Cases of docs/coordinator-semantics.md, section 9, that bytes decide: a log written byte by byte, through the whole audit.
+
+The cases that the state machine decides are in tests/coordinator, those of expiry in tests/expiry/cases.py.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.audit.pipeline import Audited, audit
+from tests.records.build import batch, message
+
+TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x30, 0x40
+T0 = 1_700_000_000_000
+TOPIC_ID = bytes(range(16))
+
+
+def text(value: str | bytes) -> bytes:
+    raw = value.encode() if isinstance(value, str) else value
+    return struct.pack(">h", len(raw)) + raw
+
+
+def blob(value: bytes) -> bytes:
+    return struct.pack(">i", len(value)) + value
+
+
+def offset_key(group: str = "g", topic: str = "t", partition: int = 0, record_type: int = 1) -> bytes:
+    return struct.pack(">h", record_type) + text(group) + text(topic) + struct.pack(">i", partition)
+
+
+def offset_v3(offset: int, metadata: str = "", epoch: int = -1) -> bytes:
+    return struct.pack(">hqi", 3, offset, epoch) + text(metadata) + struct.pack(">q", T0)
+
+
+def group_key(group: str = "g", record_type: int = 2) -> bytes:
+    return struct.pack(">h", record_type) + text(group)
+
+
+def marker(base_offset: int, producer_id: int, control_type: int = 1, epoch: int = 0) -> bytes:
+    record = (struct.pack(">hh", 0, control_type), struct.pack(">hi", 0, 11))
+    return batch(base_offset, [record], attributes=CONTROL, producer_id=producer_id, producer_epoch=epoch)
+
+
+def run(*batches: bytes, partition: int = 0) -> Audited:
+    return audit({f"log/__consumer_offsets-{partition}/{0:020d}.log": b"".join(batches)})
+
+
+def offsets(audited: Audited) -> dict[str, int]:
+    return {row["topic"]: row["committed_offset"] for row in audited.rows("committed_offsets")}
+
+
+def reasons(audited: Audited) -> list[tuple[int, str, bool]]:
+    return [(r["log_offset"], r["reason"], r["coordinator_fails"]) for r in audited.rows("quarantine")]
+
+
+def test_t04_the_leader_epoch_stands_between_offset_and_metadata_in_v3_and_v4() -> None:
+    v4 = struct.pack(">hqi", 4, 7, 8) + b"\x05meta" + struct.pack(">q", T0) + b"\0"
+    audited = run(batch(0, [(offset_key(topic="v3"), offset_v3(5, "meta", 6)), (offset_key(topic="v4"), v4)]))
+    rows = [(r["topic"], r["committed_offset"], r["leader_epoch"], r["metadata"]) for r in audited.rows("offset_commits")]
+    assert sorted(rows) == [("v3", 5, 6, "meta"), ("v4", 7, 8, "meta")]
+
+
+def test_t07_timeouts_of_a_member_stand_in_another_order_than_one_would_think() -> None:
+    member = text("m") + text("instance") + text("client") + text("/host") + struct.pack(">ii", 300_000, 45_000)
+    value = struct.pack(">h", 3) + text("consumer") + struct.pack(">i", 1) + text("range") + text("m")
+    value += struct.pack(">qi", T0, 1) + member + blob(b"") + blob(b"")
+    (row,) = run(batch(0, [(group_key(), value)])).rows("group_members")
+    assert (row["group_instance_id"], row["client_id"]) == ("instance", "client")
+    assert (row["rebalance_timeout_ms"], row["session_timeout_ms"]) == (300_000, 45_000)
+
+
+def test_t24_two_records_of_one_slot_in_one_batch_the_later_one_wins() -> None:
+    records = [(offset_key(), offset_v3(1)), (offset_key(), offset_v3(2))]
+    assert offsets(run(batch(0, records))) == {"t": 2}
+    in_transaction = batch(0, records, attributes=TRANSACTIONAL, producer_id=9, producer_epoch=0)
+    assert offsets(run(in_transaction, marker(2, 9))) == {"t": 2}
+
+
+def test_t27_empty_batches_are_no_transaction_and_move_the_next_offset() -> None:
+    empty = batch(0, [], attributes=TRANSACTIONAL, producer_id=9, producer_epoch=0, last_offset_delta=4, count=0)
+    empty_control = batch(5, [], attributes=CONTROL, producer_id=9, producer_epoch=0, last_offset_delta=0, count=0)
+    audited = run(empty, empty_control, batch(6, [(offset_key(), offset_v3(1))]))
+    assert audited.rows("open_transactions") == []
+    assert offsets(audited) == {"t": 1}
+    assert audited.records_read(0) == 1
+
+
+def test_t42_a_value_of_no_bytes_is_no_tombstone() -> None:
+    records = [(offset_key(), offset_v3(1)), (offset_key(), b""), (group_key("h"), b"")]
+    audited = run(batch(0, records))
+    assert offsets(audited) == {"t": 1}
+    assert reasons(audited) == [(1, "empty_value", True), (2, "empty_value", True)]
+
+
+def test_t45_offsets_come_from_deltas_and_a_batch_may_begin_behind_its_base_offset() -> None:
+    from tests.records.build import record
+
+    body = record(3, offset_key(), offset_v3(1))
+    audited = run(batch(10, [], body=body, count=1, last_offset_delta=9), batch(20, [(offset_key(), offset_v3(2))]))
+    assert sorted(r["log_offset"] for r in audited.rows("offset_commits")) == [13, 20]
+
+
+def test_t46_a_delete_horizon_is_no_time_of_a_record() -> None:
+    from tests.records.build import record
+
+    horizon = T0 + 86_400_000
+    body = record(0, offset_key(), None, timestamp_delta=T0 - horizon)
+    horizon_batch = batch(0, [], body=body, count=1, attributes=DELETE_HORIZON, base_timestamp=horizon)
+    (row,) = run(horizon_batch).rows("offset_commits")
+    assert row["log_timestamp"].timestamp() * 1000 == T0
+
+
+def test_t47_inner_offsets_of_a_magic_1_wrapper_count_back_from_its_own() -> None:
+    import gzip
+
+    inner = b"".join(message(i, offset_key(topic=f"t{i}"), offset_v3(i), magic=1) for i in range(3))
+    wrapper = message(41, None, gzip.compress(inner), magic=1, attributes=1)
+    assert sorted(r["log_offset"] for r in run(wrapper).rows("offset_commits")) == [39, 40, 41]
+
+
+def test_t48_a_half_written_or_zeroed_tail_is_no_damage() -> None:
+    first = batch(0, [(offset_key(), offset_v3(1))])
+    second = batch(1, [(offset_key(), offset_v3(2))])
+    for tail in (second[:-1], second[:20], bytes(100)):
+        audited = run(first, tail)
+        assert (offsets(audited), reasons(audited)) == ({"t": 1}, [])
+
+
+def test_t49_a_checksum_that_does_not_fit_costs_the_batch_and_no_more() -> None:
+    bad = bytearray(batch(1, [(offset_key(), offset_v3(2))]))
+    bad[-3] ^= 1
+    audited = run(batch(0, [(offset_key(), offset_v3(1))]), bytes(bad), batch(2, [(offset_key("h"), offset_v3(3))]))
+    assert [r["committed_offset"] for r in audited.rows("committed_offsets")] == [1, 3]
+    assert [(offset, reason) for offset, reason, _ in reasons(audited)] == [(1, "corrupt_batch")]
+
+
+def test_t50_the_smallest_hash_belongs_to_partition_0_and_emoji_hash_by_surrogates() -> None:
+    from tests.audit.pipeline import How
+
+    def misplaced(group: str, partition: int) -> bool:
+        files = {f"log/__consumer_offsets-{partition}/{0:020d}.log": batch(0, [(offset_key(group), offset_v3(1))])}
+        (row,) = audit(files, How(offsets_partitions=50)).rows("groups")
+        found: bool = row["is_misplaced"]
+        return found
+
+    assert not misplaced("polygenelubricants", 0)
+    assert not misplaced("😀", 49)
+    assert misplaced("😀", 48)
+
+
+def test_t57_what_a_consumer_of_the_topic_would_take_for_committed_is_aborted_or_pending() -> None:
+    aborted = batch(0, [(offset_key(topic="aborted"), offset_v3(1))], attributes=TRANSACTIONAL, producer_id=8)
+    pending = batch(2, [(offset_key(topic="pending"), offset_v3(2))], attributes=TRANSACTIONAL, producer_id=9)
+    plain = batch(3, [(offset_key(topic="plain"), offset_v3(3))])
+    audited = run(aborted, marker(1, 8, control_type=0), pending, plain)
+    # A consumer is given keys and values alone: all three look alike.
+    assert {r["topic"] for r in audited.rows("offset_commits")} == {"aborted", "pending", "plain"}
+    assert offsets(audited) == {"plain": 3}
+    assert [(r["topic"], r["producer_id"]) for r in audited.rows("pending_offsets")] == [("pending", 9)]
+
+
+def test_t59_a_null_struct_in_a_tag_is_a_varint_of_0_and_a_missing_tag_is_an_empty_struct() -> None:
+    """Kafka 4.3.1: ClassicMemberMetadata has the default JSON null, which its generator takes for none given."""
+    head = struct.pack(">h", 0) + b"\0" + b"\0" + b"\x02c" + b"\x03/h" + b"\x02\x02t" + b"\x01"
+    head += struct.pack(">i", 1000) + b"\0"
+    struct_1 = b"\x01\x00\x09\x01" + struct.pack(">i", 45_000) + b"\x02" + b"\x02r" + b"\x01" + b"\0" + b"\0"
+    values = {
+        "null": head + b"\x01\x00\x01\x00",
+        "given": head + b"\x01\x00" + bytes([len(struct_1) - 3]) + struct_1[3:],
+        "missing": head + b"\0",
+    }
+    records = [(struct.pack(">h", 5) + text("g") + text(member), value) for member, value in values.items()]
+    audited = run(batch(0, records))
+    assert reasons(audited) == []
+    found = {r["member_id"]: (r["uses_classic_protocol"], r["session_timeout_ms"]) for r in audited.rows("group_members")}
+    assert found == {"null": (False, None), "given": (True, 45_000), "missing": (True, 0)}
+
+
+def test_t60_what_the_log_cannot_tell_is_no_state() -> None:
+    """A group between two rebalances has its last stable snapshot in the log: Stable is all that can be said."""
+    member = text("m") + text("c") + text("/h") + struct.pack(">ii", 1, 1) + blob(b"") + blob(b"")
+    value = struct.pack(">h", 2) + text("consumer") + struct.pack(">i", 1) + text("range") + text("m")
+    value += struct.pack(">qi", T0, 1) + member
+    (row,) = run(batch(0, [(group_key(), value)])).rows("groups")
+    assert (row["state"], row["generation"]) == ("Stable", 1)
+
+
+def test_t61_a_topic_id_counts_in_its_tag_only() -> None:
+    plain_field = struct.pack(">hqi", 4, 7, -1) + b"\x01" + struct.pack(">q", T0) + TOPIC_ID + b"\0"
+    in_tag = struct.pack(">hqi", 4, 8, -1) + b"\x01" + struct.pack(">q", T0) + b"\x01\x00\x10" + TOPIC_ID
+    audited = run(batch(0, [(offset_key(topic="plain"), plain_field), (offset_key(topic="tag"), in_tag)]))
+    assert {r["topic"]: r["topic_id"] for r in audited.rows("offset_commits")} == {
+        "plain": None,
+        "tag": "AAECAwQFBgcICQoLDA0ODw",
+    }
+
+
+@pytest.mark.parametrize("number", range(1, 62), ids=lambda n: f"T{n}")
+def test_every_case_of_the_semantics_has_a_test_named_for_it(number: int) -> None:
+    named = re.compile(rf"def test_t0?{number}_|^\s*(\w+\()?\"T{number}\b", re.MULTILINE)
+    sources = Path(__file__).parents[1].rglob("*.py")
+    assert any(named.search(source.read_text()) for source in sources)
