@@ -116,8 +116,8 @@ class RangeDecoder:
         self._release: Release = release(context.release_version)
         self._commits = OffsetCommitDecoder()
         self._records = records
-        self._reducer = RangeReducer(self._release, self._commits.keys)
-        self._markers = RangeMarkers()
+        self._reducer = RangeReducer(self._release, self._commits.keys, begins_log=log_range.begins_log)
+        self._markers = RangeMarkers(log_range.begins_log)
         self._traffic = GroupTraffic()
         self._topics = TopicNames()
         self._damaged_to = log_range.start_offset
@@ -210,10 +210,10 @@ class RangeDecoder:
     def _decode_others(
         self, records: RecordColumns, rows: NDArray[np.int64]
     ) -> tuple[list[tuple[int, GroupRecord]], list[tuple[int, Undecodable]]]:
+        decode = self._records.decode_rows if self._context.history else self._records.check_rows
         decoded: list[tuple[int, GroupRecord]] = []
         undecodable: list[tuple[int, Undecodable]] = []
-        for row in rows.tolist():
-            what = self._records.decode(records.key(row), records.value(row))
+        for row, what in zip(rows.tolist(), decode(records, rows), strict=True):
             if isinstance(what, Undecodable):
                 undecodable.append((row, what))
             else:

@@ -23,7 +23,7 @@ def open_local(path: str) -> BinaryIO:
 
 def whole_log(copy: PartitionCopy) -> LogRange:
     """All of an offsets partition's log as one range."""
-    return LogRange(copy.partition, 0, 0, tuple(SegmentPiece(s.path, 0, s.size) for s in copy.segments))
+    return LogRange(copy.partition, 0, 0, tuple(SegmentPiece(s.path, 0, s.size) for s in copy.segments), begins_log=True)
 
 
 class LogReplay:

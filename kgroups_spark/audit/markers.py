@@ -1,7 +1,7 @@
 """Control records of a range, and the transactions that they end.
 
-Where a transaction began is known here only behind an earlier marker of the same producer in the range. The rows of the
-other markers are written by the replay, which knows what was open before (`deferred`).
+Where a transaction began is known here only behind an earlier marker of the same producer in the range, unless the range
+begins the log. The rows of the other markers are written by the replay, which knows what was open before (`deferred`).
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class EndedTransaction:
 class RangeMarkers:
     """Follows the markers of a range, chunk by chunk."""
 
+    begins_log: bool = False
     deferred: set[int] = field(default_factory=set)
     _known: set[int] = field(default_factory=set)
     _open: dict[int, OpenTransaction] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class RangeMarkers:
             if marker.outcome == NEITHER:
                 # It ends nothing for the Java coordinator: see Shard.end_transaction.
                 ended.append(EndedTransaction(marker, None, 0, []))
-            elif marker.producer_id in self._known:
+            elif self.begins_log or marker.producer_id in self._known:
                 ended.append(self._end(marker))
             else:
                 self._known.add(marker.producer_id)
@@ -105,7 +106,7 @@ class RangeMarkers:
         return EndedTransaction(marker, open_.start_offset, open_.offset_count, sorted(open_.group_ids))
 
     def _add(self, record: TransactionalRecord) -> None:
-        if record.producer_id in self._known:
+        if self.begins_log or record.producer_id in self._known:
             open_ = self._open.setdefault(record.producer_id, OpenTransaction(record.log_offset))
             if record.value_of is not None:
                 open_.offset_count += 1

@@ -6,7 +6,7 @@ Nothing is written here, so that a wrong log is refused before anything is.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -94,7 +94,8 @@ def _plan_partition(
 ) -> PartitionPlan:
     log_start = copy.segments[0].base_offset if copy.segments else (before.end_offset if before else 0)
     if before is None:
-        return PartitionPlan(copy, log_start, log_start, _range(copy, log_start, copy.segments, 0))
+        whole = _range(copy, log_start, copy.segments, 0)
+        return PartitionPlan(copy, log_start, log_start, whole and replace(whole, begins_log=True))
     _require_same_topic(copy, before)
     if not copy.segments:
         return PartitionPlan(copy, log_start, before.end_offset, None, before=before)
@@ -141,7 +142,9 @@ def _reread(
     earlier = [s for s in copy.segments if s.base_offset < segments[0].base_offset]
     pieces = [SegmentPiece(s.path, 0, s.size) for s in earlier]
     pieces += [SegmentPiece(segments[0].path, 0, position)] if position else []
-    return LogRange(copy.partition, -1, log_start, tuple(pieces), is_reread=True) if pieces and log_start < start else None
+    if not pieces or log_start >= start:
+        return None
+    return LogRange(copy.partition, -1, log_start, tuple(pieces), is_reread=True, begins_log=True)
 
 
 def _position_after(headers: BatchColumns, start: int) -> int:

@@ -25,6 +25,7 @@ class LogRange:
 
     `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was read
     before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half written.
+    `begins_log`: nothing is before it, neither records nor a saved state, so whatever it ends began in it.
     """
 
     offsets_partition: int
@@ -34,6 +35,7 @@ class LogRange:
     known_corrupt: frozenset[tuple[str, int]] = frozenset()
     is_reread: bool = False
     ends_log: bool = True
+    begins_log: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -60,7 +62,13 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
             ranges.append([])
         ranges[-1].append(piece)
     return [
-        replace(log_range, number=number, pieces=tuple(pieces), ends_log=number == len(ranges) - 1)
+        replace(
+            log_range,
+            number=number,
+            pieces=tuple(pieces),
+            ends_log=number == len(ranges) - 1,
+            begins_log=number == 0 and log_range.begins_log,
+        )
         for number, pieces in enumerate(ranges)
     ]
 

@@ -7,7 +7,7 @@ the open transactions of its range, however long the range is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -115,8 +115,8 @@ class KeptMarker:
 class RangeReducer:
     """Collects a range's records and gives the replay rows that are left of them."""
 
-    def __init__(self, release: Release, keys: OffsetKeys) -> None:
-        self._rules = reduce_rules(release)
+    def __init__(self, release: Release, keys: OffsetKeys, *, begins_log: bool = False) -> None:
+        self._rules = replace(reduce_rules(release), begins_log=begins_log)
         self._reads = readable_versions(release)
         self._keys = keys
         self._parts: list[Candidates] = []

@@ -6,9 +6,10 @@ The law is replay(reduce(a) + reduce(b)) = replay(a + b) for every release and c
    offset;
 2. every tombstone, every record with a producer id but no transactional bit, every transaction without its marker here;
 3. each producer's records up to and including its first marker (only behind it is it known that a transaction began
-   here). Of later transactions COMMIT makes the values plain at their own offset, ABORT drops them and the marker goes;
-   a transaction stays whole where it holds anything but decodable values, or where a tombstone of one of its slots lies
-   between the value and the marker. Markers that are neither end nothing and spoil what they stand in;
+   here, unless the range begins the log). Of later transactions COMMIT makes the values plain at their own offset,
+   ABORT drops them and the marker goes; a transaction stays whole where it holds anything but decodable values, or
+   where a tombstone of one of its slots lies between the value and the marker. Markers that are neither end nothing
+   and spoil what they stand in;
 4. the first value of each stretch of a group, as a row without content. A stretch ends at each of the group's records of
    types 2 to 23: the value makes the simple group exist that the next such record finds (T29, T31), and keeps
    `state_since` and the version tables independent of cuts;
@@ -35,11 +36,12 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ReduceRules:
-    """How far a release's replay lets a range be reduced."""
+    """How far a release's replay lets a range be reduced. `begins_log`: nothing is before the range."""
 
     resolve_transactions: bool = True
     keep_last_transaction: bool = False
     scala_stretches: bool = False
+    begins_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,8 @@ def _resolve_transactions(
         return committed, dropped, keep_marker
     order = ends[np.lexsort((markers.log_offset[ends], markers.producer_id[ends]))]
     marker_producer, marker_offset = markers.producer_id[order], markers.log_offset[order]
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = marker_producer[1:] != marker_producer[:-1]
+    is_first = np.full(len(order), not rules.begins_log)
+    is_first[1:] &= marker_producer[1:] != marker_producer[:-1]
 
     rows = np.nonzero(commits.producer_id >= 0)[0]
     at, known = next_marker(commits.producer_id[rows], commits.log_offset[rows], marker_producer, marker_offset)

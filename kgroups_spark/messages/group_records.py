@@ -27,6 +27,7 @@ from kgroups_spark.messages.json_columns import group_metadata_texts
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
+from kgroups_spark.messages.sound_values import are_sound
 from kgroups_spark.records.columns import RecordColumns
 
 __all__ = ["GroupRecord", "GroupRecordDecoder", "Undecodable", "value_from_json"]
@@ -71,6 +72,23 @@ class Content:
             to_json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
             self._json = to_json.decode()
         return self._json
+
+
+class UnreadContent(Content):
+    """A sound value that is decoded when it is first asked for."""
+
+    __slots__ = ("_decode",)
+
+    def __init__(self, decode: Callable[[], GroupRecord | Undecodable]) -> None:
+        self._decode = decode
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not set yet: everything, until the value is decoded."""
+        record = self._decode()
+        assert isinstance(record, GroupRecord) and record.content is not None, record
+        for slot in Content.__slots__:
+            setattr(self, slot, getattr(record.content, slot))
+        return getattr(self, name)
 
 
 @dataclass(slots=True)
@@ -170,6 +188,24 @@ class GroupRecordDecoder:
         for at, text in zip(big.tolist(), made, strict=True):
             texts[at] = text
         return [self._decode_row(records, row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
+
+    def check_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[GroupRecord | Undecodable]:
+        """The same where hardly any value will be asked for: sound GroupMetadata values are decoded when they are."""
+        is_sound = _is_group_metadata(records, rows)
+        big = np.flatnonzero(is_sound)
+        is_sound[big] = are_sound(records.data, records.value_start[rows[big]], records.value_length[rows[big]])
+        return [
+            self._decode_later(records, row) if later else self.decode(records.key(row), records.value(row))
+            for row, later in zip(rows.tolist(), is_sound.tolist(), strict=True)
+        ]
+
+    def _decode_later(self, records: RecordColumns, row: int) -> GroupRecord | Undecodable:
+        key, value = records.key(row), records.value(row)
+        known = self._key(key)
+        if isinstance(known, Undecodable):
+            return known
+        assert value is not None
+        return _record(known, value[1], "", UnreadContent(lambda: self.decode(key, value)))
 
     def _decode_row(self, records: RecordColumns, row: int, text: str | None) -> GroupRecord | Undecodable:
         """One record; `text`: its JSON if that has been made, of a value that is plain and so exact."""

@@ -126,7 +126,7 @@ def segments_of(files: Files) -> dict[int, list[str]]:
 def whole_ranges(files: Files) -> list[LogRange]:
     """One range per offsets partition."""
     return [
-        LogRange(partition, 0, 0, tuple(SegmentPiece(path, 0, len(files[path])) for path in paths))
+        LogRange(partition, 0, 0, tuple(SegmentPiece(path, 0, len(files[path])) for path in paths), begins_log=True)
         for partition, paths in segments_of(files).items()
     ]
 
@@ -163,7 +163,7 @@ def range_between(files: Files, partition: int, number: int, start: Border, end:
             pieces.append(SegmentPiece(paths[segment], begin, stop))
     last = len(paths) - 1
     ends_log = end.segment == last and end.position == len(files[paths[last]])
-    return LogRange(partition, number, start.next_offset, tuple(pieces), ends_log=ends_log)
+    return LogRange(partition, number, start.next_offset, tuple(pieces), ends_log=ends_log, begins_log=start == Border(0, 0, 0))
 
 
 def cut_ranges(files: Files, cuts: Mapping[int, Sequence[Sequence[Border]]]) -> list[list[LogRange]]:
