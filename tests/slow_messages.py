@@ -364,7 +364,8 @@ def member_metadata(c):
         c.tags()
         return value
 
-    out["classicMemberMetadata"] = c.tags({0: classic}).get(0)
+    empty = {"sessionTimeoutMs": 0, "supportedProtocols": []}  # Kafka: no tag is no null
+    out["classicMemberMetadata"] = c.tags({0: classic}).get(0, empty)
     c.exact = c.exact and all(notes)
     return out
 

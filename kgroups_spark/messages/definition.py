@@ -78,6 +78,7 @@ def _parse_field(field: dict[str, Any], structs: dict[str, Any]) -> Field:
     element = field["type"].removeprefix("[]")
     is_array = element != field["type"]
     inner = field.get("fields") or structs.get(element) or ()
+    inner_fields = tuple(_parse_field(one, structs) for one in inner)
     if not inner and element not in SCALARS:
         raise ValueError(f"Field {field['name']} has the type {element}: neither one of {SCALARS} nor a struct defined")
     return Field(
@@ -88,18 +89,24 @@ def _parse_field(field: dict[str, Any], structs: dict[str, Any]) -> Field:
         nullable=parse_versions(field.get("nullableVersions")),
         tag=field.get("tag"),
         tagged=parse_versions(field.get("taggedVersions")),
-        default=_default(field, is_array),
-        fields=tuple(_parse_field(one, structs) for one in inner),
+        default=_default(field, is_array, inner_fields),
+        fields=inner_fields,
     )
 
 
-def _default(field: dict[str, Any], is_array: bool) -> Any:
-    """What stands for a field that is not there (MessageDataGenerator.fieldDefault, 4.3)."""
+def _default(field: dict[str, Any], is_array: bool, inner: tuple[Field, ...]) -> Any:
+    """What stands for a field that is not there (MessageDataGenerator.fieldDefault, 4.3).
+
+    Of a struct without a default one of defaults: so Kafka takes ClassicMemberMetadata, whose file says null without the
+    quotes (T59).
+    """
     given = field.get("default")
     if given == "null":
         return None
     if is_array:
         return []
+    if inner:
+        return {one.name: one.default for one in inner}
     if field["type"] == "uuid":
         return ZERO_UUID
     if field["type"] in ("string", "bytes"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
@@ -15,8 +14,6 @@ from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
 
 # Tag section with tag 0, one byte, null.
-NULL_CLASSIC = re.compile(rb"[\x01-\x03]\x00\x01\x00.{,40}$", re.DOTALL)
-EMPTY_CLASSIC = {"sessionTimeoutMs": 0, "supportedProtocols": []}
 OUTCOMES = {0: "aborted", 1: "committed"}
 
 
@@ -50,15 +47,11 @@ def _row(records: RecordColumns, i: int, decoder: GroupRecordDecoder) -> ReplayR
     if isinstance(record, Undecodable):
         return ReplayRow(kind="undecodable", record_type=record.record_type, group_id=record.group_id, **place)
     names = {"member_id": record.member_id, "regular_expression": record.regular_expression}
-    content = record.value
-    if record.record_type == 5 and content is not None and value is not None and not NULL_CLASSIC.search(value):
-        # Brokers write a null ClassicMemberMetadata out; where the tag is absent its default is an empty one, not null.
-        content = {**content, "classicMemberMetadata": content["classicMemberMetadata"] or EMPTY_CLASSIC}
     return ReplayRow(
         kind="group_record",
         record_type=record.record_type,
         group_id=record.group_id,
-        value=content,
+        value=record.value,
         value_version=record.value_version,
         **names,
         **place,
