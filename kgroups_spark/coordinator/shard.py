@@ -140,7 +140,8 @@ class Shard:
             return EndedTransaction(None, 0, [])
         groups = self.offsets.end_transaction(producer_id, outcome == "committed")
         self._remove_simple_groups(groups, log_offset, log_timestamp)
-        return self.transactions.end(producer_id)
+        # Scala's loader drops what is pending at any marker; the log's own transaction ends at COMMIT and ABORT alone.
+        return EndedTransaction(None, 0, []) if outcome is None else self.transactions.end(producer_id)
 
     def transactional_record(
         self, log_offset: int, log_timestamp: int | None, producer_id: int, producer_epoch: int

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.audit.dense_logs import dense_log
 from tests.audit.pipeline import (
     CURRENT,
     VERSIONS,
@@ -91,6 +92,19 @@ def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str) -> Non
         assert differing(unreduced(release, log), audited) == [], (log, seed)
         for partition in segments_of(files):  # R1
             assert audited.record_count(partition) == audited.records_read(partition)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_where_everything_happens_to_everything_cuts_change_nothing_either(release: str) -> None:
+    for seed in range(12):
+        files, rng = dense_log(seed), np.random.default_rng(seed)
+        how = How(release, reduce_at_rows=int(rng.integers(1, 8)), chunk_bytes=int(rng.choice([256, 512, 4096])))
+        whole = audit(files, How(release, reduce=False))
+        assert differing(whole, audit(files, how)) == [], (seed, how)
+        cuts = random_cuts(files, rng, int(rng.integers(1, 4)), int(rng.integers(1, 4)))
+        audited = audit_nights(files, cut_ranges(files, cuts), how)
+        assert differing(whole, audited) == [], (seed, how)
+        assert audited.record_count() == audited.records_read()
 
 
 @pytest.mark.parametrize("release", ["4.3"])
