@@ -1,0 +1,58 @@
+"""CPU seconds and memory of this process and all that it started: the JVM, Spark's Python workers. Needs Linux's /proc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds() -> float:
+    """User and system time of the whole tree so far, children that have ended included."""
+    return sum(sum(map(int, _stat(pid)[11:15])) for pid in tree()) / _TICKS
+
+
+def peak_worker_bytes() -> int:
+    """The largest resident size that any of Spark's Python workers has reached."""
+    return max((_peak_bytes(pid) for pid in tree() if _is_worker(pid)), default=0)
+
+
+def tree() -> list[int]:
+    """This process and its descendants."""
+    children: dict[int, list[int]] = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        stat = _stat(pid)
+        if stat:
+            children.setdefault(int(stat[1]), []).append(pid)
+    return list(_with_descendants(os.getpid(), children))
+
+
+def _with_descendants(pid: int, children: dict[int, list[int]]) -> Iterator[int]:
+    yield pid
+    for child in children.get(pid, ()):
+        yield from _with_descendants(child, children)
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on (the third); none if the process has gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _peak_bytes(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)

@@ -1,0 +1,50 @@
+"""The rows of `offset_commits` as ready Arrow batches, and Spark's Delta writer on them: the least that Spark needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.decode_range import RangeDecoder, ReadContext
+from kgroups_spark.audit.in_process import open_local, whole_log
+from kgroups_spark.audit.outputs import plain_batches
+from kgroups_spark.coordinator.releases import NEWEST
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+
+NAME = "offset_commits"
+
+
+def prepare(segments: str, folder: Path) -> list[str]:
+    """Decodes the commits of all segments into Arrow files below the folder, one per offsets partition; their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    context = ReadContext(1, NEWEST, open_local, replay=False)
+    paths = []
+    for copy in find_partitions([segments]):
+        path = str(folder / f"{copy.partition}.arrow")
+        paths.append(path)
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, arrow_schema(NAME)) as writer:
+            for name, rows in RangeDecoder(whole_log(copy), context, GroupRecordDecoder()).outputs():
+                if name == NAME:
+                    for batch in plain_batches(name, rows):
+                        writer.write_batch(batch)
+    return paths
+
+
+def write_by_spark(spark: SparkSession, paths: list[str], table: str) -> None:
+    """Writes the ready rows as a new Delta table, with statistics of two columns, which is what ours has."""
+
+    def ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                with pa.memory_map(paths[number]) as source, pa.ipc.open_file(source) as reader:
+                    for at in range(reader.num_record_batches):
+                        yield reader.get_batch(at)
+
+    rows = spark.range(0, len(paths), 1, numPartitions=len(paths)).mapInArrow(ready, TABLES[NAME].schema)
+    writer = rows.write.format("delta").option("delta.dataSkippingStatsColumns", "log_offset,commit_timestamp")
+    writer.save(table)

@@ -1,0 +1,64 @@
+"""Whole audits in one Spark session against Spark's own writer, in alternation; prints one line of JSON.
+
+    python -m benchmarks.whole_audit SEGMENTS WORK ROUNDS [--full-jit]
+
+`rounds`: CPU seconds of the process tree (this process, the JVM, the workers): `write` for Spark writing ready commits,
+`audit` for an audit into a fresh lake, `second` for one more with nothing new. A round before them warms up and is not
+counted; its audit gives `worker_bytes`, the largest worker's peak. With 0 rounds there is only that audit.
+
+Our session on one machine runs the JVM without its second compiler, which suits a nightly run; `--full-jit` gives both
+sides the default JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.process_tree import cpu_seconds, peak_worker_bytes
+from benchmarks.ready_commits import prepare, write_by_spark
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.session import spark_session
+
+
+def main(arguments: list[str]) -> int:
+    segments, work, rounds = arguments[0], Path(arguments[1]), int(arguments[2])
+    work.mkdir(parents=True, exist_ok=True)
+    paths = prepare(segments, work / "ready") if rounds else []
+    extra = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"} if "--full-jit" in arguments else {}
+    spark = spark_session("benchmark", {"spark.master": "local[2]", **extra})
+    lake, table = str(work / "lake"), str(work / "table")
+
+    def audit() -> None:
+        run_audit(spark, AuditOptions(lake=lake, segments=[segments], writer="parts"))
+
+    def one_round() -> dict[str, float]:
+        seconds = {"audit": _cpu_of(audit), "second": _cpu_of(audit)}
+        if paths:
+            seconds["write"] = _cpu_of(lambda: write_by_spark(spark, paths, table))
+        for made in (lake, table):
+            shutil.rmtree(made, ignore_errors=True)
+        return seconds
+
+    audit()
+    result: dict[str, object] = {"worker_bytes": peak_worker_bytes()}
+    shutil.rmtree(lake)
+    if rounds:
+        one_round()
+    result["rounds"] = [one_round() for _ in range(rounds)]
+    spark.stop()
+    sys.stdout.write(json.dumps(result) + "\n")
+    return 0
+
+
+def _cpu_of(work: Callable[[], None]) -> float:
+    before = cpu_seconds()
+    work()
+    return cpu_seconds() - before
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
