@@ -270,17 +270,19 @@ class RangeDecoder:
         producer_id, epoch, transactional = records.producer_id, records.producer_epoch, records.is_transactional
         is_control = records.is_control
 
+        has_texts = self._context.history
+
         def kept(row: int, record: GroupRecord | None) -> KeptRecord:
             return KeptRecord(
                 int(records.offset[row]),
                 int(records.timestamp[row]),
-                None if record is None else record.record_type,
-                None if record is None else record.group_id,
+                record,
                 int(producer_id[row]),
                 int(epoch[row]),
                 bool(transactional[row]),
-                None if record is None else records.key(row),
-                None if record is None else records.value(row),
+                record.value_json() if record is not None and has_texts else None,
+                None if record is None or has_texts else records.key(row),
+                None if record is None or has_texts else records.value(row),
             )
 
         rows: list[tuple[int, GroupRecord | None]] = [*decoded]

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, ReadContext
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
 from kgroups_spark.audit.row_replay import RowReplay, rows_in_log_order
@@ -45,11 +46,12 @@ class LogReplay:
         for log in logs:
             shard = Shard(self._release, log.offsets_partition)
             replay = RowReplay(shard, self._decoder).replay
-            for row in rows_in_log_order(self._rows(log)):
-                try:
-                    replay(row)
-                except ReplayFailure:
-                    continue
+            with no_cycle_collector():
+                for row in rows_in_log_order(self._rows(log)):
+                    try:
+                        replay(row)
+                    except ReplayFailure:
+                        continue
             yield shard
 
     def _rows(self, log: LogRange) -> Iterator[pa.RecordBatch]:

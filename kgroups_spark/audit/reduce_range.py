@@ -25,6 +25,7 @@ from kgroups_spark.coordinator.reduce_columns import (
     reduce_columns,
 )
 from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.messages.group_records import GroupRecord
 from kgroups_spark.messages.offset_keys import OffsetKeys
 
 # Candidates are reduced again when they have doubled since, and are at least as many as this.
@@ -44,7 +45,7 @@ def reduce_rules(release: Release) -> ReduceRules:
 
 
 def readable_versions(release: Release) -> NDArray[np.bool_]:
-    """By record type (0, 1) and value version (0 to 4) whether values are read by the release, and by every newer one."""
+    """By record type (0, 1) and value version (0 to 4) whether the release, and every newer one, reads such values."""
     return np.array([[not release.fails_to_read(t, v) and (t == 1 or v == 0) for v in range(5)] for t in (0, 1)])
 
 
@@ -85,18 +86,25 @@ class Candidates:
 
 @dataclass(frozen=True)
 class KeptRecord:
-    """A record of types 2 to 23 that decodes: every one stays. Or (record_type None) one that does not decode and is
-    part of a transaction: all that matters of it is that it is there."""
+    """A record of types 2 to 23 that decodes: every one stays. Or (`record` None) one that does not decode and is part
+    of a transaction: all that matters of it is that it is there.
+
+    Its content is the value's JSON text, where that has been made for the history, else its bytes.
+    """
 
     log_offset: int
     log_timestamp: int
-    record_type: int | None
-    group_id: str | None
+    record: GroupRecord | None
     producer_id: int
     producer_epoch: int
     is_transactional: bool
+    text: str | None
     raw_key: bytes | None
     raw_value: bytes | None
+
+    @property
+    def group_id(self) -> str | None:
+        return None if self.record is None else self.record.group_id
 
 
 @dataclass(frozen=True)
@@ -246,13 +254,17 @@ def _record_rows(records: list[KeptRecord]) -> pa.RecordBatch:
         len(records),
         {
             "log_offset": pa.array([r.log_offset for r in records], pa.int64()),
-            "kind": pa.array([UNREADABLE if r.record_type is None else RECORD for r in records], pa.int8()),
+            "kind": pa.array([UNREADABLE if r.record is None else RECORD for r in records], pa.int8()),
             "log_timestamp": pa.array([r.log_timestamp for r in records], pa.int64()),
-            "record_type": pa.array([r.record_type for r in records], pa.int16()),
+            "record_type": pa.array([r.record and r.record.record_type for r in records], pa.int16()),
+            "value_version": pa.array([r.record and r.record.value_version for r in records], pa.int16()),
             "producer_id": pa.array([r.producer_id for r in records], pa.int64()),
             "producer_epoch": pa.array([r.producer_epoch for r in records], pa.int16()),
             "is_transactional": pa.array([r.is_transactional for r in records], pa.bool_()),
             "group_id": pa.array([r.group_id for r in records], pa.string()),
+            "member_id": pa.array([r.record and r.record.member_id for r in records], pa.string()),
+            "regular_expression": pa.array([r.record and r.record.regular_expression for r in records], pa.string()),
+            "text": pa.array([r.text for r in records], pa.string()),
             "raw_key": pa.array([r.raw_key for r in records], pa.binary()),
             "raw_value": pa.array([r.raw_value for r in records], pa.binary()),
         },

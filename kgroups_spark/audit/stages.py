@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.outputs import (
     MANIFEST,
@@ -85,7 +86,9 @@ def read_by_parts(
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _numbers(batches):
-            yield manifest_batch(list(_read_hand(hands[number], context, lake_uri, work_uri)))
+            with no_cycle_collector():
+                lines = list(_read_hand(hands[number], context, lake_uri, work_uri))
+            yield manifest_batch(lines)
 
     lines = _one_per_hand(spark, len(hands)).mapInArrow(task, MANIFEST).collect() if hands else []
     result = ReadResult()
@@ -152,11 +155,12 @@ def replay_by_parts(
         for number in _numbers(batches):
             collector = PartCollector(lake_uri, context.audit_id)
             rows = _rows_from_files(hands[number], replay_files, state_files, state_audit_id, fresh_shards)
-            lines = [
-                part_line(part)
-                for name, batch in replay_partitions(rows, context)
-                for part in collector.add(name, batch)
-            ]
+            with no_cycle_collector():
+                lines = [
+                    part_line(part)
+                    for name, batch in replay_partitions(rows, context)
+                    for part in collector.add(name, batch)
+                ]
             yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
 
     lines = _one_per_hand(spark, len(hands)).mapInArrow(task, MANIFEST).collect()

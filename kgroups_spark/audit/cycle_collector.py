@@ -1,0 +1,23 @@
+"""Python's cycle collector, kept out of work that makes no cycles."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def no_cycle_collector() -> Iterator[None]:
+    """Without the collector inside the block.
+
+    Groups and offsets are trees, freed as soon as nobody refers to them. To look through all of a shard for cycles,
+    again and again while it grows, costs two fifths of an audit's Python time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
