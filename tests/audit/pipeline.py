@@ -72,9 +72,9 @@ class Audited:
     def state(self) -> dict[tuple[Any, ...], Any]:
         """The saved state, without regard to the order of what has none."""
         return {
-            (row["offsets_partition"], row["entry_type"], row["group_id"] or payload.get("producer_id")): unordered(payload)
+            (row["offsets_partition"], row["entry_type"], row["group_id"] or told.get("producer_id")): unordered(told)
             for row in self.rows("coordinator_state")
-            for payload in [json.loads(row["payload"])]
+            for told in [json.loads(row["payload"])]
         }
 
     def record_count(self, offsets_partition: int | None = None) -> int:
@@ -163,7 +163,9 @@ def range_between(files: Files, partition: int, number: int, start: Border, end:
             pieces.append(SegmentPiece(paths[segment], begin, stop))
     last = len(paths) - 1
     ends_log = end.segment == last and end.position == len(files[paths[last]])
-    return LogRange(partition, number, start.next_offset, tuple(pieces), ends_log=ends_log, begins_log=start == Border(0, 0, 0))
+    return LogRange(
+        partition, number, start.next_offset, tuple(pieces), ends_log=ends_log, begins_log=start == Border(0, 0, 0)
+    )
 
 
 def cut_ranges(files: Files, cuts: Mapping[int, Sequence[Sequence[Border]]]) -> list[list[LogRange]]:
@@ -195,9 +197,7 @@ def random_cuts(files: Files, rng: np.random.Generator, nights: int, ranges: int
 class Unreduced(RangeReducer):
     """A reducer that keeps every record."""
 
-    def _reduced(
-        self, rows: Candidates, records: np.ndarray, markers: list[Any]
-    ) -> tuple[Candidates, np.ndarray]:
+    def _reduced(self, rows: Candidates, records: np.ndarray, markers: list[Any]) -> tuple[Candidates, np.ndarray]:
         return rows, np.ones(len(markers), np.bool_)
 
 
@@ -238,9 +238,7 @@ def audit_night(files: Files, ranges: Sequence[LogRange], how: How, before: Audi
     return after
 
 
-def _read(
-    files: Files, ranges: Sequence[LogRange], how: How, audited: Audited
-) -> Iterator[tuple[LogRange, bytes]]:
+def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) -> Iterator[tuple[LogRange, bytes]]:
     context = ReadContext(audited.audits, how.release, lambda path: io.BytesIO(files[path]), replay=how.replay)
     if how.chunk_bytes is not None:
         context = replace(context, chunk_bytes=how.chunk_bytes)

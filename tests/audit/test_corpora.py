@@ -24,9 +24,7 @@ Json = dict[str, Any]
 
 with zipfile.ZipFile(CORPORA) as archive:
     ANSWERS: dict[str, Json] = {
-        Path(name).stem: json.loads(archive.read(name))
-        for name in archive.namelist()
-        if name.startswith("answers/")
+        Path(name).stem: json.loads(archive.read(name)) for name in archive.namelist() if name.startswith("answers/")
     }
 
 # 0.11's loader forgets the protocol type of an Empty group; this one became Empty while the broker was up, so it knew.
@@ -42,7 +40,9 @@ def audited(corpus: str) -> Audited:
 
 @every_corpus
 def test_groups_are_those_that_the_broker_lists_and_describes(corpus: str) -> None:
-    said = {name: {k: v for k, v in group.items() if k != "members"} for name, group in ANSWERS[corpus]["groups"].items()}
+    said = {
+        name: {k: v for k, v in group.items() if k != "members"} for name, group in ANSWERS[corpus]["groups"].items()
+    }
     ours = {row["group_id"]: row for row in audited(corpus).rows("groups")}
     assert said
     assert {name: _group(row, said.get(name, {})) for name, row in ours.items()} == said

@@ -51,7 +51,7 @@ def damaged_positions(audited: Audited) -> list[int]:
 
 
 def check(corpus: str, partition: int, path: str, data: bytes, touched: range) -> Audited:
-    """Audits the log with one segment replaced; `touched`: bytes of the original that are no longer there as they were."""
+    """Audits the log with one segment replaced; `touched`: bytes of the original that no longer are what they were."""
     files = files_of(corpus, partition)
     audited = audit({**files, path: data}, How("4.3"))
     assert audited.record_count() == audited.records_read()

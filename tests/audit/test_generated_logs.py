@@ -1,4 +1,4 @@
-"""Generated logs through the whole audit: the tables say what Kafka's own coordinator classes held after loading them."""
+"""Generated logs through the whole audit: its tables say what Kafka's own coordinator classes held after a load."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ def as_table_times(answer: Any) -> Any:
     if isinstance(answer, list):
         return [as_table_times(each) for each in answer]
     if isinstance(answer, dict):
-        return {
-            name: _table_time(value) if name in TIMES else as_table_times(value) for name, value in answer.items()
-        }
+        return {name: _table_time(value) if name in TIMES else as_table_times(value) for name, value in answer.items()}
     return answer
 
 

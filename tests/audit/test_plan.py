@@ -10,6 +10,7 @@ import pytest
 from kgroups_spark.audit.decode_range import RangeDecoder, ReadContext
 from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
 from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
 from tests.audit.pipeline import Row
@@ -47,7 +48,7 @@ class Lake:
         kept = before or progress
         end, last = partition.start_offset, (kept.last_batch_offset, kept.last_leader_epoch, kept.last_batch_crc)
         for log_range in plan.new_ranges:
-            reading = RangeDecoder(log_range, ReadContext(1, "4.3", lambda p: open(p, "rb")), GroupRecordDecoder())
+            reading = RangeDecoder(log_range, ReadContext(1, "4.3", open_file), GroupRecordDecoder())
             for name, rows in reading.outputs():
                 if name == "quarantine":
                     self.damage += rows.to_pylist()
@@ -196,7 +197,9 @@ class TestRefused:
     def test_another_topic_id(self, log: Path) -> None:
         lake = self.after_an_audit(log)
         (log / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_TOPIC_ID}\n")
-        with pytest.raises(AnotherLog, match=f"topic id {OTHER_TOPIC_ID} .* holds topic id {TOPIC_ID}; use a new lake"):
+        with pytest.raises(
+            AnotherLog, match=rf"topic id {OTHER_TOPIC_ID} .* holds topic id {TOPIC_ID}; use a new lake"
+        ):
             lake.plan()
 
     def test_another_cluster(self, log: Path) -> None:
@@ -220,7 +223,7 @@ class TestRefused:
     def test_another_batch_in_the_place_of_the_last_one(self, log: Path) -> None:
         lake = self.after_an_audit(log)
         write(log, 0, batch(0, commits(3, committed_offset=6), leader_epoch=4))
-        with pytest.raises(AnotherLog, match="the batch at offset 0 of .* has checksum"):
+        with pytest.raises(AnotherLog, match=r"the batch at offset 0 of .* has checksum"):
             lake.plan()
 
     def test_the_last_batch_after_the_cleaner_is_not_refused(self, log: Path) -> None:
@@ -259,7 +262,11 @@ class TestKnownDamage:
             assert (lake.records, len(lake.damage), lake.next_offset) == (10, 1, 10)
 
     def test_cut_off_by_a_broker_that_recovered_and_wrote_there_again(self, log: Path) -> None:
-        first, bad, again = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(3, commits(1, committed_offset=8))
+        first, bad, again = (
+            batch(0, commits(3)),
+            damaged(batch(3, commits(2))),
+            batch(3, commits(1, committed_offset=8)),
+        )
         write(log, 0, first, bad)
         lake = Lake(log.parent)
         lake.audit()

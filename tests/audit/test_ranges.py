@@ -67,7 +67,7 @@ def test_the_largest_ranges_are_dealt_first_and_hands_are_about_equal() -> None:
 def test_no_hand_is_empty_and_none_is_left_out() -> None:
     ranges = [log(p, 5) for p in range(3)]
     hands = deal(ranges, tasks=10)
-    assert sorted((r.offsets_partition for hand in hands for r in hand)) == [0, 1, 2]
+    assert sorted(r.offsets_partition for hand in hands for r in hand) == [0, 1, 2]
     assert [len(hand) for hand in hands] == [1, 1, 1]
     assert deal([], tasks=4) == []
 

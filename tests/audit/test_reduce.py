@@ -1,4 +1,4 @@
-"""Reducing by columns against the same record by record, and the law on whole audits: what a range leaves replays alike."""
+"""Reducing by columns against the same record by record. (That both keep the law: test_nights.py.)"""
 
 from __future__ import annotations
 
@@ -65,7 +65,16 @@ KINDS = {
     "value of another group": commit("b"),
     "value of another group of 1": transactional(commit("b"), 1),
 }
-FEW = ("value", "tombstone", "group record", "value of 1", "COMMIT of 1", "ABORT of 1", "other marker of 1", "value of 2")
+FEW = (
+    "value",
+    "tombstone",
+    "group record",
+    "value of 1",
+    "COMMIT of 1",
+    "ABORT of 1",
+    "other marker of 1",
+    "value of 2",
+)
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java", "2.8")
 
 
