@@ -1,5 +1,6 @@
 # make demo   a virtual environment, the audit of the shipped segments into ./lake, and what is in it
 # make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
+# make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
 
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do command -v $$python && break; done)
@@ -9,7 +10,7 @@ LAKE ?= ./lake
 # Two processes; the tests that use Spark share one of them (tests/conftest.py).
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 
-.PHONY: demo test lint ruff-check ruff-format mypy clean
+.PHONY: demo test bench lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -17,6 +18,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 lint: ruff-check ruff-format mypy
 

@@ -64,7 +64,11 @@ def batch(
     for delta, record in enumerate(records):
         # attributes, timestamp delta, offset delta, key and value, no headers
         offset_delta = VARINTS[delta]
-        body += VARINTS[3 + len(offset_delta) + len(record)] if len(record) < 16000 else varint(3 + len(offset_delta) + len(record))
+        body += (
+            VARINTS[3 + len(offset_delta) + len(record)]
+            if len(record) < 16000
+            else varint(3 + len(offset_delta) + len(record))
+        )
         body += b"\0\0"
         body += offset_delta
         body += record
