@@ -173,8 +173,8 @@ class RangeDecoder:
         markers, unreadable = self._markers.read(records, control_rows)
         decoded, undecodable = self._decode_others(records, other_rows)
         bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
-        self._learn_topics(records, commits, decoded)
         if self._context.history:
+            self._learn_topics(records, commits, decoded)
             ended = self._markers.close(self._transactional(records, commits, decoded, bad), markers)
             progress.count(self._commits.keys.record_type[commits.code], commits.value_version)
             progress.record_counts.update((r.record_type, r.value_version) for _, r in decoded)

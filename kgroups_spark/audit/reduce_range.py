@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.replay_rows import FIRST_VALUE, MARKER, RECORD, TOMBSTONE, UNREADABLE, VALUE, replay_batch
-from kgroups_spark.audit.topic_names import topic_id_text
+from kgroups_spark.audit.topic_names import has_id, topic_id_text
 from kgroups_spark.coordinator.reduce_columns import (
     ABORT,
     COMMIT,
@@ -296,7 +296,7 @@ def _ints(values: Iterator[int]) -> I64:
 def topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
     """Kafka's text of each row's topic id (16 bytes); null where it is zero."""
     halves = np.ascontiguousarray(topic_id).view(np.uint64)
-    none = ~halves.any(axis=1)
+    none = ~has_id(halves)
     if none.all():
         return pa.nulls(len(none), pa.dictionary(pa.int32(), pa.string()))
     raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(none), [None, pa.py_buffer(np.ascontiguousarray(topic_id))])

@@ -44,14 +44,17 @@ class TopicNames:
     ) -> None:
         """Takes in offset commits: of each its key's code, its topic id (16 bytes, zero: none) and its log time."""
         ids = np.ascontiguousarray(topic_id).view(np.uint64)
-        rows = np.nonzero(ids.any(axis=1))[0]
+        rows = np.flatnonzero(has_id(ids))
         if not len(rows):
             return
         code, ids, timestamp = code[rows], ids[rows], np.where(timestamp[rows] < 0, NO_TIME, timestamp[rows])
         self._grow(int(code.max()) + 1)
-        new = ~self._ids[code].any(axis=1)
-        self._ids[code[new]] = ids[new]
-        same = (self._ids[code] == ids).all(axis=1)
+        known = self._ids[code]
+        new = ~has_id(known)
+        if new.any():
+            self._ids[code[new]] = ids[new]
+            known = self._ids[code]
+        same = (known[:, 0] == ids[:, 0]) & (known[:, 1] == ids[:, 1])
         np.minimum.at(self._earliest, code[same], timestamp[same])
         for row in np.nonzero(~same)[0].tolist():  # the topic was made anew under another id
             at = int(timestamp[row])
@@ -59,7 +62,7 @@ class TopicNames:
 
     def settle_commits(self, topics: pa.StringArray) -> None:
         """Counts what add_commits has gathered as sightings, given the topic of each code; once, before rows()."""
-        codes = np.flatnonzero(self._ids.any(axis=1))
+        codes = np.flatnonzero(has_id(self._ids))
         if not len(codes):
             return
         named = topics.take(pa.array(codes)).dictionary_encode()
@@ -90,6 +93,12 @@ class TopicNames:
         """Takes in the rows of another."""
         for topic_id, topic, timestamp, source in rows:
             self.add(topic_id, topic, -1 if timestamp is None else timestamp, source)
+
+
+def has_id(halves: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which rows of uint64[n, 2] are a topic id. NumPy's any() costs ten times as much along so short an axis."""
+    is_set: NDArray[np.bool_] = (halves[:, 0] | halves[:, 1]) != 0
+    return is_set
 
 
 def named_topics(record_type: int, value: dict[str, Any] | None) -> Iterator[tuple[str, str]]:

@@ -136,10 +136,10 @@ def _read_v4(values: OffsetValues, rows: _Rows) -> None:
     long = np.flatnonzero(length)
     tags_at = start + length + 8
     tags[long] = rows.gather("V3", tags_at[long])
-    tags = tags.view(np.uint8).reshape(-1, 3)
+    first, second, third = tags.view(np.uint8).reshape(-1, 3).T
     left = rows.starts + rows.lengths - tags_at
-    has_topic_id = (tags == np.frombuffer(_TOPIC_ID_TAG, np.uint8)).all(axis=1) & (left == _TOPIC_ID_BYTES)
-    has_no_tags = (tags[:, 0] == 0) & (left == len(_NO_TAGS))
+    has_topic_id = (first == 1) & (second == 0) & (third == 16) & (left == _TOPIC_ID_BYTES)  # _TOPIC_ID_TAG
+    has_no_tags = (first == 0) & (left == len(_NO_TAGS))
     is_regular = (length >= 0) & (has_no_tags | has_topic_id)
     _put(values, rows, is_regular, length, time)
     values.metadata_start[rows.index] = start

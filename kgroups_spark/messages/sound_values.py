@@ -68,10 +68,11 @@ def _read_length(
     data: NDArray[np.uint8], at: Positions, ends: Positions, width: int, is_nullable: bool
 ) -> tuple[Positions, Positions]:
     """The position behind a length, negative if it is not one, and the length, 0 for null."""
-    at = _within(at, ends - width)
-    length = unaligned(data, f">i{width}")[np.maximum(at, 0)].astype(np.int64)
-    is_wrong = (at < 0) | (length < (-1 if is_nullable else 0))
-    return np.where(is_wrong, _NOWHERE, at + width), np.where(is_wrong, 0, np.maximum(length, 0))
+    is_wrong = (at < 0) | (at > ends)
+    length = unaligned(data, f">i{width}")[np.where(is_wrong, 0, at)].astype(np.int64)
+    at = at + width
+    at[is_wrong | (length < (-1 if is_nullable else 0))] = _NOWHERE
+    return at, np.maximum(length, 0, out=length)
 
 
 def _within(at: Positions, ends: Positions) -> Positions:
