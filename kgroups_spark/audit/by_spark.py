@@ -1,6 +1,7 @@
 """An audit through Spark's own writer: works wherever Delta works.
 
-History is appended from DataFrames of tasks' rows; the night is then replayed from the history tables, as a rebuild does.
+History is appended from DataFrames of tasks' rows; the night is then replayed from the history tables, as a rebuild
+does.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
 
 
 def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:
-    """The saved state and the night's records. Reread ranges come from their replay rows alone: nothing of them is new."""
+    """The saved state and the night's records. Reread ranges come from their replay rows alone: nothing of them is
+    new."""
     of_this_audit = F.col("audit_id") == work.audit_id
     history = replay_rows_of_history(
         work.lake.read("offset_commits").where(of_this_audit),

@@ -25,7 +25,8 @@ Coded = tuple[pa.RecordBatch, NDArray[np.int64]]
 
 
 class CommitBatches:
-    """Rows of `offset_commits` of one range, sorted by group, topic, partition and log offset in lots of ROWS_AT_ONCE."""
+    """Rows of `offset_commits` of one range, sorted by group, topic, partition and log offset in lots of
+    ROWS_AT_ONCE."""
 
     def __init__(self, audit_id: int, offsets_partition: int, keys: OffsetKeys) -> None:
         self._audit_id = audit_id

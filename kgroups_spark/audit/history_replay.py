@@ -98,9 +98,7 @@ def _unreadable(frame: DataFrame) -> DataFrame:
     """Records with a producer that do not decode: quarantine does not say so, but only transactions write such."""
     is_record = (F.col("reason") != "corrupt_batch") & (F.col("record_count") > 0) & F.col("producer_id").isNotNull()
     return frame.where(is_record).select(
-        *_columns(
-            **_place(), kind=F.lit(UNREADABLE), producer_id=F.col("producer_id"), producer_epoch=F.lit(-1)
-        )
+        *_columns(**_place(), kind=F.lit(UNREADABLE), producer_id=F.col("producer_id"), producer_epoch=F.lit(-1))
     )
 
 

@@ -152,7 +152,8 @@ def marker_row(transaction: EndedTransaction) -> tuple[Any, ...]:
 def load_fails(what: Undecodable, release: Release) -> bool:
     """Whether a coordinator of the release would refuse to load where the record stands.
 
-    A type that it does not know it skips, whatever the value (KIP-915); anything else that it cannot decode ends its load.
+    A type that it does not know it skips, whatever the value (KIP-915); anything else that it cannot decode ends its
+    load.
     """
     if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
         return True

@@ -1,6 +1,7 @@
 """Control records of a range, and the transactions that they end.
 
-Where a transaction began is known here only behind an earlier marker of the same producer in the range, unless the range
+Where a transaction began is known here only behind an earlier marker of the same producer in the range, unless the
+range
 begins the log. The rows of the other markers are written by the replay, which knows what was open before (`deferred`).
 """
 
@@ -60,9 +61,7 @@ class RangeMarkers:
     _known: set[int] = field(default_factory=set)
     _open: dict[int, OpenTransaction] = field(default_factory=dict)
 
-    def read(
-        self, records: RecordColumns, rows: I64
-    ) -> tuple[list[KeptMarker], list[tuple[int, Undecodable]]]:
+    def read(self, records: RecordColumns, rows: I64) -> tuple[list[KeptMarker], list[tuple[int, Undecodable]]]:
         """The control records among `rows`, and those that are none by their bytes."""
         markers: list[KeptMarker] = []
         unreadable: list[tuple[int, Undecodable]] = []

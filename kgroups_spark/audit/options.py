@@ -52,7 +52,9 @@ class AuditSummary:
         read = [p for p in audit.partitions or () if p.records or p.bytes]
         records, size = sum(p.records for p in read), sum(p.bytes for p in read)
         if records:
-            yield f"audit {audit.audit_id}: {records:,} records ({size / 1e6:,.1f} MB) of {len(read)} partitions are new"
+            yield (
+                f"audit {audit.audit_id}: {records:,} records ({size / 1e6:,.1f} MB) of {len(read)} partitions are new"
+            )
         else:
             yield f"audit {audit.audit_id}: nothing is new"
         now = self.current_rows

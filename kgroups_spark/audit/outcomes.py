@@ -88,7 +88,9 @@ def _outcomes(
     return np.where(known, markers.outcome[order][at], -2), np.where(known, markers.log_offset[order][at], -1)
 
 
-def _with_outcomes(batch: pa.RecordBatch, outcome: NDArray[np.int64], marker_offset: NDArray[np.int64]) -> pa.RecordBatch:
+def _with_outcomes(
+    batch: pa.RecordBatch, outcome: NDArray[np.int64], marker_offset: NDArray[np.int64]
+) -> pa.RecordBatch:
     names = pa.DictionaryArray.from_arrays(
         pa.array(np.where(outcome == COMMIT, 0, 1).astype(np.int8), mask=(outcome != COMMIT) & (outcome != ABORT)),
         pa.array([OUTCOME_NAMES[COMMIT], OUTCOME_NAMES[ABORT]]),

@@ -65,8 +65,8 @@ def plan_audit(
 ) -> AuditPlan:
     """What is new in the copies since the last finished audit (None: the lake is empty).
 
-    `known_corrupt`: per offsets partition the file name and position of corrupt batches that stand in quarantine already.
-    Raises AnotherLog with the reason when the copies are not of the lake's log.
+    `known_corrupt`: per offsets partition the file name and position of corrupt batches that stand in quarantine
+    already. Raises AnotherLog with the reason when the copies are not of the lake's log.
     """
     cluster_ids = {copy.cluster_id for copy in copies if copy.cluster_id}
     if last is not None and last.cluster_id and cluster_ids and last.cluster_id not in cluster_ids:
@@ -81,8 +81,8 @@ def plan_audit(
     ]
     cluster_id = next(iter(cluster_ids), last.cluster_id if last else None)
     notes = [
-        f"offsets {p.lost_from} to {(p.lost_to or 0) - 1} of partition {p.offsets_partition} were gone before they were "
-        f"read: the log starts at {p.log_start_offset} now"
+        f"offsets {p.lost_from} to {(p.lost_to or 0) - 1} of partition {p.offsets_partition} were gone before they "
+        f"were read: the log starts at {p.log_start_offset} now"
         for p in plans
         if p.lost_from is not None
     ]
@@ -175,7 +175,8 @@ def _require_same_topic(copy: PartitionCopy, before: PartitionProgress) -> None:
 def _require_same_log(
     copy: PartitionCopy, before: PartitionProgress, segment: SegmentFile, headers: BatchColumns
 ) -> None:
-    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, or has another last batch."""
+    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, or has another last
+    batch."""
     where = f"partition {copy.partition} in {copy.folder}"
     last = headers[-1:] if len(headers) and segment == copy.segments[-1] else _last_header(copy)
     end = int(last.last_offset[0]) + 1 if len(last) else copy.segments[-1].base_offset
@@ -196,8 +197,8 @@ def _require_same_log(
     crc = found.crc[found.base_offset == before.last_batch_offset]
     if len(crc) and int(crc[0]) != before.last_batch_crc and _untouched(found, before):
         raise AnotherLog(
-            f"this is another log: the batch at offset {before.last_batch_offset} of {where} has checksum {int(crc[0])}, "
-            f"the lake has read one with {before.last_batch_crc}; use a new lake"
+            f"this is another log: the batch at offset {before.last_batch_offset} of {where} has checksum "
+            f"{int(crc[0])}, the lake has read one with {before.last_batch_crc}; use a new lake"
         )
 
 

@@ -21,10 +21,12 @@ class SegmentPiece:
 
 @dataclass(frozen=True)
 class LogRange:
-    """Consecutive segments of one offsets partition, the `number`-th range of it; records below `start_offset` are left out.
+    """Consecutive segments of one offsets partition, the `number`-th range of it; records below `start_offset` are
+    left out.
 
-    `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was read
-    before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half written.
+    `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was
+    read before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half
+    written.
     `begins_log`: nothing is before it, neither records nor a saved state, so whatever it ends began in it.
     """
 

@@ -81,9 +81,7 @@ def _partitions(work: AuditWork, progress: list[RangeProgress]) -> list[Partitio
     for each in sorted(progress, key=lambda p: p.number):
         by_partition.setdefault(each.offsets_partition, []).append(each)
     return [
-        _read_now(planned[number], by_partition.get(number, []))
-        if number in planned
-        else _not_given(before[number])
+        _read_now(planned[number], by_partition.get(number, [])) if number in planned else _not_given(before[number])
         for number in sorted(planned.keys() | before.keys())
     ]
 

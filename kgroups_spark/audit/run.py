@@ -35,8 +35,8 @@ __all__ = ["AuditOptions", "AuditSummary", "run_audit"]
 
 
 def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
-    """Brings the lake up to the segments. Raises KgroupsError; what it wrote then does not count, and goes with the next
-    audit."""
+    """Brings the lake up to the segments. Raises KgroupsError; what it wrote then does not count, and goes with the
+    next audit."""
     choice = _chosen_copies(options)
     lake = Lake(spark, options.lake)
     if lake.exists():

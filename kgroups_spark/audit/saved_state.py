@@ -1,4 +1,5 @@
-"""The coordinator state that an audit goes on from: whose it is, and whether the rules still are those it was made by (R7)."""
+"""The coordinator state that an audit goes on from: whose it is, and whether the rules still are those it was made by
+(R7)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class SavedState:
 
 
 def saved_state(lake: Lake, before: AuditRow | None, release_version: str) -> SavedState:
-    """The state that the last finished audit (None: none has) left, or an older one that it had no reason to rewrite."""
+    """The state that the last finished audit (None: none has) left, or an older one that it had no reason to
+    rewrite."""
     if before is None:
         return SavedState(None, (), None)
     table = lake.table("coordinator_state")

@@ -65,7 +65,8 @@ OTHER_HISTORY = ("group_records", "transaction_markers", "quarantine", "group_tr
 
 @dataclass
 class ReadResult:
-    """What stage 1 has read. `parts` and `replay_files` (by offsets partition, in log order) only where tasks wrote them."""
+    """What stage 1 has read. `parts` and `replay_files` (by offsets partition, in log order) only where tasks wrote
+    them."""
 
     progress: list[RangeProgress] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
@@ -219,8 +220,8 @@ def commits_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadConte
 
 
 def others_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
-    """Stage 1 for Spark's writer: everything else, a struct column per table, the replay rows that history does not hold
-    (column `replay`), and what was read (column `progress`, JSON)."""
+    """Stage 1 for Spark's writer: everything else, a struct column per table, the replay rows that history does not
+    hold (column `replay`), and what was read (column `progress`, JSON)."""
     hands = [list(hand) for hand in hands]
     schema = union_schema(OTHER_HISTORY).add("replay", REPLAY_ROWS_SPARK, True).add("progress", "string", True)
 
@@ -240,7 +241,8 @@ def others_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContex
 
 
 def _only_here(rows: pa.RecordBatch) -> pa.Array:
-    """Replay rows that cannot be made from the history tables: markers that the replay completes, unreadable records."""
+    """Replay rows that cannot be made from the history tables: markers that the replay completes, unreadable
+    records."""
     kind, deferred = rows.column("kind").to_pylist(), rows.column("is_deferred").to_pylist()
     return pa.array([k == UNREADABLE or (k == MARKER and bool(d)) for k, d in zip(kind, deferred, strict=True)])
 
@@ -317,4 +319,3 @@ def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
             "topics": [tuple(row) for row in payload["topics"]],
         }
     )
-

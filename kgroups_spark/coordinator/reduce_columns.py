@@ -1,6 +1,7 @@
 """Which offset commits and markers of a log range its replay still needs: the columnar form of `reduce`.
 
-The law is replay(reduce(a) + reduce(b)) = replay(a + b) for every release and cut. What stays, by number of `docs/design.md`:
+The law is replay(reduce(a) + reduce(b)) = replay(a + b) for every release and cut. What stays, by number of
+`docs/design.md`:
 
 1. of the values of a slot (group, topic, partition) that act as plain, the last: no record of types 2 to 23 touches an
    offset;
@@ -10,8 +11,8 @@ The law is replay(reduce(a) + reduce(b)) = replay(a + b) for every release and c
    ABORT drops them and the marker goes; a transaction stays whole where it holds anything but decodable values, or
    where a tombstone of one of its slots lies between the value and the marker. Markers that are neither end nothing
    and spoil what they stand in;
-4. the first value of each stretch of a group, as a row without content. A stretch ends at each of the group's records of
-   types 2 to 23: the value makes the simple group exist that the next such record finds (T29, T31), and keeps
+4. the first value of each stretch of a group, as a row without content. A stretch ends at each of the group's records
+of types 2 to 23: the value makes the simple group exist that the next such record finds (T29, T31), and keeps
    `state_since` and the version tables independent of cuts;
 5. Java 3.8 to 4.0.0: the last transaction of each producer and group, whole (the open-transaction leak, KAFKA-19164);
    Java 3.7: transactions all stay; Scala: they do, too, and a group exists only as long as something is left of it, so
@@ -48,8 +49,8 @@ class ReduceRules:
 class CommitFacts:
     """What reducing needs to know of n offset-commit records, in log order.
 
-    `group` is a function of `slot`; `clean` is false for values that do not decode in every release (a type-0 key with a
-    value version above 0); `content` is false for rows that an earlier reduction left without content.
+    `group` is a function of `slot`; `clean` is false for values that do not decode in every release (a type-0 key
+    with a value version above 0); `content` is false for rows that an earlier reduction left without content.
     """
 
     log_offset: Ints
@@ -90,8 +91,8 @@ def reduce_columns(
 ) -> Reduced:
     """What the replay still needs of one contiguous range of a log.
 
-    `breaks` are (group, log offset) of the records of types 2 to 23, `spoilers` (producer id, log offset) of records that
-    have a producer id and are not offset commits, or do not decode.
+    `breaks` are (group, log offset) of the records of types 2 to 23, `spoilers` (producer id, log offset) of records
+    that have a producer id and are not offset commits, or do not decode.
     """
     n = len(commits.log_offset)
     plain = (

@@ -1,4 +1,5 @@
-"""Cases of docs/coordinator-semantics.md, section 9, that bytes decide: a log written byte by byte, through the whole audit.
+"""Cases of docs/coordinator-semantics.md, section 9, that bytes decide: a log written byte by byte, through the whole
+audit.
 
 The cases that the state machine decides are in tests/coordinator, those of expiry in tests/expiry/cases.py.
 """
@@ -60,7 +61,9 @@ def reasons(audited: Audited) -> list[tuple[int, str, bool]]:
 def test_t04_the_leader_epoch_stands_between_offset_and_metadata_in_v3_and_v4() -> None:
     v4 = struct.pack(">hqi", 4, 7, 8) + b"\x05meta" + struct.pack(">q", T0) + b"\0"
     audited = run(batch(0, [(offset_key(topic="v3"), offset_v3(5, "meta", 6)), (offset_key(topic="v4"), v4)]))
-    rows = [(r["topic"], r["committed_offset"], r["leader_epoch"], r["metadata"]) for r in audited.rows("offset_commits")]
+    rows = [
+        (r["topic"], r["committed_offset"], r["leader_epoch"], r["metadata"]) for r in audited.rows("offset_commits")
+    ]
     assert sorted(rows) == [("v3", 5, 6, "meta"), ("v4", 7, 8, "meta")]
 
 
@@ -176,7 +179,9 @@ def test_t59_a_null_struct_in_a_tag_is_a_varint_of_0_and_a_missing_tag_is_an_emp
     records = [(struct.pack(">h", 5) + text("g") + text(member), value) for member, value in values.items()]
     audited = run(batch(0, records))
     assert reasons(audited) == []
-    found = {r["member_id"]: (r["uses_classic_protocol"], r["session_timeout_ms"]) for r in audited.rows("group_members")}
+    found = {
+        r["member_id"]: (r["uses_classic_protocol"], r["session_timeout_ms"]) for r in audited.rows("group_members")
+    }
     assert found == {"null": (False, None), "given": (True, 45_000), "missing": (True, 0)}
 
 

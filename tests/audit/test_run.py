@@ -1,4 +1,5 @@
-"""Whole audits with Spark and Delta: both writers, night after night, killed in between, logs that are not the lake's."""
+"""Whole audits with Spark and Delta: both writers, night after night, killed in between, logs that are not the
+lake's."""
 
 from __future__ import annotations
 
