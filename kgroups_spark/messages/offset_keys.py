@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.outcome import Undecodable
@@ -17,7 +18,6 @@ from kgroups_spark.messages.schema import Truncated, reader
 from kgroups_spark.messages.slices import binary_slices, unaligned
 
 BAD_KEY = -1
-_UNSEEN = -2
 _FIXED_BYTES = 2 + 2 + 2 + 4
 _PADDING = bytes(16)
 
@@ -32,7 +32,7 @@ class OffsetKeys:
     """
 
     def __init__(self) -> None:
-        self._codes: dict[bytes, int] = {}
+        self._bad: set[bytes] = set()
         self._groups: dict[str, int] = {}
         self._slots: dict[Slot, int] | None = None  # kept as of the first key that may share a slot
         self._parts: list[_Keys] = []
@@ -87,13 +87,20 @@ class OffsetKeys:
         """The code of each key data[start : start + length]; BAD_KEY where it cannot be decoded."""
         if not len(starts):
             return np.zeros(0, np.int32)
-        encoded = binary_slices(data, starts, lengths).dictionary_encode()
-        distinct = encoded.dictionary.to_pylist()
-        codes = [self._codes.get(key, _UNSEEN) for key in distinct]
-        if _UNSEEN in codes:
-            self._add([key for key, code in zip(distinct, codes, strict=True) if code == _UNSEEN])
-            codes = [self._codes[key] for key in distinct]
-        return _taken(codes, encoded)
+        raw = binary_slices(data, starts, lengths)
+        codes = self._look_up(raw)
+        unseen = np.flatnonzero(codes == BAD_KEY)
+        if unseen.size:
+            encoded = raw.take(pa.array(unseen)).dictionary_encode()
+            self._add([key for key in encoded.dictionary.to_pylist() if key not in self._bad])
+            codes[unseen] = self._look_up(encoded.dictionary)[encoded.indices.to_numpy()]
+        return codes
+
+    def _look_up(self, keys: pa.BinaryArray) -> NDArray[np.int32]:
+        """The code of each key; BAD_KEY for those that have none, or none yet."""
+        found = pc.index_in(keys, value_set=self.raw)
+        codes: NDArray[np.int32] = found.fill_null(BAD_KEY).to_numpy(zero_copy_only=False)
+        return codes if codes.flags.writeable else codes.copy()
 
     def merged(self) -> _Keys:
         """What is known of all keys so far."""
@@ -110,14 +117,13 @@ class OffsetKeys:
         for key in irregular:
             decoded = _decode_one(key)
             if isinstance(decoded, Undecodable):
-                self._codes[key] = BAD_KEY
+                self._bad.add(key)
             else:
                 self._append(decoded)
 
     def _append(self, keys: _Keys) -> None:
         first = len(self)
         codes = range(first, first + len(keys))
-        self._codes.update(zip(keys.raw.to_pylist(), codes, strict=True))
         keys.group = self._group_codes(keys.group_id)
         keys.slot = self._slot_codes(keys, codes)
         self._parts.append(keys)
