@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 
+from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.rebuild import rebuilt_state
 from kgroups_spark.audit.result import AuditResult
 from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
@@ -77,7 +78,7 @@ def _rows_added(parts: list[Part]) -> Counter[str]:
     return rows
 
 
-def _quarantined(progress: list, replayed: list[Part]) -> Counter[str]:  # type: ignore[type-arg]
+def _quarantined(progress: list[RangeProgress], replayed: list[Part]) -> Counter[str]:
     reasons: Counter[str] = Counter()
     for each in progress:
         reasons.update(each.quarantined)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from kgroups_spark.tables.parts_writer import Part, PartWriter
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
-Rows = pa.Table | pa.RecordBatch
+Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 
 # Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
 ROWS_PER_PART = 1 << 20

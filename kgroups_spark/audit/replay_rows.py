@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     ByteType,
+    DataType,
     IntegerType,
     LongType,
     ShortType,
@@ -22,7 +23,7 @@ from pyspark.sql.types import (
 # kind, in the order of what a shard does with it at one log offset.
 STATE, FILE, FIRST_VALUE, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(8)
 
-_FIELDS: list[tuple[str, pa.DataType, object]] = [
+_FIELDS: list[tuple[str, pa.DataType, DataType]] = [
     ("offsets_partition", pa.int32(), IntegerType()),
     ("log_offset", pa.int64(), LongType()),
     ("kind", pa.int8(), ByteType()),

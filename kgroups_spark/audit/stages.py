@@ -101,7 +101,7 @@ def read_by_parts(
         elif line.kind == "progress":
             result.progress.append(progress_from_json(payload))
         else:
-            files.append(tuple(payload))  # type: ignore[arg-type]
+            files.append(tuple(payload))
     for offsets_partition, _, path in sorted(files):
         result.replay_files.setdefault(offsets_partition, []).append(path)
     return result
@@ -263,7 +263,7 @@ def _widened(batch: pa.RecordBatch | None, replay: pa.RecordBatch | None, progre
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _outputs(hands: list[list[LogRange]], numbers: Iterable[int], context: ReadContext) -> Iterator[tuple[str, Any]]:
+def _outputs(hands: Sequence[Hand], numbers: Iterable[int], context: ReadContext) -> Iterator[tuple[str, Any]]:
     decoder = GroupRecordDecoder()
     for number in numbers:
         for log_range in hands[number]:
