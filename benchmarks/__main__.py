@@ -2,8 +2,9 @@
 
     python -m benchmarks [--records 5000000] [--rounds 5] [--audit-rounds 3] [--work DIR] [--json FILE]
 
-Sides take turns, so that a busy machine is busy for all of them; what counts is CPU seconds (user and system) of the whole
-process tree, and the median of each round's ratio. Exits 1 if the programs disagree about the state, 2 without Go or /proc.
+Sides take turns, so that a busy machine is busy for all of them; what counts is CPU seconds (user and system) of the
+whole process tree, and the median of each round's ratio. Exits 1 if the programs disagree about the state, 2 without Go
+or /proc.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PACKAGES = ("numpy", "pyarrow", "pyspark", "delta-spark", "crc32c", "zstandard",
 
 @dataclass(frozen=True)
 class Ratio:
-    """One line of the table: what ours costs in relation to the other's. `target`: the most it may be; None: none is set."""
+    """One line of the table: what ours costs in relation to the other's, and at most may (None: no target is set)."""
 
     what: str
     ours: float

@@ -1,4 +1,4 @@
-"""CPU seconds and memory of this process and all that it started: the JVM, Spark's Python workers. Needs Linux's /proc."""
+"""CPU seconds and memory of this process and all that it started, such as a JVM and Spark's workers. Needs /proc."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def peak_worker_bytes() -> int:
 def tree() -> list[int]:
     """This process and its descendants."""
     children: dict[int, list[int]] = {}
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+    for pid in map(int, filter(str.isdigit, (entry.name for entry in Path("/proc").iterdir()))):
         stat = _stat(pid)
         if stat:
             children.setdefault(int(stat[1]), []).append(pid)

@@ -1,4 +1,4 @@
-"""The state at the end of a log in one process: the two stages one after the other, without Spark, history and files."""
+"""The state at the end of a log, in one process: both stages of an audit without Spark, history and files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def open_local(path: str) -> BinaryIO:
 
 def whole_log(copy: PartitionCopy) -> LogRange:
     """All of an offsets partition's log as one range."""
-    return LogRange(copy.partition, 0, 0, tuple(SegmentPiece(s.path, 0, s.size) for s in copy.segments), begins_log=True)
+    return LogRange(
+        copy.partition, 0, 0, tuple(SegmentPiece(s.path, 0, s.size) for s in copy.segments), begins_log=True
+    )
 
 
 class LogReplay:
@@ -33,16 +35,16 @@ class LogReplay:
     def __init__(
         self, release_version: str = NEWEST, *, groups: bool = True, open_file: Callable[[str], BinaryIO] = open_local
     ) -> None:
-        """`groups=False`: records of types 2 to 23 are decoded, but only offsets and transactions are replayed, which none
-        of them touches."""
+        """`groups=False`: records of types 2 to 23 are decoded, but only offsets and transactions are replayed, which
+        none of them touches."""
         self._release = release(release_version)
         self._context = ReadContext(0, release_version, open_file, history=False, replay_groups=groups)
         self._decoder = GroupRecordDecoder()
         self.records = 0
 
     def shards(self, logs: Iterable[LogRange]) -> Iterator[Shard]:
-        """The shard of each log, at the log's end. Records that a real coordinator's load would fail at change what they
-        change there."""
+        """The shard of each log, at the log's end. Records that a real coordinator's load would fail at change what
+        they change there."""
         for log in logs:
             shard = Shard(self._release, log.offsets_partition)
             replay = RowReplay(shard, self._decoder).replay
