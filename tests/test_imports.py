@@ -8,9 +8,31 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
 
 # Each may import itself and what stands before it.
-ORDER = ["errors", "nearest", "durations", "times", "java", "records", "messages", "coordinator", "sources", "session"]
+ORDER = [
+    "errors",
+    "nearest",
+    "number_ranges",
+    "durations",
+    "times",
+    "java",
+    "records",
+    "messages",
+    "coordinator",
+    "sources",
+    "session",
+]
 ORDER += ["tables", "expiry", "history", "audit", "commands", "cli"]
-WITHOUT_SPARK = ["errors", "nearest", "durations", "times", "java", "records", "messages", "coordinator"]
+WITHOUT_SPARK = [
+    "errors",
+    "nearest",
+    "number_ranges",
+    "durations",
+    "times",
+    "java",
+    "records",
+    "messages",
+    "coordinator",
+]
 SPARK = {"pyspark", "delta", "py4j"}
 
 

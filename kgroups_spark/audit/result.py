@@ -13,6 +13,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.tables.ledger import PartitionProgress, RecordCount
 from kgroups_spark.times import to_epoch_ms
 
@@ -143,18 +144,7 @@ def _missing(work: AuditWork, result: AuditResult) -> list[str]:
     missing = [number for number in range(count) if number not in given]
     if not missing:
         return []
-    return [f"{len(missing)} of {count} offsets partitions were not given: {_ranges(missing)}"]
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`0-7, 12` of sorted numbers."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return [f"{len(missing)} of {count} offsets partitions were not given: {number_ranges(missing)}"]
 
 
 def _rebuilt(work: AuditWork) -> list[str]:

@@ -20,6 +20,7 @@ from kgroups_spark.commands.progress import Progress
 from kgroups_spark.commands.reading import require_lake_path
 from kgroups_spark.commands.spark import start_spark
 from kgroups_spark.errors import UsageError
+from kgroups_spark.number_ranges import number_ranges
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.run import AuditOptions, AuditSummary
@@ -127,19 +128,8 @@ def check_sources(arguments: argparse.Namespace) -> None:
     if missing:
         raise UsageError(
             f"kgroups audit: no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; "
-            f"there are partitions {_ranges(sorted(found))}"
+            f"there are partitions {number_ranges(sorted(found))}"
         )
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`0-7, 12` of sorted numbers."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def audit(arguments: argparse.Namespace, lake: str, segments: list[str]) -> AuditSummary:

@@ -1,0 +1,14 @@
+"""Numbers of partitions as a person reads them."""
+
+from collections.abc import Iterable
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """`0-7, 12` for the numbers 0 to 7 and 12, which come in ascending order."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
