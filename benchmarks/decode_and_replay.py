@@ -20,9 +20,9 @@ def main(arguments: list[str]) -> int:
     folder = next(a for a in arguments if not a.startswith("-"))
     keys = offset_sum = 0
     for shard in replay.shards(map(whole_log, find_partitions([folder]))):
-        for _, commit in shard.offsets.committed_offsets():
-            keys += 1
-            offset_sum += commit.value.committed_offset
+        for offsets in shard.offsets.committed.values():
+            keys += len(offsets)
+            offset_sum += sum(commit.value.committed_offset for commit in offsets.values())
     sys.stdout.write(f"records={replay.records} keys={keys} offset_sum={offset_sum}\n")
     return 0
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, ReadContext
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
+from kgroups_spark.audit.replay import NoTopics
 from kgroups_spark.audit.row_replay import RowReplay, rows_in_log_order
 from kgroups_spark.coordinator.releases import NEWEST, release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -47,6 +48,8 @@ class LogReplay:
         they change there."""
         for log in logs:
             shard = Shard(self._release, log.offsets_partition)
+            if not self._context.replay_groups:
+                shard.topics = NoTopics()
             replay = RowReplay(shard, self._decoder).replay
             with no_cycle_collector():
                 for row in rows_in_log_order(self._rows(log)):

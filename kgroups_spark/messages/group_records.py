@@ -190,22 +190,26 @@ class GroupRecordDecoder:
         return [self._decode_row(records, row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
 
     def check_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[GroupRecord | Undecodable]:
-        """The same where hardly any value will be asked for: sound GroupMetadata values are decoded when they are."""
+        """The same where hardly any value will be asked for: sound GroupMetadata values are decoded when they are.
+
+        That can be only as long as the chunk's data is valid.
+        """
         is_sound = _is_group_metadata(records, rows)
         big = np.flatnonzero(is_sound)
         is_sound[big] = are_sound(records.data, records.value_start[rows[big]], records.value_length[rows[big]])
+        view, starts, lengths = records.data.data, records.key_start[rows].tolist(), records.key_length[rows].tolist()
+        keys = [None if n < 0 else bytes(view[start : start + n]) for start, n in zip(starts, lengths, strict=True)]
         return [
-            self._decode_later(records, row) if later else self.decode(records.key(row), records.value(row))
-            for row, later in zip(rows.tolist(), is_sound.tolist(), strict=True)
+            self._decode_later(records, row, key) if later else self.decode(key, records.value(row))
+            for row, key, later in zip(rows.tolist(), keys, is_sound.tolist(), strict=True)
         ]
 
-    def _decode_later(self, records: RecordColumns, row: int) -> GroupRecord | Undecodable:
-        key, value = records.key(row), records.value(row)
+    def _decode_later(self, records: RecordColumns, row: int, key: bytes | None) -> GroupRecord | Undecodable:
         known = self._key(key)
         if isinstance(known, Undecodable):
             return known
-        assert value is not None
-        return _record(known, value[1], "", UnreadContent(lambda: self.decode(key, value)))
+        version = int(records.data[int(records.value_start[row]) + 1])
+        return _record(known, version, "", UnreadContent(lambda: self.decode(key, records.value(row))))
 
     def _decode_row(self, records: RecordColumns, row: int, text: str | None) -> GroupRecord | Undecodable:
         """One record; `text`: its JSON if that has been made, of a value that is plain and so exact."""
