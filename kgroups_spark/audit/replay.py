@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from kgroups_spark.audit.member_blocks import MemberBlocks
+from kgroups_spark.audit.member_columns import member_batches, member_version_batches
 from kgroups_spark.audit.replay_rows import FILE, MARKER, STATE, TOMBSTONE, VALUE
 from kgroups_spark.audit.row_replay import (
     CONTROL_TYPE,
@@ -47,6 +49,7 @@ from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.transactions import EndedTransaction
+from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 
@@ -85,11 +88,6 @@ def replay_partitions(batches: Iterable[pa.RecordBatch], context: ReplayContext)
         yield from _ShardReplay(offsets_partition, context, decoder).run(of_one)
 
 
-def _rows_of_file(path: str, open_file: Callable[[str], BinaryIO]) -> Iterator[Row]:
-    with open_file(path) as source, pa.ipc.open_file(source) as reader:
-        yield from rows_in_log_order(map(reader.get_batch, range(reader.num_record_batches)))
-
-
 class _ShardReplay:
     def __init__(self, offsets_partition: int, context: ReplayContext, decoder: GroupRecordDecoder) -> None:
         self._partition = offsets_partition
@@ -99,6 +97,7 @@ class _ShardReplay:
         self._shard = Shard(self._release, offsets_partition)
         self._decoder = decoder
         self._replay = RowReplay(self._shard, decoder)
+        self._blocks = MemberBlocks(decoder)
         self._failures: list[Row] = []
         self._markers: list[Row] = []
 
@@ -130,9 +129,14 @@ class _ShardReplay:
             if row[KIND] == STATE:
                 state.append(StateRow(row[OUTCOME], row[GROUP], row[TEXT]))
             elif row[KIND] == FILE:
-                yield from _rows_of_file(row[TEXT], self._context.open_file)
+                yield from self._rows_of_file(row[TEXT])
             else:
                 yield row
+
+    def _rows_of_file(self, path: str) -> Iterator[Row]:
+        with self._context.open_file(path) as source, pa.ipc.open_file(source) as reader:
+            batches = map(reader.get_batch, range(reader.num_record_batches))
+            yield from rows_in_log_order(batches, self._blocks.rows_of)
 
     def _marker(self, row: Row, ended: EndedTransaction) -> None:
         if row[DEFERRED] and row[LOG_OFFSET] >= self._history_from:
@@ -184,21 +188,28 @@ class _ShardReplay:
             rows = [c for c in changes if isinstance(c, kind)]
             if rows:
                 yield name, table_batch(name, kind._fields, rows, audit_id=self._context.audit_id)
+        on_demand = [c for c in changes if isinstance(c, MemberVersions)]
+        for batch in member_version_batches(on_demand, self._release, audit_id=self._context.audit_id):
+            yield "group_member_versions", batch
+        del changes, on_demand
+        self._blocks.shrink()
 
     def _current(self) -> Iterator[Output]:
         shard, context = self._shard, self._context
         shard.topics = context.topics
         for name, row_type, rows in (
             ("groups", shard_rows.GroupRow, shard.group_rows(context.offsets_partitions)),
-            ("group_members", shard_rows.MemberRow, shard.member_rows()),
+            ("group_members", shard_rows.MemberRow, shard.member_rows(on_demand=False)),
             ("committed_offsets", shard_rows.CommittedRow, shard.committed_rows()),
             ("pending_offsets", shard_rows.PendingRow, shard.pending_rows()),
             ("open_transactions", shard_rows.OpenTransactionRow, shard.open_transaction_rows()),
         ):
             for some in _in_lots(rows):
                 yield name, table_batch(name, row_type._fields, some, audit_id=context.audit_id)
-        shard.topics = NoTopics()  # the table `topics` has them
         constants = {"audit_id": context.audit_id, "offsets_partition": self._partition}
+        for batch in member_batches(shard.groups_on_demand(), shard.topics, self._release, **constants):
+            yield "group_members", batch
+        shard.topics = NoTopics()  # the table `topics` has them
         for some in _in_lots(shard.save()):
             yield "coordinator_state", table_batch("coordinator_state", StateRow._fields, some, **constants)
         if self._markers:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -59,6 +57,8 @@ Row = tuple[Any, ...]
     CONTROL_TYPE,
     DEFERRED,
 ) = range(len(REPLAY_ROWS))
+# Behind them: the decoded record, where records of a batch have been decoded together.
+DECODED = len(REPLAY_ROWS)
 
 
 @dataclass(frozen=True)
@@ -81,24 +81,60 @@ class JsonRecord:
         return None if self.text is None else value_from_json(self.record_type, self.text)
 
 
-def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
+class DecodedRecord(Protocol):
+    """A record of types 2 to 23, however it was decoded."""
+
+    @property
+    def record_type(self) -> int: ...
+    @property
+    def record_name(self) -> str: ...
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def member_id(self) -> str | None: ...
+    @property
+    def regular_expression(self) -> str | None: ...
+    @property
+    def value_version(self) -> int | None: ...
+    @property
+    def value(self) -> dict[str, Any] | None: ...
+
+
+def rows_of(batch: pa.RecordBatch, decoded: Sequence[DecodedRecord | None] | None = None) -> Iterator[Row]:
     """The batch's rows. Most columns of most batches are null throughout, and cost nothing."""
     columns = [
         itertools.repeat(None, batch.num_rows) if column.null_count == batch.num_rows else column.to_pylist()
         for column in batch.columns
     ]
-    return zip(*columns, strict=True)
+    return zip(*columns, itertools.repeat(None, batch.num_rows) if decoded is None else decoded, strict=True)
 
 
-def rows_in_log_order(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """One range's rows. Its records of types 2 to 23 and all others stand in batches of their own, each in log order."""
+def rows_in_log_order(
+    batches: Iterable[pa.RecordBatch], rows_of: Callable[[pa.RecordBatch], Iterator[Row]] = rows_of
+) -> Iterator[Row]:
+    """One range's rows. Its records of types 2 to 23 and all others stand in batches of their own, each in log order.
+
+    `rows_of` gives a batch's rows.
+    """
     records: list[pa.RecordBatch] = []
     others: list[pa.RecordBatch] = []
     for batch in batches:
         is_of_records = batch.num_rows and batch.column(KIND)[0].as_py() in (RECORD, UNREADABLE)
         (records if is_of_records else others).append(batch)
-    streams = (itertools.chain.from_iterable(map(rows_of, part)) for part in (records, others))
-    return heapq.merge(*streams, key=itemgetter(LOG_OFFSET))
+    return _merged(*(itertools.chain.from_iterable(map(rows_of, part)) for part in (records, others)))
+
+
+def _merged(records: Iterator[Row], others: Iterator[Row]) -> Iterator[Row]:
+    """Rows of both in log order."""
+    record = next(records, None)
+    for other in others:
+        while record is not None and record[LOG_OFFSET] < other[LOG_OFFSET]:
+            yield record
+            record = next(records, None)
+        yield other
+    if record is not None:
+        yield record
+        yield from records
 
 
 class RowReplay:
@@ -128,8 +164,11 @@ class RowReplay:
             shard.keep_group(offset, timestamp, row[GROUP])
         return None
 
-    def record(self, row: Row) -> GroupRecord | JsonRecord:
+    def record(self, row: Row) -> DecodedRecord:
         """The record of types 2 to 23 that a row of kind RECORD holds."""
+        if row[DECODED] is not None:
+            found: DecodedRecord = row[DECODED]
+            return found
         if row[RAW_KEY] is None:
             return JsonRecord(row[TYPE], row[GROUP], row[MEMBER], row[REGEX], row[VERSION], row[TEXT])
         record = self._decoder.decode(row[RAW_KEY], row[RAW_VALUE])

@@ -27,13 +27,14 @@ def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     arrays = [
         constant(constants[field.name], len(rows), field.type)
         if field.name in constants
-        else _column(values.get(field.name, ()), field.type)
+        else column(values.get(field.name, ()), field.type)
         for field in arrow_schema(name)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(name))
 
 
-def _column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+def column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """The values as a column of a table; times are ms."""
     if data_type == MICROSECONDS:
         micros = [None if ms is None or ms == -1 else min(max(ms, FIRST_MS), LAST_MS) * 1000 for ms in values]
         return pa.array(micros, pa.int64()).cast(data_type)

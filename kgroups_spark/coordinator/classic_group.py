@@ -11,6 +11,7 @@ import base64
 from collections import Counter
 from typing import Any
 
+from kgroups_spark.coordinator.members_on_demand import MembersOnDemand
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import AssignedPartition, GroupRow, MemberRow
@@ -21,10 +22,23 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class ClassicGroup:
-    """`value` is the GroupMetadata value, None for a group that was made by an offset commit."""
+    """`value` is the GroupMetadata value, None for a group that was made by an offset commit.
+
+    Its members are dicts, or MembersOnDemand.
+    """
 
     group_type = "classic"
-    __slots__ = ("_facts", "_members", "group_id", "log_offset", "release", "state_since", "value", "value_version")
+    __slots__ = (
+        "_facts",
+        "_members",
+        "_numbers",
+        "group_id",
+        "log_offset",
+        "release",
+        "state_since",
+        "value",
+        "value_version",
+    )
 
     def __init__(
         self, release: Release, group_id: str, value: dict[str, Any] | None = None, value_version: int = 0
@@ -36,6 +50,7 @@ class ClassicGroup:
         self.log_offset: int | None = None
         self.state_since: int | None = None
         self._members: dict[str, dict[str, Any]] | None = None
+        self._numbers: dict[str, int] | None = None
         self._facts: dict[str, object] | None = None
 
     @property
@@ -45,6 +60,28 @@ class ClassicGroup:
             members = [] if self.value is None else self.value["members"]
             self._members = {member["memberId"]: member for member in members}
         return self._members
+
+    @property
+    def members_on_demand(self) -> MembersOnDemand | None:
+        """The value's members if they are made on demand."""
+        members = None if self.value is None else self.value["members"]
+        return members if isinstance(members, MembersOnDemand) else None
+
+    @property
+    def member_numbers(self) -> dict[str, int]:
+        """By member id where the member stands in the value; of an id that comes twice the last one counts."""
+        if self._numbers is None:
+            members = self.members_on_demand
+            all_members = [] if self.value is None else self.value["members"]
+            ids = [member["memberId"] for member in all_members] if members is None else members.ids()
+            self._numbers = {member_id: number for number, member_id in enumerate(ids)}
+        return self._numbers
+
+    @property
+    def member_fingerprints(self) -> dict[str, bytes]:
+        """By member id; only where members are made on demand."""
+        members = self.members_on_demand
+        return {} if members is None else dict(zip(members.ids(), members.fingerprints(), strict=True))
 
     @property
     def member_facts(self) -> dict[str, object]:
@@ -79,7 +116,7 @@ class ClassicGroup:
             return None
         leader: str | None = self.value["leader"]
         if leader is None and self.value["members"]:
-            leader = self.value["members"][0]["memberId"]
+            leader = next(iter(self.member_numbers))
         return leader
 
     def row(self, offsets_partition: int) -> GroupRow:
@@ -99,7 +136,7 @@ class ClassicGroup:
             leader=self.leader,
             current_state_timestamp=None if timestamp == -1 else timestamp,
             state_since=self.state_since,
-            member_count=len(self.members),
+            member_count=len(self.member_numbers),
             metadata_hash=None,
             resolved_regex_topics=None,
             topology=None,
@@ -157,7 +194,12 @@ def _assigned_partitions(member: dict[str, Any], topics: Topics) -> list[Assigne
 def check_members(group_id: str, value: dict[str, Any]) -> None:
     """Raises ReplayFailure where Kafka's ClassicGroup.add refuses one of the value's members."""
     members = value["members"]
-    instances = [member["groupInstanceId"] for member in members if member["groupInstanceId"] is not None]
+    if isinstance(members, MembersOnDemand):
+        all_instances, all_ids = members.instance_ids(), members.ids()
+    else:
+        all_instances = [member["groupInstanceId"] for member in members]
+        all_ids = [member["memberId"] for member in members]
+    instances = [instance for instance in all_instances if instance is not None]
     if len(set(instances)) < len(instances):
         instance, _ = Counter(instances).most_common(1)[0]
         raise ReplayFailure(
@@ -165,7 +207,7 @@ def check_members(group_id: str, value: dict[str, Any]) -> None:
             "since it is already a member."
         )
     # A member id that comes twice counts its protocol twice: no further member's protocol is then one of all members.
-    ids = [member["memberId"] for member in members[:-1]]
+    ids = all_ids[:-1]
     if len(set(ids)) < len(ids):
         raise ReplayFailure(f"None of the protocols of a member of group {group_id} can be supported.")
 
@@ -173,6 +215,8 @@ def check_members(group_id: str, value: dict[str, Any]) -> None:
 def check_subscriptions(value: dict[str, Any]) -> None:
     """Raises ReplayFailure where reading a subscription throws what the coordinator does not catch."""
     if value["protocolType"] != CONSUMER_PROTOCOL_TYPE or value["protocol"] is None:
+        return
+    if isinstance(value["members"], MembersOnDemand):
         return
     for member in value["members"]:
         if member.get("subscription") is None and subscribed_topics(member) is None:

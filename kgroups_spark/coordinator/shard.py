@@ -170,10 +170,19 @@ class Shard:
             row = group.row(self.offsets_partition)
             yield row._replace(is_misplaced=self._is_misplaced(group_id, offsets_partitions))
 
-    def member_rows(self) -> Iterator[MemberRow]:
+    def member_rows(self, *, on_demand: bool = True) -> Iterator[MemberRow]:
+        """Rows of `group_members`. `on_demand=False`: without those of `groups_on_demand`."""
         for _, group in sorted(self.groups.items()):
+            if not on_demand and isinstance(group, ClassicGroup) and group.members_on_demand is not None:
+                continue
             for member_id in sorted(group.members):
                 yield group.member_row(self.offsets_partition, member_id, self.topics)
+
+    def groups_on_demand(self) -> Iterator[ClassicGroup]:
+        """Groups whose members are made on demand, by name."""
+        for _, group in sorted(self.groups.items()):
+            if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
+                yield group
 
     def committed_rows(self) -> Iterator[CommittedRow]:
         for (group_id, topic, partition), commit in self.offsets.committed_offsets():

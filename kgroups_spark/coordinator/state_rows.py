@@ -146,7 +146,9 @@ def _load_producer(shard: Shard, payload: Json) -> None:
 def _group_json(group: Group) -> Json:
     common = {"type": group.group_type, "log_offset": group.log_offset, "state_since": group.state_since}
     if isinstance(group, ClassicGroup):
-        return {**common, "value": group.value, "value_version": group.value_version}
+        members = group.members_on_demand
+        value = group.value if members is None else orjson.Fragment(members.value_json())
+        return {**common, "value": value, "value_version": group.value_version}
     modern = {
         **common,
         "state": group.state,

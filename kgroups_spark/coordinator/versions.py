@@ -6,6 +6,7 @@ Of what is gone only its name stands, and `is_removed`; a group's state is Dead 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup
@@ -13,7 +14,6 @@ from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberVersion
 from kgroups_spark.coordinator.topics import Topics
 
-Version = GroupVersion | MemberVersion
 # What the rows of members are made of, by member id: values that are replaced and never changed in place.
 MemberFacts = dict[str, object]
 
@@ -26,8 +26,40 @@ class Place(NamedTuple):
     log_timestamp: int | None
 
 
+class MemberVersions(NamedTuple):
+    """Version rows of several members of a classic group whose members are made on demand, at one place.
+
+    `numbers`: those of `group` that came or changed, by where they stand in its value; `gone`: ids of those that left.
+    """
+
+    offsets_partition: int
+    log_offset: int
+    log_timestamp: int | None
+    group_id: str
+    group: ClassicGroup | None
+    numbers: list[int]
+    gone: list[str]
+
+    def rows(self, topics: Topics) -> Iterator[MemberVersion]:
+        """The rows one by one."""
+        place = Place(*self[:3])
+        if self.group is not None:
+            ids = {number: member_id for member_id, number in self.group.member_numbers.items()}
+            for number in self.numbers:
+                row = self.group.member_row(place.offsets_partition, ids[number], topics)
+                yield MemberVersion(*place, False, *row[1:-2])  # type: ignore[arg-type]
+        for member_id in self.gone:
+            yield MemberVersion(*place, True, self.group_id, member_id)
+
+
+Version = GroupVersion | MemberVersion | MemberVersions
+
+
+_NO_MEMBERS = object()
+
+
 class Before(NamedTuple):
-    """A group before a record. `members` is None for all members of `group`, looked up when needed."""
+    """A group before a record, and its members as far as the record may change them in place."""
 
     group: Group | None
     row: tuple[object, ...] | None
@@ -45,10 +77,11 @@ def before(group: Group | None, member_id: str | None) -> Before:
 
 def changes(start: Before, group: Group | None, member_id: str | None, place: Place, topics: Topics) -> list[Version]:
     """Version rows for what is different now, the group's own first."""
-    members_before, members_now = start.members, {} if group is None else member_facts(group, member_id)
+    members_before, members_now = start.members, start.members
     if start.group is not group:
-        members_before = {} if start.group is None else member_facts(start.group, None)
-        members_now = {} if group is None else member_facts(group, None)
+        members_before, members_now = _facts_to_compare(start.group, group)
+    elif group is not None and not isinstance(group, ClassicGroup):
+        members_now = member_facts(group, member_id)
     versions: list[Version] = []
     if group is None:
         if start.group is not None:
@@ -57,13 +90,49 @@ def changes(start: Before, group: Group | None, member_id: str | None, place: Pl
         columns = group_columns(group)
         if columns != start.row:
             versions.append(GroupVersion(*place, False, *columns))  # type: ignore[arg-type]  # the same columns
-        for member in members_now:
-            if members_before.get(member) != members_now[member]:
-                row = group.member_row(place.offsets_partition, member, topics)
-                versions.append(MemberVersion(*place, False, *row[1:-2]))  # type: ignore[arg-type]
-    group_id = group.group_id if group is not None else start.group.group_id if start.group is not None else ""
-    versions += [MemberVersion(*place, True, group_id, gone) for gone in members_before if gone not in members_now]
-    return versions
+    changed = [member for member in members_now if members_before.get(member) != members_now[member]]
+    gone = [member for member in members_before if member not in members_now]
+    return versions + _member_versions(start.group, group, changed, gone, place, topics)
+
+
+def _member_versions(
+    start: Group | None, group: Group | None, changed: list[str], gone: list[str], place: Place, topics: Topics
+) -> list[Version]:
+    group_id = group.group_id if group is not None else start.group_id if start is not None else ""
+    if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
+        numbers = [group.member_numbers[member] for member in changed]
+        return [MemberVersions(*place, group_id, group, numbers, gone)] if numbers or gone else []
+    if gone and isinstance(start, ClassicGroup) and start.members_on_demand is not None:
+        removed: list[Version] = [MemberVersions(*place, group_id, None, [], gone)]
+    else:
+        removed = [MemberVersion(*place, True, group_id, member) for member in gone]
+    if group is None:
+        return removed
+    rows = (group.member_row(place.offsets_partition, member, topics) for member in changed)
+    return [MemberVersion(*place, False, *row[1:-2]) for row in rows] + removed  # type: ignore[arg-type]  # the same columns
+
+
+def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFacts, MemberFacts]:
+    """Of all members of both: fingerprints where they can be compared, else what the log says."""
+    layouts = {_layout(group) for group in (one, other)} - {_NO_MEMBERS}
+    read = _fingerprints if len(layouts) < 2 and None not in layouts else _all_facts
+    return read(one), read(other)
+
+
+def _layout(group: Group | None) -> object:
+    """None: the group's members have no fingerprints."""
+    if group is None or (isinstance(group, ClassicGroup) and not group.member_numbers):
+        return _NO_MEMBERS
+    members = group.members_on_demand if isinstance(group, ClassicGroup) else None
+    return None if members is None else members.layout
+
+
+def _fingerprints(group: Group | None) -> MemberFacts:
+    return dict(group.member_fingerprints) if isinstance(group, ClassicGroup) else {}
+
+
+def _all_facts(group: Group | None) -> MemberFacts:
+    return {} if group is None else member_facts(group, None)
 
 
 def group_columns(group: Group) -> tuple[object, ...]:

@@ -20,14 +20,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.definition import Field, definition
+from kgroups_spark.messages.group_metadata_columns import plain_versions
+from kgroups_spark.messages.lock_step import SPARE, WIDTH, LockStep, Positions, consecutive
 from kgroups_spark.messages.schema import base64_text
 from kgroups_spark.messages.slices import binary_slices, unaligned
 
-Positions = NDArray[np.int64]
-_WIDTH = {"int16": 2, "int32": 4, "int64": 8}
-_SPARE = 32  # bytes readable after any position
-_LONG, _FEW = 32, 8  # a few long arrays are read faster one by one
-_START = np.frombuffer(b"\x00\x08consumer", np.uint8)
 _BLOBS = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
 
 
@@ -37,11 +34,9 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
     32 bytes after any start must be readable.
     """
     message = definition("GroupMetadataValue")
-    head = unaligned(data, f"V{2 + len(_START)}")[starts].view(np.uint8).reshape(-1, 2 + len(_START))
-    is_candidate = (lengths >= 2 + len(_START)) & (head[:, 2:] == _START).all(axis=1) & (head[:, 0] == 0)
-    version = np.where(is_candidate, head[:, 1].astype(np.int64), -1)
+    version = plain_versions(data, starts, lengths)
     chosen, texts = [], []
-    for one in np.unique(version[(version >= 0) & (version <= 3)]).tolist():
+    for one in np.unique(version[version >= 0]).tolist():
         rows = np.flatnonzero(version == one)
         read = _Rows(data, starts[rows] + 2, starts[rows] + lengths[rows])
         text = read.struct(message.fields, one)
@@ -61,17 +56,8 @@ def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.A
     return pa.concat_arrays(texts).take(pa.array(place, mask=place < 0))
 
 
-class _Rows:
-    """Rows that are read alike: where each has got to, where it ends, and whether it is plain so far.
-
-    What is read of a row that is not plain means nothing; its position stays within the buffer.
-    """
-
-    def __init__(self, data: NDArray[np.uint8], position: Positions, end: Positions) -> None:
-        self.data = data
-        self.position = position
-        self.end = end
-        self.is_plain = np.ones(len(position), np.bool_)
+class _Rows(LockStep):
+    """Rows whose fields are read as JSON texts."""
 
     def struct(self, fields: Sequence[Field], version: int, first: str = "{") -> pa.Array:
         """The JSON object of the fields; moves the position behind them."""
@@ -92,11 +78,11 @@ class _Rows:
         is_nullable = version in field.nullable
         if field.is_array:
             return ["[", self._array(field, version), "]"]
-        if field.element in _WIDTH:
-            return [_number_texts(self._integer(field.element))]
-        length = self._length("int16" if field.element == "string" else "int32", is_nullable)
+        if field.element in WIDTH:
+            return [_number_texts(self.integer(field.element))]
+        length = self.length("int16" if field.element == "string" else "int32", is_nullable)
         if field.element == "string":
-            text = self._text(np.maximum(length, 0))
+            text = self.text(np.maximum(length, 0))
             if not is_nullable:
                 return ['"', text, '"']
             text = pc.binary_join_element_wise('"', text, '"', "")
@@ -104,91 +90,36 @@ class _Rows:
             text = self._base64(length)
         return [pc.if_else(pa.array(length < 0), "null", text) if (length < 0).any() else text]
 
-    def _integer(self, kind: str) -> NDArray:
-        width = _WIDTH[kind]
-        value = unaligned(self.data, f">i{width}")[self.position]
-        self._advance(width)
-        return value.astype(np.int64)
-
-    def _length(self, kind: str, is_nullable: bool) -> Positions:
-        """A length; one that cannot be makes the row not plain and is 0. Negative (null) only where that may be."""
-        length = self._integer(kind)
-        is_wrong = length > self.end - self.position
-        if not is_nullable:
-            is_wrong |= length < 0
-        self.is_plain &= ~is_wrong
-        return np.where(is_wrong, 0, length)
-
-    def _advance(self, width: int | Positions) -> None:
-        self.position = self.position + width
-        is_beyond = self.position > self.end
-        if is_beyond.any():
-            self.is_plain &= ~is_beyond
-            self.position = np.minimum(self.position, self.data.size - _SPARE)
-
-    def _text(self, length: Positions) -> pa.Array:
-        """The text of that length at the position, without quotes."""
-        raw = binary_slices(self.data, self.position, length)
-        self._advance(length)
-        offsets = np.frombuffer(raw.buffers()[1], np.int32)[: len(raw) + 1] if len(raw) else np.zeros(1, np.int32)
-        is_odd = _odd_bytes(np.frombuffer(raw.buffers()[2] or b"", np.uint8)[: offsets[-1]])
-        if is_odd.any():
-            odd_rows = np.searchsorted(offsets, np.flatnonzero(is_odd), side="right") - 1
-            self.is_plain[odd_rows] = False
-            raw = pc.if_else(pa.array(self.is_plain), raw, b"")
-        return raw.cast(pa.string())
-
     def _base64(self, length: Positions) -> pa.Array:
         """Bytes of that length at the position as base64 in quotes; few values have any."""
         raw = binary_slices(self.data, self.position, np.maximum(length, 0))
-        self._advance(np.maximum(length, 0))
+        self.advance(np.maximum(length, 0))
         encoded = raw.dictionary_encode()
         texts = pa.array([f'"{base64_text(one)}"' for one in encoded.dictionary.to_pylist()], pa.string())
         return texts.take(encoded.indices)
 
     def _array(self, field: Field, version: int) -> pa.Array:
         """The elements, joined by commas."""
-        count = self._length("int32", is_nullable=False)
-        if field.element in _WIDTH:
-            at, row = _consecutive(self.position, count, _WIDTH[field.element])
-            self._advance(count * _WIDTH[field.element])
-            at = np.minimum(at, self.data.size - _SPARE)
-            return _lists(_number_texts(unaligned(self.data, f">i{_WIDTH[field.element]}")[at].astype(np.int64)), count)
-        at, row = self._walk(field, version, count)
+        count = self.length("int32", is_nullable=False)
+        if field.element in WIDTH:
+            at, row = consecutive(self.position, count, WIDTH[field.element])
+            self.advance(count * WIDTH[field.element])
+            at = np.minimum(at, self.data.size - SPARE)
+            return _lists(_number_texts(unaligned(self.data, f">i{WIDTH[field.element]}")[at].astype(np.int64)), count)
+        at, row = self.walk(field, version, count)
         elements = _Rows(self.data, at, self.end[row])
         if field.fields:
             texts = elements.struct(field.fields, version)
         else:
-            texts = _joined(['"', elements._text(elements._length("int16", False)), '"'], len(at))
+            texts = _joined(['"', elements.text(elements.length("int16", False)), '"'], len(at))
         self.is_plain[row[~elements.is_plain]] = False
         return _lists(texts, count)
 
-    def _walk(self, field: Field, version: int, count: Positions) -> tuple[Positions, Positions]:
-        """Where each element begins, and its row; moves the position behind the last."""
-        first = np.cumsum(count) - count
-        limit = self.data.size - _SPARE
-        at = np.full(int(count.sum()), limit, np.int64)
-        active, i = np.flatnonzero(count > 0), 0
-        position = self.position.copy()
-        while active.size:
-            if active.size < _FEW:
-                is_long = count[active] - i > _LONG
-                self.is_plain[active[is_long]] = False
-                active = active[~is_long]
-            here = position[active]
-            at[first[active] + i] = here
-            position[active] = np.minimum(_skip(self.data, field, version, here, limit), limit)
-            i += 1
-            active = active[(count[active] > i) & (position[active] < self.end[active])]
-        self.position = position
-        self._advance(0)
-        return at, np.repeat(np.arange(len(count)), count)
-
     def _blob(self, field: Field) -> pa.Array:
         """`"name":object` of the protocol blob in a field, or `"nameRaw":""` if it has no bytes."""
-        length = self._length("int32", is_nullable=False)
+        length = self.length("int32", is_nullable=False)
         start, end = self.position, self.position + length
-        self._advance(length)
+        self.advance(length)
         message = definition(_BLOBS[field.name])
         version = np.where(length >= 2, unaligned(self.data, ">i2")[start].astype(np.int64), -1)
         is_empty = length == 0
@@ -205,38 +136,6 @@ class _Rows:
         if len(chosen) == 2 and not len(chosen[0]) and len(chosen[1]) == len(length):
             return texts[1]
         return _scattered(len(length), chosen, texts).fill_null("")
-
-
-def _skip(data: NDArray[np.uint8], field: Field, version: int, position: Positions, limit: int) -> Positions:
-    """The positions behind one element each. A length that cannot be counts as 0: reading will find it."""
-    for part in field.fields or (field,):
-        if part.fields and part is not field:
-            raise ValueError(f"{part.name}: structs in structs do not occur in these messages")
-        if version not in part.versions:
-            continue
-        position = np.minimum(position, limit)
-        is_array = part.is_array and part is not field
-        if part.element in _WIDTH and not is_array:
-            position = position + _WIDTH[part.element]
-            continue
-        width = 2 if part.element == "string" else 4
-        length = unaligned(data, f">i{width}")[position].astype(np.int64)
-        scale = _WIDTH[part.element] if is_array else 1
-        position = position + width + np.maximum(length, 0) * scale
-    return position
-
-
-def _consecutive(start: Positions, count: Positions, width: int) -> tuple[Positions, Positions]:
-    """Positions of `count` items of one width from each start on, and the row of each."""
-    row = np.repeat(np.arange(len(count)), count)
-    number = np.arange(len(row)) - (np.cumsum(count) - count)[row]
-    return start[row] + width * number, row
-
-
-def _odd_bytes(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which bytes JSON would escape, or are not ASCII."""
-    odd: NDArray[np.bool_] = (data - np.uint8(0x20) > 0x5E) | (data == 0x22) | (data == 0x5C)
-    return odd
 
 
 def _number_texts(values: NDArray[np.int64]) -> pa.Array:

@@ -66,6 +66,14 @@ def test_only_members_that_changed_have_a_version():
     assert members(log.record(2, classic([a]))) == [(2, "b", True), (2, "c", True)]
 
 
+def test_a_record_that_fails_at_a_classic_group_makes_no_version():
+    log = recording().record(2, classic([classic_member("m1")]))
+    log.shard.take_changes()
+    log.record(3, epoch(3))
+    assert list(log.failed) == [1]
+    assert log.shard.take_changes() == []
+
+
 def test_what_is_gone_leaves_its_name():
     log = recording().record(2, classic([classic_member("m1")])).record(2, None)
     versions = log.shard.take_changes()

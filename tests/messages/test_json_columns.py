@@ -50,6 +50,7 @@ PLAIN |= {
     "nothing at all": group_metadata("consumer", b"", b""),
     "no members": members(0),
     "30 members": members(30),
+    "few records of many members": members(200),
 }
 NOT_PLAIN = {
     "another protocol": group_metadata("connect", b"", b""),
@@ -68,7 +69,7 @@ NOT_PLAIN = {
     "another script": members(2).replace(b"/h", "é".encode()),
     "cut": members(3)[:-1],
     "far too many members": members(3).replace(b"\0\0\0\3\0\2m0", b"\x7f\xff\xff\xff\0\2m0"),
-    "few records of many members": members(200),
+    "a null length of -2": members(1).replace(b"\xff\xff\xff\xff", b"\xff\xff\xff\xfe", 1),
 }
 
 

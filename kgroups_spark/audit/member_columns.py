@@ -1,0 +1,149 @@
+"""Rows of `group_member_versions` and `group_members` of classic groups, made by columns of member blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kgroups_spark.audit.member_blocks import BlockMembers, MemberBlock
+from kgroups_spark.audit.rows import column, constant
+from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.coordinator.versions import MemberVersions
+from kgroups_spark.messages.group_metadata_columns import ASSIGNED
+from kgroups_spark.tables.schemas import arrow_schema
+
+# What of a member's columns goes into the tables as it stands.
+_AS_IT_STANDS = (
+    "member_id",
+    "group_instance_id",
+    "client_id",
+    "client_host",
+    "rack_id",
+    "session_timeout_ms",
+    "subscribed_topics",
+    "assigned_partitions",
+)
+
+
+def member_version_batches(
+    versions: Sequence[MemberVersions], release: Release, **constants: Any
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `group_member_versions`, in one batch per block and one for all members that are gone."""
+    by_block: dict[MemberBlock, list[MemberVersions]] = {}
+    for version in versions:
+        if version.numbers:
+            by_block.setdefault(_members(version.group).block, []).append(version)
+    for block, of_block in by_block.items():
+        rows, of = _rows((_members(version.group), version.numbers) for version in of_block)
+        taken = block.members.take(pa.array(rows))
+        yield _batch("group_member_versions", {**_places(of_block, of), **_columns(taken, release)}, constants)
+    gone = [version for version in versions if version.gone]
+    if gone:
+        of = np.repeat(np.arange(len(gone)), [len(version.gone) for version in gone])
+        member_ids = pa.array([member_id for version in gone for member_id in version.gone], pa.string())
+        columns = {**_places(gone, of, is_removed=True), "member_id": member_ids}
+        yield _batch("group_member_versions", columns, constants)
+
+
+def member_batches(
+    groups: Iterable[ClassicGroup], topics: Topics, release: Release, **constants: Any
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `group_members`, in one batch per block; ids of topics as far as `topics` knows them."""
+    by_block: dict[MemberBlock, list[ClassicGroup]] = {}
+    for group in groups:
+        by_block.setdefault(_members(group).block, []).append(group)
+    for block, of_block in by_block.items():
+        rows, of = _rows((_members(group), list(group.member_numbers.values())) for group in of_block)
+        taken = block.members.take(pa.array(rows))
+        columns = {
+            "group_id": pa.array([group.group_id for group in of_block], pa.string()).take(pa.array(of)),
+            "log_offset": pa.array([group.log_offset for group in of_block], pa.int64()).take(pa.array(of)),
+            "user_data": taken.column("user_data"),
+            **_columns(taken, release),
+        }
+        columns["assigned_partitions"] = _with_topic_ids(columns["assigned_partitions"], topics)
+        if len(rows):
+            yield _batch("group_members", columns, constants)
+
+
+def _members(group: ClassicGroup | None) -> BlockMembers:
+    members = None if group is None else group.members_on_demand
+    assert isinstance(members, BlockMembers), members
+    return members
+
+
+def _rows(chosen: Iterable[tuple[BlockMembers, list[int]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each chosen member its row in the block, and which of the `chosen` it is of."""
+    rows: list[int] = []
+    counts = []
+    first = []
+    for members, numbers in chosen:
+        rows += numbers
+        counts.append(len(numbers))
+        first.append(members.first)
+    of = np.repeat(np.arange(len(counts)), counts)
+    return np.array(rows, np.int64) + np.array(first, np.int64)[of], of
+
+
+def _places(
+    versions: Sequence[MemberVersions], of: NDArray[np.int64], *, is_removed: bool = False
+) -> dict[str, pa.Array]:
+    names = ("offsets_partition", "log_offset", "log_timestamp", "group_id")
+    fields = [arrow_schema("group_member_versions").field(name) for name in names]
+    values = zip(*(version[:4] for version in versions), strict=True)
+    columns = {
+        field.name: column(list(of_field), field.type).take(pa.array(of))
+        for field, of_field in zip(fields, values, strict=True)
+    }
+    return {**columns, "is_removed": constant(is_removed, len(of), pa.bool_())}
+
+
+def _columns(taken: pa.RecordBatch, release: Release) -> dict[str, pa.Array]:
+    """What both tables say of members."""
+    return {
+        **{name: taken.column(name) for name in _AS_IT_STANDS},
+        "rebalance_timeout_ms": _rebalance_timeout(taken, release),
+        "uses_classic_protocol": constant(True, taken.num_rows, pa.bool_()),
+    }
+
+
+def _rebalance_timeout(taken: pa.RecordBatch, release: Release) -> pa.Array:
+    """Where it is unset (T8) the session timeout, or null: as ClassicGroup has it."""
+    rebalance, session = taken.column("rebalance_timeout_ms"), taken.column("session_timeout_ms")
+    default = session
+    if not release.unset_rebalance_timeout_is_session_timeout:
+        default = pc.if_else(pc.equal(taken.column("value_version"), 0), session, pa.scalar(None, pa.int32()))
+    return pc.if_else(pc.equal(rebalance, -1), default, rebalance)
+
+
+def _with_topic_ids(assigned: pa.Array, topics: Topics) -> pa.Array:
+    """The partitions with the ids of their topics' names."""
+    elements = assigned.flatten()
+    topic, _, partition, epoch = elements.flatten()
+    names = topic.dictionary_encode()
+    ids = pa.array([topics.ids.get(name) for name in names.dictionary.to_pylist()], pa.string())
+    offsets = np.zeros(len(assigned) + 1, np.int32)
+    np.cumsum(pc.list_value_length(assigned).to_numpy(), out=offsets[1:])
+    completed = pa.StructArray.from_arrays(
+        [topic, ids.take(names.indices), partition, epoch], fields=list(ASSIGNED.value_type)
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets), completed, type=ASSIGNED)
+
+
+def _batch(name: str, columns: dict[str, pa.Array], constants: dict[str, Any]) -> pa.RecordBatch:
+    """Rows of a table; columns that are neither given nor constant are null."""
+    rows, schema = len(columns["member_id"]), arrow_schema(name)
+    arrays = []
+    for field in schema:
+        array = columns.get(field.name)
+        if array is None:
+            array = constant(constants.get(field.name), rows, field.type)
+        arrays.append(array if array.type == field.type else array.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
