@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,32 +21,48 @@ class UnreadableFolder(KgroupsError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One file or folder inside a folder."""
+    """What is inside a folder: a file, a folder, or neither (a link whose target is gone, a pipe)."""
 
     name: str
     path: str  # an absolute path, or a URI like its folder's
+    is_file: bool
     is_folder: bool
     size: int  # bytes; 0 of a folder
 
 
 def list_folder(folder: str) -> list[Entry]:
     """What is in a folder, by name. Raises FolderNotFound, UnreadableFolder."""
+    if not folder:
+        raise FolderNotFound("an empty name is no folder; the current one is .")
     try:
         system, inside = _resolve(folder)
         kind = system.get_file_info(inside).type
         if kind == fs.FileType.Directory:
-            infos = system.get_file_info(fs.FileSelector(inside))
+            infos = [*system.get_file_info(fs.FileSelector(inside)), *_broken_links(system, inside)]
     except (OSError, ValueError, NotImplementedError) as err:
         raise UnreadableFolder(f"{folder} cannot be listed: {err}") from err
     if kind != fs.FileType.Directory:
         found = "is a file, not a folder" if kind == fs.FileType.File else "does not exist"
         raise FolderNotFound(f"{folder} {found}")
-    return sorted(
-        (
-            Entry(info.base_name, _join(folder, info.base_name), info.type == fs.FileType.Directory, info.size or 0)
-            for info in infos
-        ),
-        key=lambda entry: entry.name,
+    return sorted((_entry(folder, info) for info in infos), key=lambda entry: entry.name)
+
+
+def _broken_links(system: fs.FileSystem, inside: str) -> list[fs.FileInfo]:
+    """pyarrow's listing leaves out links whose target is gone, and with them a part of a log."""
+    if not isinstance(system, fs.LocalFileSystem):
+        return []
+    with os.scandir(inside) as entries:
+        links = [entry.path for entry in entries if entry.is_symlink()]
+    return [info for info in system.get_file_info(links) if info.type == fs.FileType.NotFound]
+
+
+def _entry(folder: str, info: fs.FileInfo) -> Entry:
+    return Entry(
+        info.base_name,
+        _join(folder, info.base_name),
+        info.type == fs.FileType.File,
+        info.type == fs.FileType.Directory,
+        info.size or 0,
     )
 
 

@@ -74,7 +74,7 @@ def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[
     """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
 
     A folder holds folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
-    UnreadableFolder.
+    UnreadableFolder, UnreadableSegment.
     """
     copies: dict[str, PartitionCopy] = {}
     for folder in folders:
@@ -90,7 +90,7 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     entries = list_folder(folder)
     if itself := name.fullmatch(folder.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]):
         return [_partition(folder, topic, int(itself[1]), None)]
-    matches = [(entry, match) for entry in entries if entry.is_folder and (match := name.fullmatch(entry.name))]
+    matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it has {_some_names(entries)}")
     cluster_id = _property(entries, "meta.properties", "cluster.id", "=")
@@ -104,11 +104,13 @@ def _partition(folder: str, topic: str, partition: int, cluster_id: str | None) 
 
 
 def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
-    """The segments a broker would have after its start."""
+    """The segments a broker would have after its start. Raises UnreadableSegment rather than leave one out."""
     segments: dict[int, SegmentFile] = {}
     swaps: list[SegmentFile] = []
     for entry in entries:
         if match := SEGMENT_NAME.fullmatch(entry.name):
+            if not entry.is_file:
+                raise UnreadableSegment(f"{entry.path} is no file: a folder, or a link to what is not there")
             segment = SegmentFile(entry.path, int(match[1]), entry.size)
             if match[2]:
                 swaps.append(segment)

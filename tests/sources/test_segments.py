@@ -10,6 +10,7 @@ from kgroups_spark.sources.segments import (
     MixedClusters,
     NoPartitions,
     PartitionCopy,
+    UnreadableSegment,
     choose_copies,
     find_partitions,
     last_batch,
@@ -156,6 +157,46 @@ def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
     put(tmp_path / "file", b"1")
     with pytest.raises(FolderNotFound, match="file is a file, not a folder"):
         find_partitions([str(tmp_path / "file")])
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FolderNotFound, match="an empty name is no folder"):
+        find_partitions([""])
+
+
+def test_a_segment_that_is_no_file_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    (tmp_path / f"{TOPIC}-0" / log_name(5)).mkdir()
+    with pytest.raises(UnreadableSegment, match=f"{log_name(5)} is no file: a folder, or a link to what is not there"):
+        find_partitions([str(tmp_path)])
+
+
+def test_a_segment_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    (tmp_path / f"{TOPIC}-0" / log_name(5)).symlink_to(tmp_path / "gone")
+    for folder in (str(tmp_path), tmp_path.as_uri()):
+        with pytest.raises(UnreadableSegment, match=f"{log_name(5)} is no file"):
+            find_partitions([folder])
+
+
+def test_a_link_to_a_segment_or_a_partition_is_followed_and_others_do_not_matter(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere" / "1", segment(0))
+    put(tmp_path / "logs" / f"{TOPIC}-0" / "keep")
+    (tmp_path / "logs" / f"{TOPIC}-0" / log_name(0)).symlink_to(tmp_path / "elsewhere" / "1")
+    (tmp_path / "logs" / f"{TOPIC}-1").symlink_to(tmp_path / "logs" / f"{TOPIC}-0")
+    (tmp_path / "logs" / "orders-0").symlink_to(tmp_path / "gone")
+    copies = find_partitions([str(tmp_path / "logs")])
+    assert [(copy.partition, base_offsets(copy)) for copy in copies] == [(0, [0]), (1, [0])]
+    assert last_batch(copies[0]).last_offset.tolist() == [0]
+
+
+def test_a_partition_whose_target_is_gone_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
+    (tmp_path / f"{TOPIC}-1").symlink_to(tmp_path / "gone")
+    with pytest.raises(FolderNotFound, match=f"{TOPIC}-1 does not exist"):
+        find_partitions([str(tmp_path)])
 
 
 def test_a_folder_without_partitions_says_what_it_has(tmp_path: Path) -> None:
