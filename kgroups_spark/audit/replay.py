@@ -7,8 +7,10 @@ have failed to load, and the state that the next audit goes on from.
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, BinaryIO
@@ -54,6 +56,7 @@ from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 
 CHANGES_AT_ONCE = 8192
+COLLECT_AFTER_OBJECTS = 200_000
 
 Output = tuple[str, pa.RecordBatch]
 
@@ -84,8 +87,21 @@ class NoTopics(Topics):
 def replay_partitions(batches: Iterable[pa.RecordBatch], context: ReplayContext) -> Iterator[Output]:
     """(table name, rows) of every offsets partition among the replay rows."""
     rows, decoder = itertools.chain.from_iterable(map(rows_of, batches)), GroupRecordDecoder()
-    for offsets_partition, of_one in itertools.groupby(rows, key=itemgetter(PARTITION)):
-        yield from _ShardReplay(offsets_partition, context, decoder).run(of_one)
+    with _rare_collections():
+        for offsets_partition, of_one in itertools.groupby(rows, key=itemgetter(PARTITION)):
+            yield from _ShardReplay(offsets_partition, context, decoder).run(of_one)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Python looks for cycles of objects rarely: a state is millions of tuples without any, and to look through them
+    again and again is a fifth of a replay."""
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER_OBJECTS, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 class _ShardReplay:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.audit.replay_rows import (
     FIRST_VALUE,
@@ -57,8 +59,9 @@ Row = tuple[Any, ...]
     CONTROL_TYPE,
     DEFERRED,
 ) = range(len(REPLAY_ROWS))
-# Behind them: the decoded record, where records of a batch have been decoded together.
+# Behind them: the decoded record or value, where those of a batch have been decoded together.
 DECODED = len(REPLAY_ROWS)
+_VALUE = (COMMITTED, LEADER_EPOCH, METADATA, COMMIT_TIME, EXPIRE_TIME, TOPIC_ID, VERSION)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,24 @@ def rows_of(batch: pa.RecordBatch, decoded: Sequence[DecodedRecord | None] | Non
         itertools.repeat(None, batch.num_rows) if column.null_count == batch.num_rows else column.to_pylist()
         for column in batch.columns
     ]
-    return zip(*columns, itertools.repeat(None, batch.num_rows) if decoded is None else decoded, strict=True)
+    return zip(*columns, _values(batch) if decoded is None else decoded, strict=True)
+
+
+def _values(batch: pa.RecordBatch) -> Iterable[OffsetAndMetadata | None]:
+    """The values of a batch that has commits and no records of types 2 to 23: made at once. Of other rows any."""
+    kinds = set(batch.column(KIND).unique().to_pylist())
+    if VALUE not in kinds or RECORD in kinds or batch.column(RAW_VALUE).null_count < batch.num_rows:
+        return itertools.repeat(None, batch.num_rows)
+    fields = zip(*(_or_null(batch, at).to_pylist() for at in _VALUE), strict=True)
+    return map(partial(tuple.__new__, OffsetAndMetadata), fields)  # all in C
+
+
+def _or_null(batch: pa.RecordBatch, at: int) -> pa.Array:
+    """A column, with null for -1 where that means none."""
+    column = batch.column(at)
+    if at not in (LEADER_EPOCH, EXPIRE_TIME):
+        return column
+    return pc.if_else(pc.equal(column, -1), pa.scalar(None, column.type), column)
 
 
 def rows_in_log_order(
@@ -146,12 +166,22 @@ class RowReplay:
 
     def replay(self, row: Row) -> EndedTransaction | None:
         """What a marker ended; None for every other row. Raises ReplayFailure as the shard does."""
-        shard, kind, offset, timestamp = self._shard, row[KIND], row[LOG_OFFSET], time_ms(row[TIMESTAMP])
+        shard, kind, offset, timestamp = self._shard, row[KIND], row[LOG_OFFSET], row[TIMESTAMP]
+        if timestamp is not None and timestamp < 0:
+            timestamp = None
         if kind in (VALUE, TOMBSTONE):
-            value = _offset_and_metadata(row) if kind == VALUE else None
-            slot = row[GROUP], row[TOPIC], row[TOPIC_PARTITION]
+            value = None if kind == TOMBSTONE else row[DECODED] or _offset_and_metadata(row)
             shard.replay_offset_commit(
-                offset, timestamp, row[TYPE], *slot, value, row[PRODUCER], row[EPOCH], row[TRANSACTIONAL]
+                offset,
+                timestamp,
+                row[TYPE],
+                row[GROUP],
+                row[TOPIC],
+                row[TOPIC_PARTITION],
+                value,
+                row[PRODUCER],
+                row[EPOCH],
+                row[TRANSACTIONAL],
             )
         elif kind == RECORD:
             self._replay_record(row)

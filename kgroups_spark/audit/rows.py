@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.tables.schemas import arrow_schema
@@ -36,8 +37,10 @@ def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 def column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """The values as a column of a table; times are ms."""
     if data_type == MICROSECONDS:
-        micros = [None if ms is None or ms == -1 else min(max(ms, FIRST_MS), LAST_MS) * 1000 for ms in values]
-        return pa.array(micros, pa.int64()).cast(data_type)
+        ms = pa.array(values, pa.int64())
+        known = pc.if_else(pc.equal(ms, -1), pa.scalar(None, pa.int64()), ms)
+        held = pc.min_element_wise(pc.max_element_wise(known, FIRST_MS, skip_nulls=False), LAST_MS, skip_nulls=False)
+        return pc.multiply(held, 1000).cast(data_type)
     if pa.types.is_map(data_type):
         return pa.array([None if entries is None else list(entries.items()) for entries in values], data_type)
     return pa.array(values, data_type)

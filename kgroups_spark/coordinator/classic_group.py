@@ -34,6 +34,7 @@ class ClassicGroup:
         "_numbers",
         "group_id",
         "log_offset",
+        "members_on_demand",
         "release",
         "state_since",
         "value",
@@ -49,6 +50,9 @@ class ClassicGroup:
         self.value_version = value_version
         self.log_offset: int | None = None
         self.state_since: int | None = None
+        members = None if value is None else value["members"]
+        # The value's members if they are made on demand.
+        self.members_on_demand = members if isinstance(members, MembersOnDemand) else None
         self._members: dict[str, dict[str, Any]] | None = None
         self._numbers: dict[str, int] | None = None
         self._facts: dict[str, object] | None = None
@@ -60,12 +64,6 @@ class ClassicGroup:
             members = [] if self.value is None else self.value["members"]
             self._members = {member["memberId"]: member for member in members}
         return self._members
-
-    @property
-    def members_on_demand(self) -> MembersOnDemand | None:
-        """The value's members if they are made on demand."""
-        members = None if self.value is None else self.value["members"]
-        return members if isinstance(members, MembersOnDemand) else None
 
     @property
     def member_numbers(self) -> dict[str, int]:
@@ -81,7 +79,10 @@ class ClassicGroup:
     def member_fingerprints(self) -> dict[str, bytes]:
         """By member id; only where members are made on demand."""
         members = self.members_on_demand
-        return {} if members is None else dict(zip(members.ids(), members.fingerprints(), strict=True))
+        if members is None:
+            return {}
+        found = members.fingerprints()
+        return {member_id: found[number] for member_id, number in self.member_numbers.items()}
 
     @property
     def member_facts(self) -> dict[str, object]:

@@ -129,7 +129,9 @@ class OffsetMetadata:
         if offsets is None:
             offsets = self.committed[slot[0]] = {}
         # Who committed an offset is no part of it.
-        offsets[slot[1:]] = commit if commit.producer_epoch == -1 else commit._replace(producer_epoch=-1)
+        if commit.producer_epoch != -1:
+            commit = OffsetCommit(commit.log_offset, commit.record_type, -1, commit.value)
+        offsets[slot[1:]] = commit
 
     def _commit_if_newer(self, slot: Slot, commit: OffsetCommit) -> None:
         existing = self.committed.get(slot[0], {}).get(slot[1:])

@@ -49,7 +49,7 @@ def save(shard: Shard) -> Iterator[StateRow]:
         offsets = shard.offsets.committed.get(group_id, {})
         payload = {
             "group": None if group is None else _group_json(group),
-            "offsets": [[*slot, *_commit_json(commit)] for slot, commit in offsets.items()],
+            "offsets": [(*slot, *commit[:3], *commit[3]) for slot, commit in offsets.items()],
         }
         yield _row("group", group_id, payload)
     for producer_id in sorted(shard.offsets.pending.keys() | shard.transactions.by_producer.keys()):
@@ -89,10 +89,6 @@ def _row(entry_type: str, group_id: str | None, payload: Json) -> StateRow:
     return StateRow(entry_type, group_id, orjson.dumps(payload, default=list).decode())
 
 
-def _commit_json(commit: OffsetCommit) -> list[Any]:
-    return [commit.log_offset, commit.record_type, commit.producer_epoch, *commit.value]
-
-
 def _commit(fields: list[Any]) -> OffsetCommit:
     log_offset, record_type, producer_epoch, *value = fields
     return OffsetCommit(log_offset, record_type, producer_epoch, OffsetAndMetadata(*value))
@@ -121,7 +117,7 @@ def _producer_json(shard: Shard, producer_id: int) -> Json:
             transaction.offset_count,
             sorted(transaction.group_ids),
         ],
-        "pending": None if pending is None else [[*slot, *_commit_json(commit)] for slot, commit in pending.items()],
+        "pending": None if pending is None else [(*slot, *commit[:3], *commit[3]) for slot, commit in pending.items()],
     }
 
 
