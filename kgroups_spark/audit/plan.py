@@ -98,6 +98,7 @@ def _plan_partition(
         return PartitionPlan(copy, log_start, log_start, whole and replace(whole, begins_log=True))
     _require_same_topic(copy, before)
     if not copy.segments:
+        _require_nothing_was_read(copy, before)
         return PartitionPlan(copy, log_start, before.end_offset, None, before=before)
     start = max(before.end_offset, log_start)
     segments = copy.segments_from(before.end_offset)
@@ -169,6 +170,15 @@ def _require_same_topic(copy: PartitionCopy, before: PartitionProgress) -> None:
         raise AnotherLog(
             f"this is another log: partition {copy.partition} has topic id {copy.topic_id} in {copy.folder}, the lake "
             f"holds topic id {before.topic_id}; use a new lake"
+        )
+
+
+def _require_nothing_was_read(copy: PartitionCopy, before: PartitionProgress) -> None:
+    """A broker always keeps a segment: a folder without one is not the log that was read."""
+    if before.last_batch_crc is not None:
+        raise AnotherLog(
+            f"partition {copy.partition} in {copy.folder} has no segments, the lake has read it up to "
+            f"{before.end_offset}: give its log again, or use a new lake"
         )
 
 

@@ -136,7 +136,7 @@ def _not_given(before: PartitionProgress) -> PartitionProgress:
 
 
 def _missing(work: AuditWork, result: AuditResult) -> list[str]:
-    """A note on partitions of the topic that were not given, and were not before either."""
+    """A note on partitions of the topic that this audit was not given; none if it was told which to read."""
     count = work.offsets_partitions(result.progress)
     if count is None or work.options.partitions is not None:
         return []

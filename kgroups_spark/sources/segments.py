@@ -188,11 +188,6 @@ def _described(copy: PartitionCopy, end: tuple[int, int]) -> str:
     return f"{copy.folder} (leader epoch {end[0]}, ends before offset {end[1]})"
 
 
-def missing_partitions(copies: Iterable[PartitionCopy], count: int) -> list[int]:
-    """Which of the partitions 0 .. count - 1 are not there."""
-    return sorted(set(range(count)) - {copy.partition for copy in copies})
-
-
 def _check_one_cluster(copies: Sequence[PartitionCopy]) -> None:
     for what in ("cluster_id", "topic_id"):
         known = {getattr(copy, what): copy.folder for copy in copies if getattr(copy, what)}

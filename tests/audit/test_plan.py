@@ -138,6 +138,21 @@ def test_an_empty_log_is_nothing_to_read_until_something_stands_in_it(log: Path)
     assert lake.records == 2
 
 
+def test_a_folder_that_has_lost_its_segments_is_refused(log: Path) -> None:
+    segment = write(log, 0, batch(0, commits(3)))
+    lake = Lake(log.parent)
+    lake.audit()
+    segment.unlink()
+    with pytest.raises(AnotherLog, match="has no segments, the lake has read it up to 3: give its log again"):
+        lake.plan()
+
+
+def test_a_folder_that_never_had_a_segment_is_not_refused(log: Path) -> None:
+    lake = Lake(log.parent)
+    lake.audit()
+    assert lake.plan().new_ranges == []
+
+
 def test_a_half_written_batch_is_read_when_it_is_whole(log: Path) -> None:
     first, second = batch(0, commits(3)), batch(3, commits(2))
     write(log, 0, first, second[:40])

@@ -14,7 +14,6 @@ from kgroups_spark.sources.segments import (
     choose_copies,
     find_partitions,
     last_batch,
-    missing_partitions,
 )
 from tests.records.build import batch
 
@@ -140,12 +139,6 @@ def test_a_single_copy_needs_no_note(tmp_path: Path) -> None:
 def test_a_folder_given_twice_is_one_copy(tmp_path: Path) -> None:
     put(tmp_path / f"{TOPIC}-0" / log_name(0), segment(0))
     assert len(find_partitions([str(tmp_path), f"{tmp_path}/"])) == 1
-
-
-def test_partitions_missing_from_the_set_are_named(tmp_path: Path) -> None:
-    for partition in (0, 2):
-        put(tmp_path / f"{TOPIC}-{partition}" / log_name(0), b"")
-    assert missing_partitions(find_partitions([str(tmp_path)]), 5) == [1, 3, 4]
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
