@@ -12,11 +12,11 @@ from kgroups_spark.tables.writer import LakeWriter
 
 def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, release_version: str) -> None:
     """Rewrites offset_expiry and group_expiry from the other tables of now."""
-    groups, pending = lake.read("groups"), lake.read("pending_offsets")
+    groups, pending = lake.read_files("groups"), lake.read_files("pending_offsets")
     offsets = offset_expiry(
-        lake.read("committed_offsets"),
+        lake.read_files("committed_offsets"),
         groups,
-        lake.read("group_members"),
+        lake.read_files("group_members"),
         pending,
         as_of=as_of_ms,
         retention_ms=retention_ms,
@@ -25,9 +25,9 @@ def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, 
     )
     writer.replace("offset_expiry", offsets)
     noted = F.col("entry_type") == "noted"
-    held = lake.read("coordinator_state").where(noted).select("offsets_partition", "group_id").distinct()
+    held = lake.read_files("coordinator_state").where(noted).select("offsets_partition", "group_id").distinct()
     decisions = group_expiry(
-        lake.read("offset_expiry"),
+        lake.read_files("offset_expiry"),
         groups,
         pending,
         as_of=as_of_ms,

@@ -29,7 +29,7 @@ class LakeReader:
 
     def table(self, name: str) -> DataFrame:
         """A table of now, or the ledger."""
-        return self.lake.read(name)
+        return self.lake.read_files(name)
 
     def history(self, name: str) -> DataFrame:
         """A history table without rows of an audit that has not finished."""

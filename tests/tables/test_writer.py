@@ -242,3 +242,15 @@ def test_tables_that_plain_files_would_break_are_named(properties, column, reaso
 def test_an_unknown_writer_is_a_users_mistake(lake):
     with pytest.raises(UsageError, match="--writer fast: auto, parts and spark are known"):
         choose_writer(lake, "fast")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("table", ["open_transactions", "offset_expiry"])
+def test_files_of_a_table_read_without_deltas_snapshot_say_the_same_with_the_same_nullability(lake, name, table):
+    assert lake.read_files(table).schema == lake.read(table).schema
+    writer(lake, 1, name).replace(table, frame(lake, table, {"audit_id": 1}))
+    writer(lake, 2, name).replace(table, frame(lake, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2}))
+    by_files = lake.read_files(table)
+    assert by_files.schema == lake.read(table).schema
+    key = list(TABLES[table].key)
+    assert by_files.coalesce(1).sortWithinPartitions(*key).toArrow().to_pylist() == read(lake, table, *key)
