@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +57,7 @@ class ReadContext:
 
     audit_id: int
     release_version: str
-    open_file: Callable[[str], BinaryIO]
+    open_file: Callable[[str], Any]  # a binary file for random access
     history: bool = True
     replay: bool = True
     replay_groups: bool = True
@@ -129,7 +129,8 @@ class RangeDecoder:
     def outputs(self) -> Iterator[Output]:
         """Rows of the history tables and `group_traffic`, and replay rows under the name `replay_rows`.
 
-        Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for texts.
+        Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for
+        texts.
         """
         for piece in self._range.pieces:
             yield from self._piece(piece)
@@ -223,7 +224,9 @@ class RangeDecoder:
     def _learn_topics(
         self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, GroupRecord]]
     ) -> None:
-        self._topics.add_commits(commits.code, commits.topic_id, records.timestamp[commits.rows], self._topic_of)
+        self._topics.add_commits(
+            commits.code.astype(np.int64), commits.topic_id, records.timestamp[commits.rows], self._topic_of
+        )
         for row, record in decoded:
             if record.record_type in TOPIC_FIELDS:
                 self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
@@ -317,7 +320,8 @@ class RangeDecoder:
 
 
 def _cut_off(file: BinaryIO, position: int, end: int) -> CorruptBatch:
-    """The end of a segment behind which the log goes on, where it is no batch: only a log's tail may be half written."""
+    """The end of a segment behind which the log goes on, where it is no batch: only a log's tail may be half
+    written."""
     file.seek(position)
     size = end - position
     detail = f"{size} bytes at the end of a segment that is not the log's last are no whole batch"

@@ -73,15 +73,15 @@ class Candidates:
         return len(self.log_offset)
 
     def take(self, rows: I64) -> Candidates:
-        columns = (getattr(self, f.name)[rows] for f in fields(self)[:-1])
-        return Candidates(*columns, self.metadata.take(pa.array(rows)))
+        columns = [getattr(self, f.name)[rows] for f in fields(self)[:-1]]
+        return Candidates(*[*columns, self.metadata.take(pa.array(rows))])
 
     @staticmethod
     def concat(parts: list[Candidates]) -> Candidates:
         if len(parts) == 1:
             return parts[0]
-        columns = (np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Candidates)[:-1])
-        return Candidates(*columns, pa.concat_arrays([p.metadata for p in parts]))
+        columns = [np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Candidates)[:-1]]
+        return Candidates(*[*columns, pa.concat_arrays([p.metadata for p in parts])])
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class RangeReducer:
             _ints(m.producer_id for m in markers),
             _ints(m.outcome for m in markers),
         )
-        codes = {group_id: code for code, group_id in enumerate(keys.groups)}
+        codes: dict[str | None, int] = {group_id: code for code, group_id in enumerate(keys.groups)}
         code_of = np.array([codes.setdefault(g, len(codes)) for g in self._numbers], np.int64)
         breaks = code_of[records[:, 0]] if len(records) else records[:, 0], records[:, 1]
         with_producer = records[records[:, 2] >= 0]
@@ -299,7 +299,8 @@ def topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
     none = ~has_id(halves)
     if none.all():
         return pa.nulls(len(none), pa.dictionary(pa.int32(), pa.string()))
-    raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(none), [None, pa.py_buffer(np.ascontiguousarray(topic_id))])
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(topic_id))]
+    raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(none), buffers)
     encoded = raw.dictionary_encode()
     texts = pa.array([topic_id_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(encoded.indices.to_numpy(), mask=none), texts)
