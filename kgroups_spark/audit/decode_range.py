@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.commit_rows import CommitBatches, candidates
-from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows
+from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows, is_misread
 from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
 from kgroups_spark.audit.partition_count import fitting_partition_counts
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
@@ -190,6 +190,10 @@ class RangeDecoder:
             if bad:
                 progress.quarantined.update(what.reason for _, what in bad)
                 yield self._counted("quarantine", rows.quarantine(bad, path, self._release))
+            misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
+            if misread:
+                progress.quarantined["load_would_fail"] += len(misread)
+                yield self._counted("quarantine", rows.load_failures(misread, path, self._release))
         if self._context.replay:
             kept = self._kept(records, decoded, bad)
             for batch in self._reducer.add(candidates(records, commits), kept, markers):

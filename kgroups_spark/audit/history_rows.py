@@ -118,6 +118,33 @@ class HistoryRows:
         ]
         return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
 
+    def load_failures(self, misread: list[tuple[int, GroupRecord]], path: str, release: Release) -> pa.RecordBatch:
+        """Records that stand in group_records and that a coordinator of the release cannot read, as its layout of the
+        same version is another one (T58). They count there: record_count is 0 here."""
+        rows = [
+            (
+                *self._place(row),
+                0,
+                record.record_type,
+                record.record_name,
+                record.group_id,
+                None,
+                None,
+                record.value_version,
+                self._producer_id(row),
+                "load_would_fail",
+                f"{record.record_name}Value has the early-access layout of Kafka {record.layout}, which {release.name} "
+                "does not read",
+                True,
+                path,
+                int(self.records.batches.position[self.records.batch[row]]),
+                None,
+                None,
+            )
+            for row, record in misread
+        ]
+        return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
+
     def _place(self, row: int) -> tuple[int, int | None]:
         timestamp = int(self.records.timestamp[row])
         return int(self.records.offset[row]), None if timestamp < 0 else timestamp
@@ -158,6 +185,12 @@ def load_fails(what: Undecodable, release: Release) -> bool:
     if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
         return True
     return release.fails_to_read(what.record_type, what.value_version)
+
+
+def is_misread(record: GroupRecord, release: Release) -> bool:
+    """Whether a coordinator of the release knows the record's type and not the layout of its value."""
+    is_known = record.record_type in release.record_types and not record.is_tombstone
+    return is_known and not release.reads_layout(record.layout)
 
 
 def corrupt_batch_rows(

@@ -166,6 +166,21 @@ def test_t57_what_a_consumer_of_the_topic_would_take_for_committed_is_aborted_or
     assert [(r["topic"], r["producer_id"]) for r in audited.rows("pending_offsets")] == [("pending", 9)]
 
 
+def test_t58_an_early_access_value_is_kept_and_named_as_what_the_load_of_another_release_would_fail_at() -> None:
+    from tests.audit.pipeline import How
+
+    # 3.7: a member's metadata ends with its client-side assignors, here one.
+    value = b"\0\0\0\0\2c\2/\1\0" + bytes(4) + b"\0" + b"\2\2n\0\1\0\2\0\0\3\3mm\0\0"
+    key = struct.pack(">h", 5) + text("g") + text("m")
+    files = {f"log/__consumer_offsets-0/{0:020d}.log": batch(0, [(key, value)])}
+    audited = audit(files)
+    assert [r["record_name"] for r in audited.rows("group_records")] == ["ConsumerGroupMemberMetadata"]
+    assert [(r["reason"], r["coordinator_fails"], r["record_count"]) for r in audited.rows("quarantine")] == [
+        ("load_would_fail", True, 0)
+    ]
+    assert reasons(audit(files, How(release="3.7-java"))) == []
+
+
 def test_t59_a_null_struct_in_a_tag_is_a_varint_of_0_and_a_missing_tag_is_an_empty_struct() -> None:
     """Kafka 4.3.1: ClassicMemberMetadata has the default JSON null, which its generator takes for none given."""
     head = struct.pack(">h", 0) + b"\0" + b"\0" + b"\x02c" + b"\x03/h" + b"\x02\x02t" + b"\x01"
