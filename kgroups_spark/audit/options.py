@@ -50,13 +50,14 @@ class AuditSummary:
         """What a person should see, line by line."""
         audit = self.audit
         read = [p for p in audit.partitions or () if p.records or p.bytes]
-        records, size = sum(p.records for p in read), sum(p.bytes for p in read)
-        if records:
-            yield (
-                f"audit {audit.audit_id}: {records:,} records ({size / 1e6:,.1f} MB) of {len(read)} partitions are new"
-            )
+        size, again = sum(p.bytes for p in read), sum(p.records_reread for p in read)
+        new = sum(p.records for p in read) - again
+        if new:
+            yield f"audit {audit.audit_id}: {new:,} records of {len(read)} partitions are new ({size / 1e6:,.1f} MB read)"
         else:
             yield f"audit {audit.audit_id}: nothing is new"
+        if again:
+            yield f"  {again:,} records were read again, and not added again"
         now = self.current_rows
         yield (
             f"  now {now.get('groups', 0):,} groups with {now.get('group_members', 0):,} members, "

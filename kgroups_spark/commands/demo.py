@@ -35,7 +35,7 @@ DEFAULT_LAKE = "./lake"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups demo`."""
-    add_lake_option(parser)
+    add_lake_option(parser, DEFAULT_LAKE)
 
 
 def run(arguments: argparse.Namespace) -> int:

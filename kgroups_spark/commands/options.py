@@ -119,13 +119,14 @@ def _known_name(word: str, known: Sequence[str], aliases: Mapping[str, str]) -> 
     return name
 
 
-def add_lake_option(parser: argparse.ArgumentParser) -> None:
-    """`--lake`, before or after the command's name."""
+def add_lake_option(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """`--lake`, before or after the command's name; `default` is where $KGROUPS_LAKE says nothing."""
+    otherwise = f", else {default}" if default else ""
     parser.add_argument(
         "--lake",
         default=argparse.SUPPRESS,
         metavar="LAKE",
-        help="where the tables are: a path, or catalog.schema (default: $KGROUPS_LAKE)",
+        help=f"where the tables are: a folder, or a URI of one (default: $KGROUPS_LAKE{otherwise})",
     )
 
 

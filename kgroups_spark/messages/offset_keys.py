@@ -18,7 +18,6 @@ from kgroups_spark.messages.schema import Truncated, reader
 from kgroups_spark.messages.slices import binary_slices, unaligned
 
 BAD_KEY = -1
-_FIXED_BYTES = 2 + 2 + 2 + 4
 _PADDING = bytes(16)
 
 Slot = tuple[str, str, int]  # group, topic, partition

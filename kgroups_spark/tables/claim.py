@@ -21,7 +21,7 @@ from pathlib import Path
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.kernel import AlreadyWritten
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import FINISHED, AuditRow, Ledger, finished, last_finished
+from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, Ledger, finished, last_finished
 from kgroups_spark.times import format_time
 
 GIVEN_UP_AFTER = timedelta(hours=6)
@@ -108,7 +108,7 @@ class Claim:
             _require_given_up(newest, take_over)
         row = AuditRow(
             audit_id=newest.audit_id + 1 if newest else 1,
-            status="running",
+            status=RUNNING,
             owner=str(Owner.this_process()),
             started_at=_now(),
             software_version=software_version,

@@ -136,6 +136,9 @@ def test_a_full_audit_reads_everything_again_and_adds_nothing(spark, log, tmp_pa
     summary = audit(spark, tmp_path / "lake", tmp_path / "log", full=True)
     read = sum(p.records for p in summary.audit.partitions)
     assert read == sum(p.records_reread for p in summary.audit.partitions) > 0
+    said = list(summary.lines())
+    assert said[0].endswith("nothing is new")
+    assert f"  {read:,} records were read again, and not added again" in said
     assert contents(tmp_path / "lake") == before
 
 
@@ -145,6 +148,7 @@ def test_partitions_that_are_not_given_keep_their_state(spark, log, whole, tmp_p
     shutil.copytree(log / "__consumer_offsets-1", tmp_path / "log" / "__consumer_offsets-1")
     before = contents(tmp_path / "lake")
     summary = audit(spark, tmp_path / "lake", tmp_path / "log", full=True)
+    assert "3 of 4 offsets partitions were not given: 0, 2-3" in summary.audit.notes
     assert {p.offsets_partition for p in summary.audit.partitions} == {0, 1, 2, 3}
     assert contents(tmp_path / "lake") == before
 

@@ -138,6 +138,13 @@ def test_help_lists_exactly_the_commands_that_there_are(capsys):
     assert listed == ["demo", "audit", "audits", "expiring", "groups", "pending", "dump"]
 
 
+def test_help_says_where_the_lake_is_if_nobody_does(capsys):
+    assert main(["demo", "--help"]) == 0
+    assert "(default: $KGROUPS_LAKE, else ./lake)" in " ".join(capsys.readouterr().out.split())
+    assert main(["groups", "--help"]) == 0
+    assert "(default: $KGROUPS_LAKE)" in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_lake_may_be_named_before_the_command_after_it_or_by_the_environment(capsys, monkeypatch):
     for line in ("--lake here/a groups", "groups --lake here/a", "--lake here/b groups --lake here/a"):
         assert main(line.split()) == 2
