@@ -109,7 +109,7 @@ TRANSACTION_MARKERS = StructType(
 QUARANTINE = StructType(
     [
         *PLACE_IN_LOG,
-        required("record_count", INT, "1; of a batch what its header claims"),
+        required("record_count", INT, "1; of a batch what its header claims; 0: the record is counted where it stands"),
         column("record_type", SMALLINT, "Type in the key; null: cannot be read"),
         column("record_name", STRING, "Kafka's name of the type; null: unknown"),
         column("group_id", STRING, "Group in the key; null: cannot be read"),
@@ -120,7 +120,8 @@ QUARANTINE = StructType(
         required(
             "reason",
             STRING,
-            "unknown_record_type, unknown_value_version, truncated, empty_value, null_key or corrupt_batch",
+            "unknown_record_type, unknown_value_version, truncated, empty_value, null_key, corrupt_batch, or load_would_fail: "
+            "a record that stands in its own table and that a coordinator's load would have failed at",
         ),
         required("detail", STRING, "One sentence that a person can act on"),
         required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),
