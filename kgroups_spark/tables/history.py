@@ -120,8 +120,8 @@ QUARANTINE = StructType(
         required(
             "reason",
             STRING,
-            "unknown_record_type, unknown_value_version, truncated, empty_value, null_key, corrupt_batch, or load_would_fail: "
-            "a record that stands in its own table and that a coordinator's load would have failed at",
+            "unknown_record_type, unknown_value_version, truncated, empty_value, null_key, corrupt_batch, or "
+            "load_would_fail: a record that stands in its own table and that a coordinator's load would have failed at",
         ),
         required("detail", STRING, "One sentence that a person can act on"),
         required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),
