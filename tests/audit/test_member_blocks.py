@@ -170,6 +170,41 @@ def test_made_up_groups(seed: int, release: str) -> None:
     assert replayed(records, 600, release, 2) == expected  # some by columns, some record by record
 
 
+def value_of(version: int, members: list[bytes]) -> bytes:
+    since = bytes(8) if version >= 2 else b""
+    head = bytes([0, version]) + text("consumer") + bytes(4) + text("range") + text("m") + since
+    return head + len(members).to_bytes(4, "big") + b"".join(members)
+
+
+def member_of(name: str, version: int, no_instance: bytes = b"\xff\xff") -> bytes:
+    instance = no_instance if version >= 3 else b""
+    rebalance = b"\xff\xff\xff\xff" if version >= 1 else b""
+    return text(name) + instance + text("c") + text("/h") + rebalance + bytes(4) + sized(b"") + sized(b"")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [value_of(version, [member_of("m", version)]) for version in (0, 1, 2, 3, 0)],
+        [value_of(3, [member_of("m", 3)]), value_of(3, [member_of("m", 3, b"\xff\xfe")])],
+    ],
+    ids=["of another value version", "with a null written otherwise"],
+)
+def test_the_same_member_in_other_bytes_has_one_version(values: list[bytes]) -> None:
+    records: list[Record] = [(b"\0\2" + text("g"), value) for value in values]
+    found = replayed(records, BY_COLUMNS, "4.3", len(records))
+    assert found == replayed(records, RECORD_BY_RECORD, "4.3", len(records))
+    assert found["group_member_versions"].total() == 1
+
+
+def test_a_member_that_comes_twice_and_is_not_the_last_fails_the_load() -> None:
+    twice = [member_of(name, 3) for name in ("m", "m", "n")]
+    records: list[Record] = [(b"\0\2" + text("g"), value_of(3, twice))]
+    found = replayed(records, BY_COLUMNS, "4.3", 1)
+    assert found == replayed(records, RECORD_BY_RECORD, "4.3", 1)
+    assert found["quarantine"].total() == 1
+
+
 def test_most_made_up_groups_are_plain() -> None:
     records = Groups(0).records(150)
     with block_at(BY_COLUMNS):
