@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kgroups_spark.audit.commit_rows import CommitBatches, candidates
 from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows, is_misread
 from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
+from kgroups_spark.audit.member_blocks import GROUP_METADATA
 from kgroups_spark.audit.partition_count import fitting_partition_counts
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer
@@ -277,9 +278,9 @@ class RangeDecoder:
         producer_id, epoch, transactional = records.producer_id, records.producer_epoch, records.is_transactional
         is_control = records.is_control
 
-        has_texts = self._context.history
-
         def kept(row: int, record: GroupRecord | None) -> KeptRecord:
+            # The replay reads GroupMetadata by columns of bytes (member_blocks.py), which is cheaper than any text.
+            has_text = self._context.history and record is not None and record.record_type != GROUP_METADATA
             return KeptRecord(
                 int(records.offset[row]),
                 int(records.timestamp[row]),
@@ -287,9 +288,9 @@ class RangeDecoder:
                 int(producer_id[row]),
                 int(epoch[row]),
                 bool(transactional[row]),
-                record.value_json() if record is not None and has_texts else None,
-                None if record is None or has_texts else records.key(row),
-                None if record is None or has_texts else records.value(row),
+                record.value_json() if record is not None and has_text else None,
+                None if record is None or has_text else records.key(row),
+                None if record is None or has_text else records.value(row),
             )
 
         rows: list[tuple[int, GroupRecord | None]] = [*decoded]

@@ -89,7 +89,8 @@ class KeptRecord:
     """A record of types 2 to 23 that decodes: every one stays. Or (`record` None) one that does not decode and is part
     of a transaction: all that matters of it is that it is there.
 
-    Its content is the value's JSON text, where that has been made for the history, else its bytes.
+    Its content is the value's JSON text, where that has been made for the history and is what the replay reads, else
+    its bytes.
     """
 
     log_offset: int

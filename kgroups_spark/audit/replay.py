@@ -7,16 +7,15 @@ have failed to load, and the state that the next audit goes on from.
 
 from __future__ import annotations
 
-import gc
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.member_blocks import MemberBlocks
 from kgroups_spark.audit.member_columns import member_batches, member_version_batches
 from kgroups_spark.audit.replay_rows import FILE, MARKER, STATE, TOMBSTONE, VALUE
@@ -56,7 +55,6 @@ from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 
 CHANGES_AT_ONCE = 8192
-COLLECT_AFTER_OBJECTS = 200_000
 
 Output = tuple[str, pa.RecordBatch]
 
@@ -87,21 +85,9 @@ class NoTopics(Topics):
 def replay_partitions(batches: Iterable[pa.RecordBatch], context: ReplayContext) -> Iterator[Output]:
     """(table name, rows) of every offsets partition among the replay rows."""
     rows, decoder = itertools.chain.from_iterable(map(rows_of, batches)), GroupRecordDecoder()
-    with _rare_collections():
+    with no_cycle_collector():
         for offsets_partition, of_one in itertools.groupby(rows, key=itemgetter(PARTITION)):
             yield from _ShardReplay(offsets_partition, context, decoder).run(of_one)
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Python looks for cycles of objects rarely: a state is millions of tuples without any, and to look through them
-    again and again is a fifth of a replay."""
-    usual = gc.get_threshold()
-    gc.set_threshold(COLLECT_AFTER_OBJECTS, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 class _ShardReplay:
