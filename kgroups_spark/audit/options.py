@@ -53,7 +53,8 @@ class AuditSummary:
         size, again = sum(p.bytes for p in read), sum(p.records_reread for p in read)
         new = sum(p.records for p in read) - again
         if new:
-            yield f"audit {audit.audit_id}: {new:,} records of {len(read)} partitions are new ({size / 1e6:,.1f} MB read)"
+            megabytes = f"{size / 1e6:,.1f} MB"
+            yield f"audit {audit.audit_id}: {new:,} records of {len(read)} partitions are new ({megabytes} read)"
         else:
             yield f"audit {audit.audit_id}: nothing is new"
         if again:
