@@ -193,11 +193,11 @@ def plan_ranges(options: Options) -> list[SegmentRange]:
 def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[tuple[str, ...]]:
     """Paths of the segments with offsets start .. end - 1, in runs of about `share` bytes at most."""
     runs: list[list[str]] = []
-    filled = share
+    filled = 0
     for segment in copy.segments_from(start):
         if end is not None and segment.base_offset >= end:
             break
-        if filled + segment.size > share and (filled or not runs):
+        if not runs or (filled and filled + segment.size > share):
             runs.append([])
             filled = 0
         runs[-1].append(segment.path)

@@ -158,6 +158,13 @@ def test_more_spark_partitions_are_cut_between_segments(tmp_path: Path, least: s
     assert offsets(folder, minPartitions=least) == [*((0, i) for i in range(40)), *((1, i) for i in range(10))]
 
 
+@pytest.mark.parametrize("least", ["0", "5"])
+def test_a_log_that_begins_with_an_empty_segment_or_is_nothing_else(tmp_path: Path, least: str) -> None:
+    put(tmp_path, "t", 0, b"")
+    put(tmp_path, "t", 1, b"", batch(10, [(b"k", b"v")]))
+    assert offsets(tmp_path, minPartitions=least) == [(1, 10)]
+
+
 def test_segments_outside_the_offsets_are_not_opened(tmp_path: Path) -> None:
     (first, _) = plan(two_partitions(tmp_path), startingOffsets='{"t": {"0": 12}}', endingOffsets='{"t": {"0": 20}}')
     assert [Path(path).name for path in first.paths] == [f"{10:020}.log"]
