@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.commands.options import lake_location
-from kgroups_spark.commands.output import say
 from kgroups_spark.commands.spark import require_pyspark, start_spark
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
@@ -28,8 +27,8 @@ class LakeReader:
     lake: Lake
 
     def table(self, name: str) -> DataFrame:
-        """A table of now, or the ledger."""
-        return self.lake.read_files(name)
+        """A table of now as the last finished audit left it, or the ledger."""
+        return self.lake.read_files(name, self._version(name))
 
     def history(self, name: str) -> DataFrame:
         """A history table without rows of an audit that has not finished."""
@@ -38,27 +37,27 @@ class LakeReader:
         return self.lake.read(name).where(F.col("audit_id") <= self.last_audit["audit_id"])
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """A table of now, or the ledger, as rows; says so if an audit that has not finished was at a table of now."""
-        rows = self._rows(name)
-        if name == "audits":
-            return rows
-        writer = max((row["audit_id"] for row in rows), default=0)
-        if writer > self.last_audit["audit_id"]:
-            say(f"table {name} is of audit {writer}, which has not finished: ask again when it has")
-        return rows
-
-    def _rows(self, name: str) -> list[dict[str, Any]]:
+        """A table of now as the last finished audit left it, or the ledger, as rows."""
         try:
-            table = self.lake.rows(name)  # without a Spark job: they take a second each, however small the table
+            # Without a Spark job: they take a second each, however small the table.
+            table = self.lake.rows(name, self._version(name))
         except OSError:  # a place that pyarrow does not reach
             return rows_of(self.table(name))
         rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
         return rows
 
+    def _version(self, name: str) -> int | None:
+        """An audit that has not finished, or never will, may have rewritten the tables of now: nothing of it counts."""
+        if name == "audits":
+            return None
+        from kgroups_spark.tables.writer import APP_ID
+
+        return self.lake.table(name).version_as_of(APP_ID, self.last_audit["audit_id"])
+
     @cached_property
     def last_audit(self) -> dict[str, Any]:
         """The ledger's row of the last finished audit. Raises KgroupsError if there is none."""
-        finished = [row for row in self._rows("audits") if row["status"] == "finished"]
+        finished = [row for row in self.rows("audits") if row["status"] == "finished"]
         if not finished:
             raise KgroupsError(f"the lake at {self.lake.location} has no finished audit: run kgroups audit first")
         return max(finished, key=lambda row: int(row["audit_id"]))

@@ -136,7 +136,17 @@ class KernelTable:
 
     def last_transaction(self, app_id: str) -> int | None:
         """The version that the application last committed under `app_id`; None: never."""
-        found = self._snapshot().getLatestTransactionVersion(self._engine, app_id)
+        return self._last_transaction(self._snapshot(), app_id)
+
+    def version_as_of(self, app_id: str, transaction: int) -> int:
+        """The table's newest version to which the application has committed nothing after that transaction."""
+        snapshot = self._snapshot()
+        while (self._last_transaction(snapshot, app_id) or 0) > transaction:
+            snapshot = self._snapshot(snapshot.getVersion() - 1)
+        return int(snapshot.getVersion())
+
+    def _last_transaction(self, snapshot: Any, app_id: str) -> int | None:
+        found = snapshot.getLatestTransactionVersion(self._engine, app_id)
         return int(found.get()) if found.isPresent() else None
 
     def refusal(self) -> str | None:
@@ -144,9 +154,9 @@ class KernelTable:
         metadata = self._snapshot().getMetadata()
         return refusal(dict(metadata.getConfiguration()), metadata.getSchemaString())
 
-    def files(self) -> list[TableFile]:
-        """The data files of the newest version."""
-        return list(self._files(self._snapshot()))
+    def files(self, version: int | None = None) -> list[TableFile]:
+        """The data files of a version (default: the newest)."""
+        return list(self._files(self._snapshot(version)))
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
         """Which of the parts the driver does not see, or sees with another size, and what it sees."""
@@ -191,7 +201,7 @@ class KernelTable:
         delta_transaction = builder.build(engine)
         actions = self._append_actions(delta_transaction, parts)
         if remove is not None:
-            read = self._table().getSnapshotAsOfVersion(engine, delta_transaction.getReadTableVersion())
+            read = self._snapshot(delta_transaction.getReadTableVersion())
             actions = actions.combine(self._removals(read, remove))
         result = delta_transaction.commit(engine, self._api.utils.CloseableIterable.inMemoryIterable(actions))
         for hook in result.getPostCommitHooks():
@@ -236,8 +246,10 @@ class KernelTable:
     def _table(self) -> Any:
         return self._api.Table.forPath(self._engine, self.path)
 
-    def _snapshot(self) -> Any:
-        return self._table().getLatestSnapshot(self._engine)
+    def _snapshot(self, version: int | None = None) -> Any:
+        if version is None:
+            return self._table().getLatestSnapshot(self._engine)
+        return self._table().getSnapshotAsOfVersion(self._engine, version)
 
 
 def _version_0(schema_json: str, comment: str, properties: dict[str, str], now_ms: int) -> Iterator[dict[str, Any]]:

@@ -92,11 +92,12 @@ class Lake:
         """The table's name in SQL."""
         return f"delta.`{self._path(name).replace('`', '``')}`"
 
-    def read(self, name: str) -> DataFrame:
-        """The newest version of the table."""
-        return self.spark.read.format("delta").load(self._path(name))
+    def read(self, name: str, version: int | None = None) -> DataFrame:
+        """A version of the table (default: the newest)."""
+        reader = self.spark.read.format("delta")
+        return (reader if version is None else reader.option("versionAsOf", version)).load(self._path(name))
 
-    def read_files(self, name: str) -> DataFrame:
+    def read_files(self, name: str, version: int | None = None) -> DataFrame:
         """The same rows as `read`, with the same nullability, for a table of few files.
 
         Delta's own reader first rebuilds a table's state by Spark jobs, which costs more than the tables of now have to
@@ -105,20 +106,20 @@ class Lake:
         """
         log = self.table(name)
         if log.refusal() is not None:
-            return self.read(name)
-        paths = [f"{self._path(name)}/{unquote(file.path)}" for file in log.files()]
+            return self.read(name, version)
+        paths = [f"{self._path(name)}/{unquote(file.path)}" for file in log.files(version)]
         schema = TABLES[name].schema
         if not paths:
             return self.spark.createDataFrame([], schema)
         rows = self.spark.read.schema(schema).parquet(*paths)
         return rows.select(*(_never_null(field) if not field.nullable else F.col(field.name) for field in schema))
 
-    def rows(self, name: str) -> pa.Table:
+    def rows(self, name: str, version: int | None = None) -> pa.Table:
         """All rows of a small table; where the driver can reach the files by pyarrow, without a Spark job."""
         if not self.files_in_reach:
-            return self.read(name).select(*arrow_schema(name).names).toArrow().cast(arrow_schema(name))
+            return self.read(name, version).select(*arrow_schema(name).names).toArrow().cast(arrow_schema(name))
         file_system, folder = lake_file_system(self._path(name))
-        paths = [f"{folder}/{unquote(file.path)}" for file in self.table(name).files()]
+        paths = [f"{folder}/{unquote(file.path)}" for file in self.table(name).files(version)]
         if not paths:
             return arrow_schema(name).empty_table()
         spark_writes_int96 = pa.dataset.ParquetFileFormat(read_options={"coerce_int96_timestamp_unit": "us"})

@@ -12,8 +12,10 @@ import pytest
 
 from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.commands.reading import LakeReader, rows_of
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
 from tests.audit.lakes import contents, copy_until, rows, versions
 
 pytestmark = pytest.mark.spark
@@ -89,13 +91,23 @@ def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(spark, 
     assert after == before
 
 
+def tables_of_now(spark, lake):
+    """What the commands read, by both of their ways."""
+    reader = LakeReader(spark, Lake.open(spark, str(lake)))
+    names = [name for name, table in TABLES.items() if table.kind == "current"]
+    by_files = {name: sorted(map(str, reader.rows(name))) for name in names}
+    assert {name: sorted(map(str, rows_of(reader.table(name)))) for name in names} == by_files
+    return by_files
+
+
 def test_a_killed_audit_leaves_no_trace(spark, log, tmp_path, monkeypatch):
     copy_until(log, tmp_path / "log", 0.5)
     audit(spark, tmp_path / "lake", tmp_path / "log")
     audit(spark, tmp_path / "undisturbed", tmp_path / "log")
     shutil.copytree(log, tmp_path / "log", dirs_exist_ok=True)
     commit = Lake.commit
-    broken_at = ["committed_offsets"]
+    broken_at = ["committed_offsets", "group_expiry"]
+    now = tables_of_now(spark, tmp_path / "lake")
 
     def break_once(self, table, operation, write):
         if table in broken_at:
@@ -104,10 +116,15 @@ def test_a_killed_audit_leaves_no_trace(spark, log, tmp_path, monkeypatch):
         return commit(self, table, operation, write)
 
     monkeypatch.setattr(Lake, "commit", break_once)
-    with pytest.raises(OSError, match="the storage is gone"):
-        audit(spark, tmp_path / "lake", tmp_path / "log")
-    assert max(row["audit_id"] for row in rows(tmp_path / "lake", "offset_commits")) == 2
+    for audit_id in (2, 3):
+        with pytest.raises(OSError, match="the storage is gone"):
+            audit(spark, tmp_path / "lake", tmp_path / "log")
+        assert max(row["audit_id"] for row in rows(tmp_path / "lake", "offset_commits")) == audit_id
+        # Who reads in between reads what the last finished audit left.
+        assert tables_of_now(spark, tmp_path / "lake") == now
+    assert {row["audit_id"] for row in rows(tmp_path / "lake", "offset_expiry")} == {3}
     audit(spark, tmp_path / "lake", tmp_path / "log")
+    assert tables_of_now(spark, tmp_path / "lake") != now
     audit(spark, tmp_path / "undisturbed", tmp_path / "log")
     assert contents(tmp_path / "lake") == contents(tmp_path / "undisturbed")
     assert_every_record_is_in_one_table(tmp_path / "lake")
