@@ -156,12 +156,11 @@ def replay_by_parts(
         for number in _numbers(batches):
             collector = PartCollector(lake_uri, context.audit_id)
             rows = _rows_from_files(hands[number], replay_files, state_files, state_audit_id, fresh_shards)
-            with no_cycle_collector():
-                lines = [
-                    part_line(part)
-                    for name, batch in replay_partitions(rows, context)
-                    for part in collector.add(name, batch)
-                ]
+            lines = [
+                part_line(part)
+                for name, batch in replay_partitions(rows, context)
+                for part in collector.add(name, batch)
+            ]
             yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
 
     lines = _one_per_hand(spark, len(hands)).mapInArrow(task, MANIFEST).collect()
