@@ -24,6 +24,12 @@ def test_our_own_session_needs_no_second_download_and_opens_no_port_to_others(sp
     assert spark.sparkContext.uiWebUrl is None
 
 
+def test_the_jvm_has_room_for_compiled_code(spark):
+    """With the one compiler it reserves 48 MB, and stops compiling, with a warning on stdout, when they are full."""
+    pools = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    assert sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code")) >= 200 << 20
+
+
 def test_without_a_java_that_spark_runs_on_nothing_is_started(monkeypatch):
     def no_java():
         raise NoJava("java is Java 11; Spark needs Java 17 or newer")

@@ -85,7 +85,7 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
 
 
 def require_lake_path(location: str) -> None:
-    """Raises UsageError for what is read as `catalog.schema`."""
+    """Raises UsageError for what is read as `catalog.schema`, and for a file."""
     require_pyspark()
     from kgroups_spark.tables.lake import is_path
 
@@ -94,6 +94,8 @@ def require_lake_path(location: str) -> None:
             f"kgroups: --lake {location} names a schema of a catalog, which cannot hold a lake yet; "
             f"for a folder of that name write ./{location}"
         )
+    if Path(location).is_file():
+        raise UsageError(f"kgroups: --lake {location} is a file; name a folder")
 
 
 def require_lake(location: str, command: str) -> None:

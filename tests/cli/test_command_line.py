@@ -77,6 +77,8 @@ BAD_USAGE = [
     ("dump", "kgroups dump: the following arguments are required: FILE|DIR"),
     ("dump nothing", "kgroups: nothing does not exist"),
     ("dump . --format table", "kgroups dump: --format: 'table' is unknown; there are json"),
+    (f"audit --lake {__file__} --segments .", f"kgroups: --lake {__file__} is a file; name a folder"),
+    (f"groups --lake {__file__}", f"kgroups: --lake {__file__} is a file; name a folder"),
     ("demo --lake nothing", "kgroups: --lake nothing names a schema of a catalog, which cannot hold a lake yet; for a"),
     ("demo --segments .", "kgroups demo: unknown option --segments"),
 ]
