@@ -24,6 +24,7 @@ def test_our_own_session_needs_no_second_download_and_opens_no_port_to_others(sp
     assert spark.sparkContext.uiWebUrl is None
 
 
+@pytest.mark.spark
 def test_the_jvm_has_room_for_compiled_code(spark):
     """With the one compiler it reserves 48 MB, and stops compiling, with a warning on stdout, when they are full."""
     pools = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
