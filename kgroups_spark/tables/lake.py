@@ -82,7 +82,8 @@ class Lake:
         return lake
 
     def exists(self) -> bool:
-        return self.table("audits").exists()
+        with told_in_one_line(f"the lake at {self.location} cannot be opened"):
+            return self.table("audits").exists()
 
     def table(self, name: str) -> KernelTable:
         """The table's log. Raises KeyError for a name that is no table's."""

@@ -80,6 +80,13 @@ def test_a_folder_with_something_else_is_not_made_a_lake(spark, tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.doc"]
 
 
+def test_a_lake_whose_ledger_is_damaged_is_told_in_one_line(spark, lake):
+    Path(f"{lake.location}/audits/_delta_log/{0:020}.json").write_text("no longer JSON")
+    for use in (Lake.open, Lake.create, lambda *place: Lake(*place).exists()):
+        with pytest.raises(KgroupsError, match=r"the lake at .* cannot be opened: .*Exception"):
+            use(spark, lake.location)
+
+
 def test_a_lake_of_a_newer_layout_is_refused(spark, lake):
     newer = LAKE_VERSION + 1
     spark.sql(f"ALTER TABLE {lake.identifier('audits')} SET TBLPROPERTIES ('{LAKE_VERSION_PROPERTY}' = '{newer}')")
