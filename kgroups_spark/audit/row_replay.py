@@ -186,7 +186,7 @@ class RowReplay:
         elif kind == RECORD:
             self._replay_record(row)
         elif kind == UNREADABLE:
-            shard.transactional_record(offset, timestamp, row[PRODUCER], row[EPOCH])
+            shard.transactional_record(offset, timestamp, row[PRODUCER])
         elif kind == MARKER:
             return shard.end_transaction(offset, timestamp, row[PRODUCER], row[OUTCOME])
         else:
@@ -216,7 +216,6 @@ class RowReplay:
             record.regular_expression,
             record.value,
             row[PRODUCER],
-            row[EPOCH],
             row[TRANSACTIONAL],
             record.value_version,
         )

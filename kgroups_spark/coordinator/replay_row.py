@@ -68,7 +68,7 @@ def replay(shard: Shard, row: ReplayRow) -> None:
                 row.record_type or 0,
                 *names,
                 row.value,
-                *producer,
+                row.producer_id,
                 row.is_transactional,
                 row.value_version,
             )
@@ -77,4 +77,4 @@ def replay(shard: Shard, row: ReplayRow) -> None:
         case "keep_group":
             shard.keep_group(row.log_offset, row.log_timestamp, group_id)
         case "undecodable" if row.is_transactional:
-            shard.transactional_record(row.log_offset, row.log_timestamp, *producer)
+            shard.transactional_record(row.log_offset, row.log_timestamp, row.producer_id)

@@ -107,7 +107,6 @@ class Shard:
         regular_expression: str | None,
         value: Value | None,
         producer_id: int = -1,
-        producer_epoch: int = -1,
         is_transactional: bool = False,
         value_version: int | None = None,
     ) -> None:
@@ -116,7 +115,7 @@ class Shard:
         `value_version` says whether a GroupMetadata value is of version 0 (T8); None is taken for that.
         """
         if is_transactional:
-            self.transactions.record(log_offset, log_timestamp, producer_id, producer_epoch)
+            self.transactions.record(log_offset, log_timestamp, producer_id, -1)
         if value is not None:
             self._learn_topics(record_type, value, log_timestamp)
         if self._skips(record_type):
@@ -149,11 +148,9 @@ class Shard:
         # Scala's loader drops what is pending at any marker; the log's own transaction ends at COMMIT and ABORT alone.
         return EndedTransaction(None, 0, []) if outcome is None else self.transactions.end(producer_id)
 
-    def transactional_record(
-        self, log_offset: int, log_timestamp: int | None, producer_id: int, producer_epoch: int
-    ) -> None:
+    def transactional_record(self, log_offset: int, log_timestamp: int | None, producer_id: int) -> None:
         """A transactional record that cannot be decoded or is of an unknown type: it still belongs to a transaction."""
-        self.transactions.record(log_offset, log_timestamp, producer_id, producer_epoch)
+        self.transactions.record(log_offset, log_timestamp, producer_id, -1)
 
     def keep_group(self, log_offset: int, log_timestamp: int | None, group_id: str) -> None:
         """The first value of a stretch that `reduce` has left without content: it makes a simple group exist."""

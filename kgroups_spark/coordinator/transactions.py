@@ -43,11 +43,16 @@ class OpenTransactions:
     def record(
         self, log_offset: int, log_timestamp: int | None, producer_id: int, producer_epoch: int
     ) -> OpenTransaction:
-        """The transaction that a transactional record belongs to, begun by it if none is open."""
+        """The transaction that a transactional record belongs to, begun by it if none is open.
+
+        Its epoch is that of its first offset commit: history keeps no epoch of other records, which pass -1.
+        """
         transaction = self.by_producer.get(producer_id)
         if transaction is None:
             transaction = OpenTransaction(log_offset, log_timestamp, producer_epoch)
             self.by_producer[producer_id] = transaction
+        elif transaction.producer_epoch == -1:
+            transaction.producer_epoch = producer_epoch
         return transaction
 
     def value(

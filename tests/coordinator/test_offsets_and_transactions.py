@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.transactions import EndedTransaction
 from tests.coordinator.records import Log, T, X, classic
 
@@ -169,7 +171,7 @@ def test_an_open_transaction_is_told_even_if_tombstones_have_wiped_it():
 
 def test_a_record_that_cannot_be_decoded_opens_a_transaction_too():
     log = Log().append("undecodable", producer_id=3, producer_epoch=1, is_transactional=True)
-    assert list(log.shard.open_transaction_rows()) == [(0, 3, 1, 0, T, 0, [], None)]
+    assert list(log.shard.open_transaction_rows()) == [(0, 3, None, 0, T, 0, [], None)]
 
 
 def test_a_control_record_of_another_type_ends_nothing_in_java_and_drops_pending_offsets_in_scala():
@@ -187,3 +189,13 @@ def test_a_misplaced_group_is_told_where_the_number_of_partitions_is_known():
     assert [row.is_misplaced for row in shard.group_rows(50)] == [True]
     assert [row.is_misplaced for row in shard.group_rows(1)] == [False]
     assert [row.is_misplaced for row in shard.group_rows()] == [None]
+
+
+def test_the_epoch_of_a_transaction_is_that_of_its_first_offset_commit() -> None:
+    """Whatever came before it: history keeps no epoch of other records."""
+    shard = Shard(release("4.3"), 0)
+    shard.transactional_record(0, 10, 7)
+    assert [(r.transaction_start_offset, r.producer_epoch) for r in shard.open_transaction_rows()] == [(0, None)]
+    shard.replay_offset_commit(1, 11, 1, "g", "t", 0, None, 7, 3, True)
+    shard.replay_offset_commit(2, 12, 1, "g", "t", 0, None, 7, 4, True)
+    assert [(r.transaction_start_offset, r.producer_epoch) for r in shard.open_transaction_rows()] == [(0, 3)]
