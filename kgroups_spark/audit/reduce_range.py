@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.replay_rows import FIRST_VALUE, MARKER, RECORD, TOMBSTONE, UNREADABLE, VALUE, replay_batch
-from kgroups_spark.audit.topic_names import has_id, topic_id_text
+from kgroups_spark.audit.topic_names import has_id
 from kgroups_spark.coordinator.reduce_columns import (
     ABORT,
     COMMIT,
@@ -27,6 +27,7 @@ from kgroups_spark.coordinator.reduce_columns import (
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.messages.group_records import GroupRecord
 from kgroups_spark.messages.offset_keys import OffsetKeys
+from kgroups_spark.messages.schema import uuid_text
 
 # Candidates are reduced again when they have doubled since, and are at least as many as this.
 REDUCE_AT_ROWS = 1 << 18
@@ -303,5 +304,5 @@ def topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
     buffers = [None, pa.py_buffer(np.ascontiguousarray(topic_id))]
     raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(none), buffers)
     encoded = raw.dictionary_encode()
-    texts = pa.array([topic_id_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    texts = pa.array([uuid_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(encoded.indices.to_numpy(), mask=none), texts)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from kgroups_spark.messages.schema import uuid_text
 
 # Types whose values name topics by id and name, and the fields that hold them.
 TOPIC_FIELDS = {4: ("topics",), 9: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
@@ -18,11 +19,6 @@ COMMIT = "offset_commit"
 
 # The topic of a key's code.
 TopicsOf = Callable[[int], str]
-
-
-def topic_id_text(raw: bytes) -> str:
-    """Kafka's text of a topic id: base64, URL-safe, 22 characters."""
-    return base64.urlsafe_b64encode(raw).decode()[:22]
 
 
 class TopicNames:
@@ -58,7 +54,7 @@ class TopicNames:
         np.minimum.at(self._earliest, code[same], timestamp[same])
         for row in np.nonzero(~same)[0].tolist():  # the topic was made anew under another id
             at = int(timestamp[row])
-            self.add(topic_id_text(ids[row].tobytes()), topics(int(code[row])), at if at < NO_TIME else -1, COMMIT)
+            self.add(uuid_text(ids[row].tobytes()), topics(int(code[row])), at if at < NO_TIME else -1, COMMIT)
 
     def settle_commits(self, topics: pa.StringArray) -> None:
         """Counts what add_commits has gathered as sightings, given the topic of each code; once, before rows()."""
@@ -72,7 +68,7 @@ class TopicNames:
         np.minimum.at(earliest, at.ravel(), self._earliest[codes])
         for (high, low, number), time in zip(distinct, earliest.tolist(), strict=True):
             topic = named.dictionary[int(number)].as_py()
-            self.add(topic_id_text(high.tobytes() + low.tobytes()), topic, time if time < NO_TIME else -1, COMMIT)
+            self.add(uuid_text(high.tobytes() + low.tobytes()), topic, time if time < NO_TIME else -1, COMMIT)
 
     def _grow(self, codes: int) -> None:
         if codes > len(self._ids):

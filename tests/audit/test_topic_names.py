@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.audit.topic_names import TopicNames, topic_id_text
+from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.messages.schema import uuid_text
 
 # Ids by number, as 16 bytes; 0 is none.
 ID = [bytes(15) + bytes([number]) for number in range(4)]
@@ -17,9 +18,9 @@ TOPICS = ["orders", "clicks", "orders"]  # of three keys' codes
 # (code, id, time) of offset commits: "orders" was made again under id 2 at 700.
 COMMITS = [(0, 1, 500), (2, 1, 400), (0, 2, 700), (1, 3, -1), (1, 3, 900), (0, 0, 100), (2, 2, 800)]
 NAMED = {
-    (topic_id_text(ID[1]), "orders", 400, "offset_commit"),
-    (topic_id_text(ID[2]), "orders", 700, "offset_commit"),
-    (topic_id_text(ID[3]), "clicks", 900, "offset_commit"),
+    (uuid_text(ID[1]), "orders", 400, "offset_commit"),
+    (uuid_text(ID[2]), "orders", 700, "offset_commit"),
+    (uuid_text(ID[3]), "clicks", 900, "offset_commit"),
 }
 
 
@@ -81,5 +82,5 @@ def test_a_sighting_with_a_time_is_earlier_than_one_without() -> None:
 
 
 def test_ids_are_told_as_kafka_prints_them() -> None:
-    assert topic_id_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
-    assert topic_id_text(b"\xff" * 16) == "_____________________w"
+    assert uuid_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
+    assert uuid_text(b"\xff" * 16) == "_____________________w"
