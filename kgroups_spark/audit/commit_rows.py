@@ -19,7 +19,7 @@ from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Rows that one sorted part holds. It bounds a worker's memory; larger parts read no faster.
-ROWS_AT_ONCE = 1 << 18
+ROWS_AT_ONCE = 1 << 17
 
 Coded = tuple[pa.RecordBatch, NDArray[np.int64]]
 

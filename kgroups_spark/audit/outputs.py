@@ -21,7 +21,7 @@ Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 
 # Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
 ROWS_PER_PART = 1 << 20
-BYTES_PER_PART = 64 << 20
+BYTES_PER_PART = 32 << 20
 # What one batch on its way to Spark holds at most (rows, bytes).
 ROWS_PER_BATCH = 1 << 16
 BYTES_PER_BATCH = 32 << 20
