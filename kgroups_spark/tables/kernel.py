@@ -64,6 +64,9 @@ class Kernel:
         if isinstance(engine, JavaPackage):  # what py4j makes of a class that is not there
             raise KgroupsError(f"Delta is not on Spark's class path: spark-submit --packages {DELTA_JAR} puts it there")
         self.engine: Any = engine.create(self.hadoop)
+        # Under spark-submit's own logging Kernel would warn at each look at a log that has no checkpoint yet.
+        log4j = jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setLevel("io.delta.kernel", log4j.Level.ERROR)
 
     def table(self, path: str) -> KernelTable:
         return KernelTable(self, path)
