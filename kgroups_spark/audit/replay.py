@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
+from kgroups_spark.audit.history_rows import MARKER_COLUMNS
 from kgroups_spark.audit.member_blocks import MemberBlocks
 from kgroups_spark.audit.member_columns import member_batches, member_version_batches
 from kgroups_spark.audit.replay_rows import FILE, MARKER, STATE, TOMBSTONE, VALUE
@@ -217,7 +218,7 @@ class _ShardReplay:
         if self._markers:
             yield (
                 "transaction_markers",
-                table_batch("transaction_markers", _MARKER_COLUMNS, self._markers, **constants),
+                table_batch("transaction_markers", MARKER_COLUMNS, self._markers, **constants),
             )
         if self._failures:
             unknown = {"record_count": 0, "coordinator_fails": True, "file": None, "file_position": None}
@@ -228,18 +229,6 @@ class _ShardReplay:
             )
 
 
-_MARKER_COLUMNS = (
-    "log_offset",
-    "log_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "coordinator_epoch",
-    "control_type",
-    "outcome",
-    "transaction_start_offset",
-    "offset_count",
-    "group_ids",
-)
 _FAILURE_COLUMNS = (
     "log_offset",
     "log_timestamp",
