@@ -82,7 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="of decoding and replaying (default: 5)")
     parser.add_argument("--audit-rounds", type=int, default=3, help="of whole audits; 0: none (default: 3)")
     parser.add_argument(
-        "--full-jit", action="store_true", help="audits and Spark's writer in a JVM with both compilers"
+        "--first-compiler-only",
+        action="store_true",
+        help="audits and Spark's writer in the JVM that kgroups starts (default: Spark's own, with both compilers)",
     )
     parser.add_argument("--work", type=Path, help="where logs and lakes go and stay (default: a temporary folder)")
     parser.add_argument("--json", type=Path, help="a file for the same in JSON")
@@ -128,7 +130,7 @@ def _decode_and_replay(log: Path, peer: Path, rounds: int) -> Ratio:
 
 
 def _whole_audits(options: argparse.Namespace, work: Path, small: Path, large: Path) -> list[Ratio]:
-    flags = ["--full-jit"] if options.full_jit else []
+    flags = [] if options.first_compiler_only else ["--full-jit"]
     _say(f"whole audits against Spark's writer, {options.audit_rounds} rounds and one to warm up")
     result = _audits([str(large), str(work / "audits"), str(options.audit_rounds), *flags])
     rounds = {name: [each[name] for each in result["rounds"]] for name in ("audit", "write", "second")}
