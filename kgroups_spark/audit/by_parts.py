@@ -6,9 +6,8 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 
-from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.rebuild import rebuilt_state
-from kgroups_spark.audit.result import AuditResult
+from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.tables.lake import WORK_FOLDER
@@ -45,7 +44,8 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
     parts = [*read.parts, *replayed, *([topics] if topics else [])]
     say(f"committing {len(parts)} parts")
     _commit(work, parts)
-    return AuditResult(read.progress, _rows_added(parts), _quarantined(read.progress, replayed))
+    failures = sum(part.records for part in replayed if part.table == "quarantine")
+    return AuditResult(read.progress, _rows_added(parts), quarantined_by_reason(read.progress, failures))
 
 
 def _state_files(work: AuditWork) -> tuple[Sequence[str], int | None]:
@@ -76,13 +76,3 @@ def _rows_added(parts: list[Part]) -> Counter[str]:
         if TABLES[part.table].kind == "history":
             rows[part.table] += part.records
     return rows
-
-
-def _quarantined(progress: list[RangeProgress], replayed: list[Part]) -> Counter[str]:
-    reasons: Counter[str] = Counter()
-    for each in progress:
-        reasons.update(each.quarantined)
-    failures = sum(part.records for part in replayed if part.table == "quarantine")
-    if failures:
-        reasons["load_would_fail"] += failures
-    return reasons

@@ -15,7 +15,7 @@ from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.history_replay import replay_rows_of_history, replay_rows_of_state
 from kgroups_spark.audit.rebuild import rebuilt_state
 from kgroups_spark.audit.replay_rows import REPLAY_ROWS
-from kgroups_spark.audit.result import AuditResult
+from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import REPLAY_TABLES, commits_frame, others_frame, progress_from_text, replay_frame
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.tables.schemas import TABLES
@@ -89,12 +89,7 @@ def _write_replayed(
             writer.replace(name, _rows_of(replayed, name))
     writer.replace("topics", work.spark.createDataFrame(work.topics_table(progress), TABLES["topics"].schema))
     writer.replace("coordinator_state", _rows_of(replayed, "coordinator_state"), work.state.audit_id)
-    quarantined: Counter[str] = Counter()
-    for each in progress:
-        quarantined.update(each.quarantined)
-    if counts["quarantine"]:
-        quarantined["load_would_fail"] += counts["quarantine"]
-    return AuditResult(progress, rows_added, quarantined)
+    return AuditResult(progress, rows_added, quarantined_by_reason(progress, counts["quarantine"]))
 
 
 def _stage_1_rows(progress: list[RangeProgress]) -> Counter[str]:

@@ -29,6 +29,16 @@ class AuditResult:
     quarantined: Counter[str] = field(default_factory=Counter)
 
 
+def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
+    """Rows of quarantine by reason: those of both stages."""
+    reasons: Counter[str] = Counter()
+    for each in progress:
+        reasons.update(each.quarantined)
+    if replay_failures:
+        reasons["load_would_fail"] += replay_failures
+    return reasons
+
+
 @dataclass(frozen=True)
 class LedgerFacts:
     """The columns of the ledger's row `finished`."""

@@ -94,24 +94,36 @@ class AuditWork:
         """How many partitions the offsets topic has: as the user says, or the only number that fits."""
         if self.options.offsets_partitions is not None:
             return self.options.offsets_partitions
-        fitting = [each.partition_counts for each in progress]
-        if self.before is not None:
-            groups = self.lake.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
-            by_partition: dict[int, list[str]] = {}
-            for number, group_id in zip(groups["offsets_partition"], groups["group_id"], strict=True):
-                by_partition.setdefault(number, []).append(group_id)
-            fitting += [fitting_partition_counts(group_ids, number) for number, group_ids in by_partition.items()]
-        return partition_count(fitting)
+        return partition_count([*(each.partition_counts for each in progress), *self._counts_before])
 
     def topic_names(self, progress: list[RangeProgress]) -> TopicNames:
         """Which names topic ids have, as far as any audit has seen."""
         names = TopicNames()
-        if self.before is not None:
-            for row in self.lake.rows("topics").to_pylist():
-                names.add(row["topic_id"], row["topic"], _ms(row["seen_log_timestamp"]), row["source"])
+        names.merge(self._topics_before)
         for each in progress:
             names.merge(each.topics)
         return names
+
+    # Read once and before anything is committed: this audit rewrites both tables.
+
+    @cached_property
+    def _counts_before(self) -> list[list[int]]:
+        """How many partitions the offsets topic may have, as far as the groups of the last audit tell."""
+        if self.before is None:
+            return []
+        groups = self.lake.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
+        by_partition: dict[int, list[str]] = {}
+        for number, group_id in zip(groups["offsets_partition"], groups["group_id"], strict=True):
+            by_partition.setdefault(number, []).append(group_id)
+        return [fitting_partition_counts(group_ids, number) for number, group_ids in by_partition.items()]
+
+    @cached_property
+    def _topics_before(self) -> list[tuple[str, str, int | None, str]]:
+        """The rows of `topics` that the last audit left."""
+        if self.before is None:
+            return []
+        rows = self.lake.rows("topics").to_pylist()
+        return [(r["topic_id"], r["topic"], _ms(r["seen_log_timestamp"]), r["source"]) for r in rows]
 
     def topics_table(self, progress: list[RangeProgress]) -> pa.Table:
         """The rows of `topics`."""
@@ -129,5 +141,5 @@ def known_topics(names: TopicNames) -> Topics:
     return topics
 
 
-def _ms(seen: datetime | None) -> int:
-    return -1 if seen is None else to_epoch_ms(seen)
+def _ms(seen: datetime | None) -> int | None:
+    return None if seen is None else to_epoch_ms(seen)
