@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
 ORDER = [
     "errors",
     "nearest",
+    "counts",
     "number_ranges",
     "durations",
     "times",
@@ -25,6 +26,7 @@ ORDER += ["tables", "expiry", "history", "audit", "commands", "cli"]
 WITHOUT_SPARK = [
     "errors",
     "nearest",
+    "counts",
     "number_ranges",
     "durations",
     "times",

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from kgroups_spark.audit.rebuild import rebuilt_state
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
+from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.counts import counted, sized
 from kgroups_spark.tables.lake import WORK_FOLDER
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import TABLES
@@ -24,25 +26,26 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
     file_system.create_dir(folder)
     try:
         size = sum(log_range.size_bytes for hand in work.hands for log_range in hand)
-        say(f"reading {size / 1e6:,.1f} MB of {len(work.plan.new_ranges)} partitions")
-        read = read_by_parts(work.spark, work.hands, work.read_context(), lake.uri, work_uri)
-        say(f"replaying {len(work.shards)} coordinator shards")
+        reading = f"reading {sized(size)} of {counted(len(work.plan.new_ranges), 'partition')}"
+        with tasks_told(work.spark, say, reading):
+            read = read_by_parts(work.spark, work.hands, work.read_context(), lake.uri, work_uri)
         state_files, state_audit_id = _state_files(work)
-        replayed = replay_by_parts(
-            work.spark,
-            work.shard_hands,
-            read.replay_files,
-            state_files,
-            state_audit_id,
-            work.fresh_shards,
-            work.replay_context(read.progress),
-            lake.uri,
-        )
+        with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
+            replayed = replay_by_parts(
+                work.spark,
+                work.shard_hands,
+                read.replay_files,
+                state_files,
+                state_audit_id,
+                work.fresh_shards,
+                work.replay_context(read.progress),
+                lake.uri,
+            )
     finally:
         file_system.delete_dir(folder)
     topics = work.writer.part_writer("topics").write(work.topics_table(read.progress))
     parts = [*read.parts, *replayed, *([topics] if topics else [])]
-    say(f"committing {len(parts)} parts")
+    say(f"committing {counted(len(parts), 'part')}")
     _commit(work, parts)
     failures = sum(part.records for part in replayed if part.table == "quarantine")
     return AuditResult(read.progress, _rows_added(parts), quarantined_by_reason(read.progress, failures))

@@ -17,7 +17,9 @@ from kgroups_spark.audit.rebuild import rebuilt_state
 from kgroups_spark.audit.replay_rows import REPLAY_ROWS
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import REPLAY_TABLES, commits_frame, others_frame, progress_from_text, replay_frame
+from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.counts import counted
 from kgroups_spark.tables.schemas import TABLES
 
 # What both stages write: one transaction an audit, so both are appended together.
@@ -27,14 +29,15 @@ BY_BOTH_STAGES = ("transaction_markers", "quarantine")
 def audit_by_spark(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the tables of now are committed when it returns."""
     writer, say = work.writer, work.options.progress
-    say(f"reading {len(work.plan.new_ranges)} partitions")
+    reading = f"reading {counted(len(work.plan.new_ranges), 'partition')}"
     others = others_frame(work.spark, work.hands, work.read_context()).persist()
     try:
-        progress = [progress_from_text(row.progress) for row in others.where("progress IS NOT NULL").collect()]
-        writer.append("offset_commits", commits_frame(work.spark, work.hands, work.read_context()))
+        with tasks_told(work.spark, say, reading):
+            progress = [progress_from_text(row.progress) for row in others.where("progress IS NOT NULL").collect()]
+            writer.append("offset_commits", commits_frame(work.spark, work.hands, work.read_context()))
         for name in ("group_records", "group_traffic"):
             writer.append(name, _rows_of(others, name))
-        say(f"replaying {len(work.shards)} coordinator shards")
+        say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
         tasks = min(len(work.shards), 2 * work.slots)
         replayed = replay_frame(_replay_rows(work, others), tasks, work.replay_context(progress)).persist()
         try:

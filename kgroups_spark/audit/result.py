@@ -59,7 +59,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
-    said = [*work.plan.notes, *notes, *_missing(work, result), *_rebuilt(work)]
+    said = [*work.plan.notes, *notes, *gone_before_we_came(work, partitions), *_missing(work, result), *_rebuilt(work)]
     return LedgerFacts(
         as_of_ms,
         retention_ms,
@@ -143,6 +143,29 @@ def _not_given(before: PartitionProgress) -> PartitionProgress:
         lost_from=None,
         lost_to=None,
     )
+
+
+def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:
+    """A note on what compaction took since the last audit; none of a first audit, which comes when it comes."""
+    read_before = {p.offsets_partition for p in work.plan.partitions if p.before is not None}
+    span = gone = 0
+    for each in partitions:
+        if each.offsets_partition in read_before:
+            lost = 0 if each.lost_from is None or each.lost_to is None else each.lost_to - each.lost_from
+            span += each.end_offset - each.start_offset + lost
+            gone += each.offsets_missing + lost
+    if not gone:
+        return []
+    return [
+        f"{_percent(gone, span)} of the night's offsets ({gone:,} of {span:,}) were gone before we came; "
+        "min.compaction.lag.ms above the audit interval on __consumer_offsets keeps them"
+    ]
+
+
+def _percent(part: int, whole: int) -> str:
+    """`12.5 %`; never 0 of something, nor 100 of less than all."""
+    rounded = f"{min(99.9, max(0.1, 100 * part / whole)):.1f}"
+    return f"{'100' if part == whole else rounded} %"
 
 
 def _missing(work: AuditWork, result: AuditResult) -> list[str]:

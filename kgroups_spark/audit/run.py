@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
+from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
 from kgroups_spark.audit.decide import decide
-from kgroups_spark.audit.options import AuditOptions, AuditSummary
+from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
 from kgroups_spark.audit.saved_state import saved_state
+from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.segments import Choice, choose_copies, find_partitions
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.unfinished import remove_unfinished
 from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import choose_writer
@@ -61,6 +61,7 @@ def _audit(
     state = saved_state(lake, before, options.release_version)
     work = AuditWork(lake, writer, plan, before, state, options)
     is_new = bool(plan.new_ranges or plan.reread_ranges or state.must_be_rebuilt or before is None)
+    then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
     result = AuditResult()
     if is_new:
         result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
@@ -75,7 +76,7 @@ def _audit(
             release_version=options.release_version,
         )
     row = claim.finish(**facts.columns)
-    return _summary(lake, row, writer)
+    return _summary(lake, row, then, before, writer)
 
 
 def _chosen_copies(options: AuditOptions) -> Choice:
@@ -111,14 +112,12 @@ def _must_decide(facts: LedgerFacts, before: AuditRow | None, is_new: bool) -> b
     return any(getattr(before, name) != facts.columns[name] for name in names)
 
 
-def _summary(lake: Lake, row: AuditRow, writer: LakeWriter) -> AuditSummary:
-    rows = {
-        name: sum(int(file.stats["numRecords"]) for file in lake.table(name).files())
-        for name, table in TABLES.items()
-        if table.kind == "current"
-    }
-    expiring = pc.sum(pc.equal(lake.rows("offset_expiry").column("decision"), "expire")).as_py() or 0
-    return AuditSummary(row, rows, expiring, writer.name)
+def _summary(
+    lake: Lake, row: AuditRow, then: TablesOfNow | None, before: AuditRow | None, writer: LakeWriter
+) -> AuditSummary:
+    now = tables_of_now(lake)
+    changes = None if then is None or before is None else Changes.between(before.audit_id, then, now)
+    return AuditSummary(row, now, changes, writer.name)
 
 
 def software_version() -> str | None:

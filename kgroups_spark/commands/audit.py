@@ -19,11 +19,13 @@ from kgroups_spark.commands.output import say
 from kgroups_spark.commands.progress import Progress
 from kgroups_spark.commands.reading import require_lake_path
 from kgroups_spark.commands.spark import start_spark
+from kgroups_spark.commands.text_table import printable
 from kgroups_spark.errors import UsageError
 from kgroups_spark.number_ranges import number_ranges
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.run import AuditOptions, AuditSummary
+    from kgroups_spark.audit.options import AuditOptions
+    from kgroups_spark.audit.summary import AuditSummary
 
 NAME = "audit"
 SUMMARY = "read what is new in the log and bring the tables up to it"
@@ -105,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_sources(arguments)
     summary = audit(arguments, lake_location(arguments), arguments.segments)
     for line in summary.lines():
-        say(line)
+        say(printable(line))
     return 3 if arguments.strict and summary.has_findings else 0
 
 
@@ -145,7 +147,7 @@ def audit(arguments: argparse.Namespace, lake: str, segments: list[str]) -> Audi
 
 
 def _audit_options(arguments: argparse.Namespace, lake: str, segments: list[str], progress: Progress) -> AuditOptions:
-    from kgroups_spark.audit.run import AuditOptions
+    from kgroups_spark.audit.options import AuditOptions
     from kgroups_spark.coordinator.releases import NEWEST
 
     return AuditOptions(

@@ -13,8 +13,9 @@ from kgroups_spark.commands.options import (
     positive_duration_value,
     time_value,
 )
-from kgroups_spark.commands.output import Column, counted, say, write_rows
+from kgroups_spark.commands.output import Column, say, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
+from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
 

@@ -14,8 +14,9 @@ from kgroups_spark.commands.options import (
     names_value,
     time_value,
 )
-from kgroups_spark.commands.output import Column, counted, say, write_rows
+from kgroups_spark.commands.output import Column, say, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
+from kgroups_spark.counts import counted
 from kgroups_spark.times import format_time_for_people
 
 if TYPE_CHECKING:

@@ -109,11 +109,6 @@ def screen_width(out: TextIO) -> int | None:
     return shutil.get_terminal_size().columns if out.isatty() else None
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 group`, `35,230 groups`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def say(text: str) -> None:
     """A line for a person: on stderr, so that stdout has rows only."""
     sys.stderr.write(text + "\n")

@@ -10,9 +10,10 @@ from typing import Any
 
 from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
 from kgroups_spark.commands.options import GROUP_STATES, GROUP_TYPES
-from kgroups_spark.commands.output import counted, table_cell
+from kgroups_spark.commands.output import table_cell
 from kgroups_spark.commands.style import Style
 from kgroups_spark.commands.text_table import TextTable, printable
+from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 

@@ -6,8 +6,9 @@ import argparse
 from typing import Any
 
 from kgroups_spark.commands.options import add_format_option, add_lake_option, duration_value
-from kgroups_spark.commands.output import Column, counted, say, write_rows
+from kgroups_spark.commands.output import Column, say, write_rows
 from kgroups_spark.commands.reading import open_lake
+from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import to_epoch_ms
 

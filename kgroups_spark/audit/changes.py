@@ -1,0 +1,108 @@
+"""What an audit found changed since the one before: groups that came and went, states, sizes of the tables of now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.writer import APP_ID
+
+# A line on a screen holds so many names; the tables hold all.
+NAMES_TOLD = 3
+
+GroupKey = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class TablesOfNow:
+    """Of the tables of now what is compared: each group's state by (offsets_partition, group_id), rows by table, and
+    how many offsets expire at the next check."""
+
+    states: Mapping[GroupKey, str] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    expiring: int = 0
+
+
+def tables_of_now(lake: Lake, as_of_audit: int | None = None) -> TablesOfNow:
+    """The tables as they are, or as audit `as_of_audit` left them, whatever one that did not finish wrote since."""
+
+    def version(name: str) -> int | None:
+        return None if as_of_audit is None else lake.table(name).version_as_of(APP_ID, as_of_audit)
+
+    groups = lake.rows("groups", version("groups")).select(["offsets_partition", "group_id", "state"]).to_pydict()
+    rows = {
+        name: sum(int(file.stats["numRecords"]) for file in lake.table(name).files(version(name)))
+        for name, table in TABLES.items()
+        if table.kind == "current"
+    }
+    decisions = lake.rows("offset_expiry", version("offset_expiry")).column("decision")
+    return TablesOfNow(
+        dict(zip(zip(groups["offsets_partition"], groups["group_id"], strict=True), groups["state"], strict=True)),
+        rows,
+        pc.sum(pc.equal(decisions, "expire")).as_py() or 0,
+    )
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The difference between two: group ids in order, moves between states with how many groups made them."""
+
+    since_audit: int
+    created: list[str]
+    removed: list[str]
+    moved: Counter[tuple[str, str]]
+    members: int
+    offsets: int
+    expiring: int
+
+    @classmethod
+    def between(cls, since_audit: int, then: TablesOfNow, now: TablesOfNow) -> Changes:
+        """What is different now from what audit `since_audit` left."""
+        both = then.states.keys() & now.states.keys()
+        return cls(
+            since_audit,
+            sorted(group_id for _, group_id in now.states.keys() - then.states.keys()),
+            sorted(group_id for _, group_id in then.states.keys() - now.states.keys()),
+            Counter((then.states[key], now.states[key]) for key in both if then.states[key] != now.states[key]),
+            now.rows.get("group_members", 0) - then.rows.get("group_members", 0),
+            now.rows.get("committed_offsets", 0) - then.rows.get("committed_offsets", 0),
+            now.expiring - then.expiring,
+        )
+
+    def lines(self) -> Iterator[str]:
+        """What a person should see; one line that says so if nothing is different."""
+        said = [*self._groups(), *self._sizes()]
+        since = f"since audit {self.since_audit}"
+        yield f"{since}: {'; '.join(said)}" if said else f"{since}: the same groups, in the same states"
+
+    def _groups(self) -> Iterator[str]:
+        if self.created:
+            yield f"{_groups(len(self.created))} new ({_some(self.created)})"
+        if self.removed:
+            yield f"{_groups(len(self.removed))} gone ({_some(self.removed)})"
+        if self.moved:
+            moves = [f"{count:,} {then} to {now}" for (then, now), count in self.moved.most_common(NAMES_TOLD)]
+            others = sum(self.moved.values()) - sum(count for _, count in self.moved.most_common(NAMES_TOLD))
+            yield f"states changed: {', '.join(moves)}{f', {others:,} others' if others else ''}"
+
+    def _sizes(self) -> Iterator[str]:
+        for difference, what in (
+            (self.members, "members"),
+            (self.offsets, "committed offsets"),
+            (self.expiring, "expiring"),
+        ):
+            if difference:
+                yield f"{difference:+,} {what}"
+
+
+def _groups(count: int) -> str:
+    return "1 group is" if count == 1 else f"{count:,} groups are"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:NAMES_TOLD]) + (f" and {len(names) - NAMES_TOLD:,} more" if len(names) > NAMES_TOLD else "")

@@ -1,0 +1,93 @@
+"""What a finished audit tells: what was new, what is now, what changed, what a person should know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kgroups_spark.audit.changes import Changes, TablesOfNow
+from kgroups_spark.counts import counted, sized
+from kgroups_spark.durations import format_duration
+from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.times import format_time_for_people
+
+
+@dataclass(frozen=True)
+class AuditSummary:
+    """A finished audit: its row of the ledger, the tables of now, how they differ from those before (None: there were
+    none, or they were left as they are), and which writer wrote."""
+
+    audit: AuditRow
+    now: TablesOfNow
+    changes: Changes | None
+    writer: str
+
+    @property
+    def current_rows(self) -> Mapping[str, int]:
+        """How many rows each table of now has."""
+        return self.now.rows
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether something was quarantined, or lost before it was read: what `--strict` exits 3 for."""
+        return bool(self.audit.quarantined) or any(p.lost_from is not None for p in self.audit.partitions or ())
+
+    def lines(self) -> Iterator[str]:
+        """What a person should see, line by line; names in it are as the log has them."""
+        yield from self._read()
+        yield from self._now()
+        if self.changes is not None:
+            yield from (f"  {line}" for line in self.changes.lines())
+        yield from self._ledger_row()
+        for reason, count in sorted((self.audit.quarantined or {}).items()):
+            yield f"  quarantine: {count:,} {reason}"
+        for note in self.audit.notes or ():
+            yield f"  {note}"
+
+    def _read(self) -> Iterator[str]:
+        audit = self.audit
+        read = [p for p in audit.partitions or () if p.records or p.bytes]
+        size, again = sum(p.bytes for p in read), sum(p.records_reread for p in read)
+        new = sum(p.records for p in read) - again
+        if new:
+            records, partitions = counted(new, "record"), counted(len(read), "partition")
+            yield f"audit {audit.audit_id}: {records} of {partitions} {_are(new)} new ({sized(size)} read)"
+        else:
+            yield f"audit {audit.audit_id}: nothing is new"
+        if again:
+            yield f"  {counted(again, 'record')} {_were(again)} read again, and not added again"
+
+    def _now(self) -> Iterator[str]:
+        audit, rows = self.audit, self.now.rows
+        yield (
+            f"  now {counted(rows.get('groups', 0), 'group')} with {counted(rows.get('group_members', 0), 'member')}, "
+            f"{counted(rows.get('committed_offsets', 0), 'committed offset')}, {rows.get('pending_offsets', 0):,} "
+            f"pending in {counted(rows.get('open_transactions', 0), 'open transaction')}"
+        )
+        if audit.as_of is not None and audit.retention_ms is not None:
+            expiring = counted(self.now.expiring, "offset")
+            yield (
+                f"  as of {format_time_for_people(audit.as_of)} UTC, with a retention of "
+                f"{format_duration(audit.retention_ms)} ({audit.retention_source}) and the rules of Kafka "
+                f"{audit.release_version}: {expiring} {'expires' if self.now.expiring == 1 else 'expire'} at the next "
+                "check"
+            )
+
+    def _ledger_row(self) -> Iterator[str]:
+        audit = self.audit
+        if audit.finished_at is None:
+            return
+        added = ", ".join(f"{name} {rows:,}" for name, rows in sorted((audit.rows_added or {}).items()))
+        seconds = (audit.finished_at - audit.started_at).total_seconds()
+        yield (
+            f"  ledger: audit {audit.audit_id} finished {format_time_for_people(audit.finished_at)} UTC after "
+            f"{seconds:,.1f} s; rows added: {added or 'none'}"
+        )
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"

@@ -1,0 +1,15 @@
+"""Counts and sizes as a person reads them."""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 group`, `35,230 groups`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def sized(size_bytes: int) -> str:
+    """`980 B`, `12.3 kB`, `738.2 MB`, `2,140.0 MB`: powers of ten, as disks are sold."""
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    if size_bytes < 1_000_000:
+        return f"{size_bytes / 1e3:.1f} kB"
+    return f"{size_bytes / 1e6:,.1f} MB"

@@ -1,0 +1,111 @@
+"""What an audit tells a person: what was new, what changed, what was gone before it came."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from kgroups_spark.audit.changes import Changes, TablesOfNow
+from kgroups_spark.audit.result import gone_before_we_came
+from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
+
+STARTED, FINISHED = datetime(2026, 11, 20, 1, 0, tzinfo=UTC), datetime(2026, 11, 20, 1, 0, 12, tzinfo=UTC)
+AUDIT = AuditRow(
+    audit_id=7,
+    status="finished",
+    owner="host 1 2 3",
+    started_at=STARTED,
+    finished_at=FINISHED,
+    as_of=datetime(2026, 11, 19, 23, 59, tzinfo=UTC),
+    retention_ms=7 * 86_400_000,
+    retention_source="default",
+    release_version="4.3",
+    partitions=(PartitionProgress(3, 100, 220, records=110, bytes=12_345, offsets_missing=10),),
+    rows_added={"offset_commits": 100, "group_records": 10},
+    quarantined={},
+    notes=(),
+)
+THEN = TablesOfNow({(0, "a"): "Stable", (0, "b"): "Stable", (1, "b"): "Empty"}, {"group_members": 2}, expiring=1)
+NOW = TablesOfNow(
+    {(0, "a"): "Empty", (0, "b"): "Stable", (2, "c"): "Stable"}, {"group_members": 3, "committed_offsets": 4}
+)
+
+
+def lines(audit=AUDIT, now=NOW, changes=None):
+    return list(AuditSummary(audit, now, changes, "parts").lines())
+
+
+def test_a_night_is_told_in_a_few_lines():
+    assert lines(changes=Changes.between(6, THEN, NOW)) == [
+        "audit 7: 110 records of 1 partition are new (12.3 kB read)",
+        "  now 0 groups with 3 members, 4 committed offsets, 0 pending in 0 open transactions",
+        "  as of 2026-11-19 23:59:00 UTC, with a retention of 7d (default) and the rules of Kafka 4.3: 0 offsets "
+        "expire at the next check",
+        "  since audit 6: 1 group is new (c); 1 group is gone (b); states changed: 1 Stable to Empty; +1 members; "
+        "+4 committed offsets; -1 expiring",
+        "  ledger: audit 7 finished 2026-11-20 01:00:12 UTC after 12.0 s; rows added: group_records 10, "
+        "offset_commits 100",
+    ]
+
+
+def test_a_night_in_which_nothing_came():
+    quiet = replace(AUDIT, partitions=(PartitionProgress(3, 220, 220),), rows_added={})
+    assert lines(quiet)[0] == "audit 7: nothing is new"
+    assert lines(quiet)[-1].endswith("rows added: none")
+
+
+def test_one_record_is_one_record():
+    assert lines(replace(AUDIT, partitions=(PartitionProgress(3, 0, 1, records=1, bytes=80),)))[0] == (
+        "audit 7: 1 record of 1 partition is new (80 B read)"
+    )
+
+
+def test_what_is_quarantined_and_noted_is_said():
+    said = lines(replace(AUDIT, quarantined={"truncated": 2}, notes=("partition 4 was not given",)))
+    assert said[-2:] == ["  quarantine: 2 truncated", "  partition 4 was not given"]
+
+
+def test_no_difference_is_said_too():
+    assert list(Changes.between(6, THEN, THEN).lines()) == ["since audit 6: the same groups, in the same states"]
+
+
+def test_many_changes_are_summed_up():
+    now = TablesOfNow({(0, f"group-{n}"): "Empty" for n in range(5)})
+    moved = Counter({("Stable", "Empty"): 9, ("Empty", "Stable"): 5, ("Empty", "Dead"): 2, ("Dead", "Empty"): 1})
+    changes = replace(Changes.between(1, TablesOfNow(), now), moved=moved)
+    assert list(changes.lines()) == [
+        "since audit 1: 5 groups are new (group-0, group-1, group-2 and 2 more); "
+        "states changed: 9 Stable to Empty, 5 Empty to Stable, 2 Empty to Dead, 1 others"
+    ]
+
+
+def planned(*read_before):
+    plans = [SimpleNamespace(offsets_partition=p, before=object() if p in read_before else None) for p in range(3)]
+    return SimpleNamespace(plan=SimpleNamespace(partitions=plans))
+
+
+def test_what_compaction_took_is_said_with_the_remedy():
+    partitions = [
+        PartitionProgress(0, 100, 200, records=60, offsets_missing=40),
+        PartitionProgress(1, 50, 100, records=50, lost_from=0, lost_to=50),
+        PartitionProgress(2, 0, 1000, records=1, offsets_missing=999),  # read for the first time
+    ]
+    assert gone_before_we_came(planned(0, 1), partitions) == [
+        "45.0 % of the night's offsets (90 of 200) were gone before we came; "
+        "min.compaction.lag.ms above the audit interval on __consumer_offsets keeps them"
+    ]
+    assert gone_before_we_came(planned(), partitions) == []
+
+
+@pytest.mark.parametrize(
+    ("gone", "span", "said"),
+    [(1, 100_000, "0.1 %"), (99_999, 100_000, "99.9 %"), (10, 10, "100 %")],
+)
+def test_a_little_is_never_told_as_nothing_nor_much_as_all(gone, span, said):
+    partitions = [PartitionProgress(0, 0, span, records=span - gone, offsets_missing=gone)]
+    assert gone_before_we_came(planned(0), partitions)[0].startswith(said)
