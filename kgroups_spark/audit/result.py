@@ -13,6 +13,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.counts import counted
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.tables.ledger import PartitionProgress, RecordCount
 from kgroups_spark.times import to_epoch_ms
@@ -59,7 +60,8 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
-    said = [*work.plan.notes, *notes, *gone_before_we_came(work, partitions), *_missing(work, result), *_rebuilt(work)]
+    said = [*work.plan.notes, *notes, *_without_segments(work)]
+    said += [*gone_before_we_came(work, partitions), *_missing(work, result), *_rebuilt(work)]
     return LedgerFacts(
         as_of_ms,
         retention_ms,
@@ -166,6 +168,14 @@ def _percent(part: int, whole: int) -> str:
     """`12.5 %`; never 0 of something, nor 100 of less than all."""
     rounded = f"{min(99.9, max(0.1, 100 * part / whole)):.1f}"
     return f"{'100' if part == whole else rounded} %"
+
+
+def _without_segments(work: AuditWork) -> list[str]:
+    """A note on folders in which there is no file to read: a broker's have one, a copy may have lost it."""
+    empty = [p.offsets_partition for p in work.plan.partitions if not p.copy.segments]
+    if not empty:
+        return []
+    return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]
 
 
 def _missing(work: AuditWork, result: AuditResult) -> list[str]:
