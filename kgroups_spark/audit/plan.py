@@ -12,7 +12,7 @@ import numpy as np
 
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
 from kgroups_spark.errors import UsageError
-from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
 from kgroups_spark.sources.segments import PartitionCopy, SegmentFile, scan_segment
 from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
 
@@ -189,13 +189,15 @@ def _require_same_log(
     batch."""
     where = f"partition {copy.partition} in {copy.folder}"
     last = headers[-1:] if len(headers) and segment == copy.segments[-1] else _last_header(copy)
-    end = int(last.last_offset[0]) + 1 if len(last) else copy.segments[-1].base_offset
+    # The active segment may be empty, and the cleaner may have taken the last batches before it.
+    end = max([copy.segments[-1].base_offset, *(last.last_offset + 1).tolist()])
     if end < before.end_offset and before.last_batch_crc is not None:
         raise AnotherLog(
             f"this is another log, or one that was cut back: {where} ends at offset {end}, the lake has read it up to "
             f"{before.end_offset}; use a new lake"
         )
-    if len(last) and before.last_leader_epoch is not None and 0 <= int(last.leader_epoch[0]) < before.last_leader_epoch:
+    at_the_end = len(last) and int(last.base_offset[0]) >= (before.last_batch_offset or 0)
+    if at_the_end and before.last_leader_epoch is not None and 0 <= last.leader_epoch[0] < before.last_leader_epoch:
         raise AnotherLog(
             f"this is another log: {where} ends in leader epoch {int(last.leader_epoch[0])}, the lake has read epoch "
             f"{before.last_leader_epoch}; use a new lake"
@@ -213,8 +215,11 @@ def _require_same_log(
 
 
 def _untouched(headers: BatchColumns, before: PartitionProgress) -> bool:
-    """Whether the batch ends where it did: cleaning rewrites a batch, and its checksum, under the same offsets."""
+    """Whether the cleaner never rewrote the batch. It keeps the offsets and changes the checksum, where records go,
+    where a tombstone or marker gets its delete horizon, and where old messages become a batch (of no leader epoch)."""
     batch = np.flatnonzero(headers.base_offset == before.last_batch_offset)[0]
+    if headers.magic[batch] >= 2 and (headers.attributes[batch] & DELETE_HORIZON or headers.leader_epoch[batch] < 0):
+        return False
     full = int(headers.last_offset[batch]) - int(headers.base_offset[batch]) + 1 == int(headers.record_count[batch])
     return full and int(headers.last_offset[batch]) + 1 == before.end_offset
 

@@ -13,8 +13,9 @@ from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
 from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
+from tests.audit.cleaner import clean
 from tests.audit.pipeline import Row
-from tests.records.build import KeyValue, batch
+from tests.records.build import KeyValue, batch, message
 
 KEY = b"\0\1\0\1g\0\1t\0\0\0\0"
 TOPIC_ID, OTHER_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -91,6 +92,21 @@ def write(log: Path, base_offset: int, *batches: bytes) -> Path:
     segment = log / f"{base_offset:020}.log"
     segment.write_bytes(b"".join(batches))
     return segment
+
+
+def marker(offset: int, epoch: int) -> bytes:
+    """A COMMIT of a producer that wrote nothing."""
+    record = b"\0\0\0\1", b"\0\0\0\0\0\4"
+    return batch(offset, [record], attributes=0x30, producer_id=7, producer_epoch=0, leader_epoch=epoch)
+
+
+def clean_folder(log: Path, *, drop_tombstones: bool) -> None:
+    """Kafka's cleaner goes over the log."""
+    files = {f"{log.name}/{segment.name}": segment.read_bytes() for segment in log.glob("*.log")}
+    for name in files:
+        (log.parent / name).unlink()
+    for name, data in clean(files, drop_tombstones=drop_tombstones).items():
+        (log.parent / name).write_bytes(data)
 
 
 def damaged(data: bytes) -> bytes:
@@ -246,6 +262,37 @@ class TestRefused:
         write(log, 0, batch(0, commits(1), last_offset_delta=2, leader_epoch=4), batch(3, commits(1), leader_epoch=4))
         lake.audit()
         assert lake.records == 4
+
+    @pytest.mark.parametrize(
+        "last",
+        [
+            pytest.param(batch(3, [(KEY, None)], leader_epoch=4), id="a tombstone gets its delete horizon"),
+            pytest.param(marker(3, epoch=4), id="a marker without a transaction gets its delete horizon"),
+            pytest.param(message(3, *commits(1)[0], magic=1), id="an old message becomes a batch"),
+        ],
+    )
+    def test_a_last_batch_with_all_its_records_that_the_cleaner_rewrote_is_not_refused(
+        self, log: Path, last: bytes
+    ) -> None:
+        write(log, 0, batch(0, commits(3), leader_epoch=4), last)
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 4, batch(4, commits(1), leader_epoch=4))
+        clean_folder(log, drop_tombstones=False)
+        lake.audit()
+        assert lake.records == 5
+
+    def test_a_last_batch_that_the_cleaner_took_from_before_an_empty_segment_is_not_refused(self, log: Path) -> None:
+        """Before Kafka 4.0 the cleaner kept no empty batch at the end of what it cleaned."""
+        write(log, 0, batch(0, commits(3), leader_epoch=4), marker(3, epoch=5))
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 0, batch(0, commits(3), leader_epoch=4))
+        write(log, 4)
+        assert lake.plan().new_ranges == []
+        write(log, 4, batch(4, commits(1), leader_epoch=5))
+        lake.audit()
+        assert lake.records == 5
 
     def test_ids_that_nobody_copied_are_not_refused(self, log: Path) -> None:
         lake = self.after_an_audit(log)
