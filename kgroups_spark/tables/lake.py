@@ -8,7 +8,7 @@ Whatever changes a table goes through `Lake.commit`, and through nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.fs
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,7 +25,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.failures import told_in_one_line
-from kgroups_spark.tables.kernel import Kernel, KernelTable
+from kgroups_spark.tables.kernel import Kernel, KernelTable, TableFile
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
 
@@ -115,17 +116,32 @@ class Lake:
         rows = self.spark.read.schema(schema).parquet(*paths)
         return rows.select(*(_never_null(field) if not field.nullable else F.col(field.name) for field in schema))
 
-    def rows(self, name: str, version: int | None = None) -> pa.Table:
-        """All rows of a small table; where the driver can reach the files by pyarrow, without a Spark job."""
+    def rows(
+        self,
+        name: str,
+        version: int | None = None,
+        *,
+        files: Iterable[TableFile] | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+    ) -> pa.Table:
+        """The rows of a small table; where the driver can reach the files by pyarrow, without a Spark job.
+
+        `where` and `columns` choose among them; `files` says where the wanted rows lie, so that others are not opened.
+        """
+        schema = arrow_schema(name)
+        columns = schema.names if columns is None else columns
         if not self.files_in_reach:
-            return self.read(name, version).select(*arrow_schema(name).names).toArrow().cast(arrow_schema(name))
+            whole = self.read(name, version).select(*schema.names).toArrow().cast(schema)
+            return (whole if where is None else whole.filter(where)).select(columns)
         file_system, folder = lake_file_system(self._path(name))
-        paths = [f"{folder}/{unquote(file.path)}" for file in self.table(name).files(version)]
+        files = self.table(name).files(version) if files is None else files
+        paths = [f"{folder}/{unquote(file.path)}" for file in files]
         if not paths:
-            return arrow_schema(name).empty_table()
+            return schema.empty_table().select(columns)
         spark_writes_int96 = pa.dataset.ParquetFileFormat(read_options={"coerce_int96_timestamp_unit": "us"})
-        files = pa.dataset.dataset(paths, schema=arrow_schema(name), filesystem=file_system, format=spark_writes_int96)
-        return files.to_table()
+        dataset = pa.dataset.dataset(paths, schema=schema, filesystem=file_system, format=spark_writes_int96)
+        return dataset.to_table(columns=list(columns), filter=where)
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
         """What `write` answers: it changes the table in one Delta transaction. The one place where a lake changes.
