@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.replay_rows import MARKER, RECORD, REPLAY_ROWS_SPARK, STATE, TOMBSTONE, UNREADABLE, VALUE
+from kgroups_spark.audit.replay_rows import (
+    CORRECTION,
+    MARKER,
+    RECORD,
+    REPLAY_ROWS_SPARK,
+    STATE,
+    TOMBSTONE,
+    UNREADABLE,
+    VALUE,
+)
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 
 
 def replay_rows_of_history(
@@ -29,6 +39,29 @@ def replay_rows_of_state(coordinator_state: DataFrame) -> DataFrame:
         *_columns(
             offsets_partition=F.col("offsets_partition"),
             kind=F.lit(STATE),
+            outcome=F.col("entry_type"),
+            group_id=F.col("group_id"),
+            text=F.col("payload"),
+        )
+    )
+
+
+def replay_rows_of_corrections(state_corrections: DataFrame) -> DataFrame:
+    """The corrections `put` and `remove` as replay rows, which sort before the records at their log offset.
+
+    Of several of the same entry at the same place the newest audit's counts. A `put` of another state format is left
+    out: nobody can read it any more. (Rows `baseline` are a state: `replay_rows_of_state` takes them as they are.)
+    """
+    readable = (F.col("correction") == "remove") | (F.col("state_format") == STATE_FORMAT)
+    one = state_corrections.where((F.col("correction") != "baseline") & readable)
+    producer_id = F.get_json_object("payload", "$.producer_id")
+    entry = Window.partitionBy("offsets_partition", "log_offset", "entry_type", "group_id", producer_id)
+    newest = one.withColumn("is_newest", F.col("audit_id") == F.max("audit_id").over(entry)).where("is_newest")
+    return newest.select(
+        *_columns(
+            offsets_partition=F.col("offsets_partition"),
+            log_offset=F.col("log_offset"),
+            kind=F.lit(CORRECTION),
             outcome=F.col("entry_type"),
             group_id=F.col("group_id"),
             text=F.col("payload"),

@@ -8,6 +8,7 @@ have failed to load, and the state that the next audit goes on from.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -19,7 +20,7 @@ from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.history_rows import MARKER_COLUMNS
 from kgroups_spark.audit.member_blocks import MemberBlocks
 from kgroups_spark.audit.member_columns import member_batches, member_version_batches
-from kgroups_spark.audit.replay_rows import FILE, MARKER, STATE, TOMBSTONE, VALUE
+from kgroups_spark.audit.replay_rows import CORRECTION, FILE, MARKER, STATE, TOMBSTONE, VALUE
 from kgroups_spark.audit.row_replay import (
     CONTROL_TYPE,
     COORDINATOR_EPOCH,
@@ -114,6 +115,13 @@ class _ShardReplay:
         self._replay = RowReplay(self._shard, self._decoder)
         replay, pending = self._replay.replay, 0
         for row in itertools.chain([first] if first else [], flat):
+            if row[KIND] == CORRECTION:
+                self._shard.correct(row[LOG_OFFSET], row[OUTCOME], row[GROUP], row[TEXT])
+                continue
+            if pending >= CHANGES_AT_ONCE:
+                # Not before a correction: it takes the place of versions of the record before it.
+                pending = 0
+                yield from self._changes()
             try:
                 ended = replay(row)
                 if ended is not None:
@@ -121,20 +129,24 @@ class _ShardReplay:
             except ReplayFailure as failure:
                 self._failed(row, failure)
             pending += 1
-            if pending >= CHANGES_AT_ONCE:
-                pending = 0
-                yield from self._changes()
         yield from self._changes()
         yield from self._current()
 
     def _flat(self, rows: Iterator[Row], state: list[StateRow]) -> Iterator[Row]:
+        """Records and corrections in log order; the saved state goes into `state` before the first of them."""
+        corrections: deque[Row] = deque()
         for row in rows:
             if row[KIND] == STATE:
                 state.append(StateRow(row[OUTCOME], row[GROUP], row[TEXT]))
+            elif row[KIND] == CORRECTION:
+                corrections.append(row)
             elif row[KIND] == FILE:
-                yield from self._rows_of_file(row[TEXT])
+                yield from _with_corrections(self._rows_of_file(row[TEXT]), corrections)
+            elif corrections:
+                yield from _with_corrections(iter((row,)), corrections)
             else:
                 yield row
+        yield from corrections
 
     def _rows_of_file(self, path: str) -> Iterator[Row]:
         with self._context.open_file(path) as source, pa.ipc.open_file(source) as reader:
@@ -242,6 +254,18 @@ _FAILURE_COLUMNS = (
     "reason",
     "detail",
 )
+
+
+def _with_corrections(rows: Iterator[Row], corrections: deque[Row]) -> Iterator[Row]:
+    """The rows, and before each the corrections (by log offset) that come before it; they leave the queue."""
+    while corrections:
+        row = next(rows, None)
+        if row is None:
+            return
+        while corrections and corrections[0][LOG_OFFSET] <= row[LOG_OFFSET]:
+            yield corrections.popleft()
+        yield row
+    yield from rows
 
 
 def _in_lots(rows: Iterable[Any]) -> Iterator[list[Any]]:

@@ -20,8 +20,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-# kind, in the order of what a shard does with it at one log offset.
-STATE, FILE, FIRST_VALUE, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(8)
+# kind, in the order of what a shard does with it at one log offset: a correction comes before the records there.
+STATE, CORRECTION, FILE, FIRST_VALUE, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(9)
 
 _FIELDS: list[tuple[str, pa.DataType, DataType]] = [
     ("offsets_partition", pa.int32(), IntegerType()),
@@ -47,9 +47,10 @@ _FIELDS: list[tuple[str, pa.DataType, DataType]] = [
     ("raw_value", pa.binary(), BinaryType()),
     ("member_id", pa.string(), StringType()),
     ("regular_expression", pa.string(), StringType()),
-    # RECORD: the value's JSON text; STATE: the entry's payload; FILE: where more rows are.
+    # RECORD: the value's JSON text; STATE, CORRECTION: the entry's payload (null: there is none any more); FILE: where
+    # more rows are.
     ("text", pa.string(), StringType()),
-    # STATE: the entry's type; MARKER: committed, aborted or null.
+    # STATE, CORRECTION: the entry's type; MARKER: committed, aborted or null.
     ("outcome", pa.string(), StringType()),
     ("coordinator_epoch", pa.int32(), IntegerType()),
     ("control_type", pa.int16(), ShortType()),

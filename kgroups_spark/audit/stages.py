@@ -278,7 +278,7 @@ def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFr
     One shard is one offsets partition, as in Kafka: partitions are placed by range and come sorted by log offset.
     """
     placed = rows.repartitionByRange(max(shards, 1), "offsets_partition")
-    in_order = placed.sortWithinPartitions("offsets_partition", F.col("log_offset").asc_nulls_first())
+    in_order = placed.sortWithinPartitions("offsets_partition", F.col("log_offset").asc_nulls_first(), "kind")
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from union_batches(REPLAY_TABLES, replay_partitions(batches, context))

@@ -37,7 +37,7 @@ from kgroups_spark.coordinator.rows import (
 from kgroups_spark.coordinator.share_group import check_hash_as_tags
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.transactions import EndedTransaction, OpenTransactions
-from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes
+from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes, last_at
 from kgroups_spark.messages.group_partition import offsets_partition
 
 Value = dict[str, Any]
@@ -60,6 +60,7 @@ class Shard:
         self.transactions = OpenTransactions()
         self.topics = Topics()
         self._versions: list[Version] = []
+        self._corrected_at: set[int] = set()
         # Asked of every value: type and version of offset commits that the release reads.
         self._readable = {(t, v) for t in (0, 1) for v in range(16) if not release.fails_to_read(t, v)}
 
@@ -157,9 +158,22 @@ class Shard:
         if group_id not in self.groups:
             self._create_simple_group(group_id, log_offset, log_timestamp)
 
+    def correct(self, log_offset: int, entry_type: str, group_id: str | None, payload: str | None) -> None:
+        """Replaces an entry of the saved state, before the record at `log_offset`; payload None: it is gone.
+
+        Versions of what is different then stand at the offset before, without a time, in place of those that the
+        record there left.
+        """
+        start = before(self.groups.get(group_id or ""), None) if self.recording and entry_type == "group" else None
+        state_rows.replace_entry(self, entry_type, group_id, payload)
+        if start is not None:
+            self._record(start, self.groups.get(group_id or ""), None, log_offset - 1, None)
+            self._corrected_at.add(log_offset - 1)
+
     def take_changes(self, offsets_partitions: int | None = None) -> list[Version]:
         """Version rows since the last call, in log order; topic names completed as known when they were made."""
-        versions, self._versions = self._versions, []
+        versions, self._versions = last_at(self._corrected_at, self._versions), []
+        self._corrected_at = set()
         return [
             version._replace(is_misplaced=self._is_misplaced(version.group_id, offsets_partitions))
             if isinstance(version, GroupVersion)

@@ -85,6 +85,25 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
                 raise ValueError(f"coordinator_state has a row of type {row.entry_type!r}, which is unknown")
 
 
+def replace_entry(shard: Shard, entry_type: str, group_id: str | None, payload: str | None) -> None:
+    """Puts another payload in the place of what the shard has of that entry; None: the entry is gone.
+
+    Of a producer the payload says which one; without transaction and pending offsets it is gone.
+    """
+    fields: Json = {} if payload is None else orjson.loads(payload)
+    match entry_type:
+        case "group":
+            shard.groups.pop(group_id or "", None)
+            shard.offsets.committed.pop(group_id or "", None)
+        case "producer":
+            shard.transactions.by_producer.pop(fields["producer_id"], None)
+            shard.offsets.drop_pending(fields["producer_id"])
+        case "noted":
+            shard.offsets.noted_producers.pop(group_id or "", None)
+    if payload is not None:
+        load(shard, [StateRow(entry_type, group_id, payload)])
+
+
 def _row(entry_type: str, group_id: str | None, payload: Json) -> StateRow:
     return StateRow(entry_type, group_id, orjson.dumps(payload, default=list).decode())
 
@@ -123,13 +142,13 @@ def _producer_json(shard: Shard, producer_id: int) -> Json:
 
 def _load_producer(shard: Shard, payload: Json) -> None:
     producer_id = payload["producer_id"]
-    if payload["transaction"] is not None:
+    if payload.get("transaction") is not None:
         start, since, epoch, offset_count, group_ids = payload["transaction"]
         transaction = OpenTransaction(start, since, epoch)
         transaction.offset_count = offset_count
         transaction.group_ids = set(group_ids)
         shard.transactions.by_producer[producer_id] = transaction
-    if payload["pending"] is not None:
+    if payload.get("pending") is not None:
         shard.offsets.restore_pending(
             producer_id,
             {

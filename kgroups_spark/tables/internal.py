@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import StructType
 
-from kgroups_spark.tables.columns import AUDIT_ID, BIGINT, OFFSETS_PARTITION, STRING, column, required
+from kgroups_spark.tables.columns import AUDIT_ID, BIGINT, INT, OFFSETS_PARTITION, STRING, column, required
 
 COORDINATOR_STATE = StructType(
     [
@@ -16,13 +16,19 @@ COORDINATOR_STATE = StructType(
     ]
 )
 
+# What a partition that was read again no longer said (`put`, `remove`: one entry of the saved state each), and whole
+# states from which reduced history is replayed on (`baseline`).
 STATE_CORRECTIONS = StructType(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
-        required("log_offset", BIGINT, "A rebuild applies the correction before this place in the log"),
+        required("log_offset", BIGINT, "A rebuild applies it before any record at this log offset or later"),
+        required("correction", STRING, "put: the entry is this now; remove: it is gone; baseline: part of a state"),
         required("entry_type", STRING, "What the payload is; only the coordinator's save and load know"),
         column("group_id", STRING, "Group; null: the entry is about no group"),
-        required("payload", STRING, "JSON text"),
+        column("payload", STRING, "JSON text; null: the entry is gone"),
+        required("state_format", INT, "Form of the payload"),
+        required("release_version", STRING, "Kafka release by whose rules it was made"),
+        required("rules_version", INT, "Version of these rules"),
     ]
 )

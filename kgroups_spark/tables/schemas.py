@@ -95,8 +95,9 @@ TABLES: dict[str, Table] = {
             "state_corrections",
             "internal",
             internal.STATE_CORRECTIONS,
-            (*PLACE, "entry_type", "group_id"),
-            "Internal: what a partition read again no longer held; its form changes without notice",
+            ("audit_id", *PLACE, "correction", "entry_type", "group_id", "payload"),
+            "Internal: what a partition read again no longer held, and states before which history is reduced; its "
+            "form changes without notice",
         ),
     )
 }
