@@ -47,6 +47,11 @@ class TableFile:
     stats: dict[str, Any]
     add_action: Any  # Kernel's AddFile: what a removal repeats
 
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return int(self.add_action.getSize())
+
     def bound(self, which: str, column: str) -> Any:
         """The least (`minValues`) or greatest (`maxValues`) value of the column in the file; None: unknown."""
         return self.stats.get(which, {}).get(column)
@@ -79,9 +84,10 @@ class Kernel:
         path = self.jvm.org.apache.hadoop.fs.Path(location)
         return str(path.getFileSystem(self.hadoop).makeQualified(path).toString()).rstrip("/")
 
-    def delete(self, file: str) -> None:
-        path = self.jvm.org.apache.hadoop.fs.Path(file)
-        path.getFileSystem(self.hadoop).delete(path, False)
+    def delete(self, file_or_folder: str) -> None:
+        """Deletes it, a folder with all that is in it; nothing if it is not there."""
+        path = self.jvm.org.apache.hadoop.fs.Path(file_or_folder)
+        path.getFileSystem(self.hadoop).delete(path, True)
 
     def names_in(self, folder: str) -> list[str]:
         """The names of what lies in the folder; none if there is no such folder."""
@@ -137,6 +143,26 @@ class KernelTable:
     def properties(self) -> dict[str, str]:
         return dict(self._snapshot().getMetadata().getConfiguration())
 
+    def schema_json(self) -> str:
+        """The columns as they stand in the log."""
+        return str(self._snapshot().getMetadata().getSchemaString())
+
+    def features(self) -> set[str]:
+        """The features that the table's protocol names for readers."""
+        return set(self._snapshot().getProtocol().getReaderFeatures())
+
+    def set_properties(self, properties: dict[str, str], *, by: str) -> None:
+        """The table now has these properties beside those it had; no commit if it has them."""
+        if properties.items() <= self.properties().items():
+            return
+        told = self._kernel.jvm.java.util.HashMap()
+        for key, value in properties.items():
+            told.put(key, value)
+        operation = self._api.Operation.valueOf("MANUAL_UPDATE")
+        builder = self._table().createTransactionBuilder(self._engine, by, operation)
+        delta_transaction = builder.withTableProperties(self._engine, told).build(self._engine)
+        delta_transaction.commit(self._engine, self._api.utils.CloseableIterable.emptyIterable())
+
     def last_transaction(self, app_id: str) -> int | None:
         """The version that the application last committed under `app_id`; None: never."""
         return self._last_transaction(self._snapshot(), app_id)
@@ -174,15 +200,24 @@ class KernelTable:
         return None if size == part.size else f"{path.toString()}: {size} bytes, not {part.size}"
 
     def commit(
-        self, parts: Sequence[Part], *, by: str, transaction: tuple[str, int] | None, remove: Removal | None = None
+        self,
+        parts: Sequence[Part],
+        *,
+        by: str,
+        transaction: tuple[str, int] | None,
+        remove: Removal | None = None,
+        removes: int | None = None,
+        changes_rows: bool = True,
     ) -> int:
         """The version that now holds the parts, and of the files before them only those that `remove` does not name.
 
-        One transaction; `by` stands in its commit info. Raises AlreadyWritten when the application has committed this
+        One transaction; `by` stands in its commit info. `removes`: so many files must be there to remove (None: any
+        number). `changes_rows=False` says that the same rows only lie in other files (Delta's dataChange): who follows
+        the table as a stream then sees nothing. Raises AlreadyWritten when the application has committed this
         transaction version or a later one, ChangedMeanwhile when files were to be removed and someone else committed.
         """
         try:
-            return self._commit(parts, by, transaction, remove)
+            return self._commit(parts, by, transaction, remove, removes, changes_rows)
         except Py4JJavaError as error:
             if "ConcurrentTransactionException" in _java_class(error):
                 app_id = transaction[0] if transaction else ""
@@ -192,7 +227,13 @@ class KernelTable:
             raise
 
     def _commit(
-        self, parts: Sequence[Part], by: str, transaction: tuple[str, int] | None, remove: Removal | None
+        self,
+        parts: Sequence[Part],
+        by: str,
+        transaction: tuple[str, int] | None,
+        remove: Removal | None,
+        removes: int | None,
+        changes_rows: bool,
     ) -> int:
         engine = self._engine
         builder = self._table().createTransactionBuilder(engine, by, self._api.Operation.valueOf("WRITE"))
@@ -202,10 +243,13 @@ class KernelTable:
             # What is removed was chosen from the version read: a commit in between must not be passed over.
             builder = builder.withMaxRetries(0)
         delta_transaction = builder.build(engine)
-        actions = self._append_actions(delta_transaction, parts)
+        actions = self._append_actions(delta_transaction, parts, changes_rows)
         if remove is not None:
             read = self._snapshot(delta_transaction.getReadTableVersion())
-            actions = actions.combine(self._removals(read, remove))
+            removals = self._removals(read, remove, changes_rows)
+            if removes is not None and removals.size() != removes:
+                raise ChangedMeanwhile(f"{removals.size()} of {removes} files to be replaced are still there")
+            actions = actions.combine(self._iterator(removals))
         result = delta_transaction.commit(engine, self._api.utils.CloseableIterable.inMemoryIterable(actions))
         for hook in result.getPostCommitHooks():
             # Kernel leaves it to its user to write the checkpoints that delta.checkpointInterval asks for.
@@ -213,24 +257,29 @@ class KernelTable:
                 hook.threadSafeInvoke(engine)
         return int(result.getVersion())
 
-    def _append_actions(self, delta_transaction: Any, parts: Sequence[Part]) -> Any:
-        engine, no_partitions = self._engine, self._kernel.jvm.java.util.HashMap()
-        state, schema = delta_transaction.getTransactionState(engine), delta_transaction.getSchema(engine)
-        now_ms = int(time.time() * 1000)
-        files = self._kernel.jvm.java.util.ArrayList()
+    def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> Any:
+        # As Transaction.generateAppendActions, which knows no other dataChange than true.
+        schema, jvm = delta_transaction.getSchema(self._engine), self._kernel.jvm
+        folder = self._api.internal.fs.Path(self.path).toUri()
+        nothing, none = jvm.java.util.HashMap(), jvm.java.util.Optional.empty()
+        now_ms, actions = int(time.time() * 1000), jvm.java.util.ArrayList()
+        single_action = self._api.internal.actions.SingleAction
         for part in parts:
             stats = self._api.statistics.DataFileStatistics.deserializeFromJson(part.stats_json, schema)
-            files.add(self._api.utils.DataFileStatus(f"{self.path}/{part.path}", part.size, now_ms, stats))
-        context = self._api.Transaction.getWriteContext(engine, state, no_partitions)
-        return self._api.Transaction.generateAppendActions(engine, state, self._iterator(files), context)
+            status = self._api.utils.DataFileStatus(f"{self.path}/{part.path}", part.size, now_ms, stats)
+            add = self._api.internal.actions.AddFile.convertDataFileStatus(
+                schema, folder, status, nothing, changes_rows, nothing, none, none, none
+            )
+            actions.add(single_action.createAddFileSingleAction(add.toRow()))
+        return self._iterator(actions)
 
-    def _removals(self, snapshot: Any, remove: Removal) -> Any:
+    def _removals(self, snapshot: Any, remove: Removal, changes_rows: bool) -> Any:
         actions, now = self._kernel.jvm.java.util.ArrayList(), self._kernel.jvm.java.util.Optional.empty()
         for file in self._files(snapshot):
             if remove(file):
-                removal = file.add_action.toRemoveFileRow(True, now)
+                removal = file.add_action.toRemoveFileRow(changes_rows, now)
                 actions.add(self._api.internal.actions.SingleAction.createRemoveFileSingleAction(removal))
-        return self._iterator(actions)
+        return actions
 
     def _files(self, snapshot: Any) -> Iterator[TableFile]:
         batches = snapshot.getScanBuilder().build().getScanFiles(self._engine, True)
