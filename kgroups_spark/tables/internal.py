@@ -5,6 +5,11 @@ from __future__ import annotations
 from pyspark.sql.types import StructType
 
 from kgroups_spark.tables.columns import AUDIT_ID, BIGINT, INT, OFFSETS_PARTITION, STRING, column, required
+from kgroups_spark.tables.current import OFFSET_EXPIRY
+
+PREVIOUS_OFFSET_EXPIRY = StructType(
+    [*OFFSET_EXPIRY, required("decided_by", BIGINT, "The audit that decided it, the one before; audit_id kept it")]
+)
 
 COORDINATOR_STATE = StructType(
     [
