@@ -92,6 +92,13 @@ TABLES: dict[str, Table] = {
             "Internal: the state an audit goes on from; its form changes without notice",
         ),
         Table(
+            "previous_offset_expiry",
+            "internal",
+            internal.PREVIOUS_OFFSET_EXPIRY,
+            SLOT,
+            "Internal: what the audit before decided of offsets, for the view expiry_outcomes",
+        ),
+        Table(
             "state_corrections",
             "internal",
             internal.STATE_CORRECTIONS,
