@@ -27,7 +27,7 @@ from kgroups_spark.sources.segments import Choice, choose_copies, find_partition
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
-from kgroups_spark.tables.unfinished import remove_unfinished
+from kgroups_spark.tables.unfinished import clear_up
 from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import choose_writer
 
@@ -47,8 +47,7 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
     writer_name, why = choose_writer(lake, options.writer)
     with Claim.take(lake, take_over=options.take_over, software_version=software_version()) as claim:
         before = claim.before
-        if claim.unfinished:
-            remove_unfinished(lake, before.audit_id if before else 0, claim.check)
+        clear_up(lake, claim)
         plan = plan_audit(choice.copies, before, full=options.full, known_corrupt=_known_corrupt(lake, before))
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
         return _audit(options, lake, claim, plan, writer, [*choice.notes, *([why] if why else [])])
@@ -60,7 +59,9 @@ def _audit(
     before = claim.before
     state = saved_state(lake, before, options.release_version)
     work = AuditWork(lake, writer, plan, before, state, options)
-    is_new = bool(plan.new_ranges or plan.reread_ranges or state.must_be_rebuilt or before is None)
+    # What an unfinished audit made of the tables of now must go, even if nothing it read is given this time.
+    must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
+    is_new = bool(plan.new_ranges or plan.reread_ranges or must_rewrite)
     then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
     result = AuditResult()
     if is_new:

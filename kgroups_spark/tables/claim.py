@@ -1,8 +1,8 @@
 """One audit at a time: a number is claimed before anything is written, and held until the audit has finished.
 
-A claim is a row `running` of the ledger, appended in a Delta transaction whose version is the number: of two that claim
-the same, one is refused. It is read back, because Spark's writer leaves a repeated transaction out without a word.
-Numbers are never used again.
+A claim is a row `running` of the ledger, appended in a Delta transaction whose version rises with the number: of two
+that claim the same, one is refused, and so is the row `finished` of one that was taken over. It is read back, because
+Spark's writer leaves a repeated transaction out without a word. Numbers are never used again.
 
 A claim whose audit has not finished is in the way until its process is known to be gone: at once on this machine
 (process id and start time), of another machine only when someone says so (`--take-over`) or after six hours.
@@ -102,8 +102,7 @@ class Claim:
     def take(cls, lake: Lake, *, take_over: bool = False, software_version: str | None = None) -> Claim:
         """The claim on the next number. Raises ClaimLost if another audit runs, or claimed the number first."""
         ledger = Ledger(lake)
-        rows = ledger.rows()
-        newest = rows[-1] if rows else None
+        newest = next(reversed(ledger.newest()), None)
         if newest is not None and newest.status != FINISHED:
             _require_given_up(newest, take_over)
         row = AuditRow(
@@ -114,12 +113,14 @@ class Claim:
             software_version=software_version,
         )
         try:
-            ledger.append(row, ("kgroups-claim", row.audit_id))
+            ledger.append(row)
         except AlreadyWritten as taken:
             raise ClaimLost(f"another audit of {lake.location} claimed number {row.audit_id} just now") from taken
-        before = last_finished(rows)
+        # Only now nobody else can finish any more: one that was about to may have done so in between.
+        earlier = [each for each in ledger.newest() if each.audit_id < row.audit_id]
+        before = last_finished(earlier)
         since = before.audit_id if before else 0
-        claim = cls(ledger, row, before, tuple(sorted({each.audit_id for each in rows if each.audit_id > since})))
+        claim = cls(ledger, row, before, tuple(sorted({each.audit_id for each in earlier if each.audit_id > since})))
         try:
             claim.check()
         except ClaimLost:
@@ -132,7 +133,7 @@ class Claim:
         version = self.ledger.version()
         if version == self._seen_version:
             return
-        newest = self.ledger.rows()[-1]
+        newest = self.ledger.newest()[-1]
         if newest.owner != self.row.owner or newest.status == FINISHED:
             raise ClaimLost(
                 f"audit {self.audit_id} stops: audit {newest.audit_id} ({_who(newest)}) has claimed the lake since"
@@ -144,9 +145,9 @@ class Claim:
         self.check()
         row = finished(self.row, **{"finished_at": _now(), **facts})
         try:
-            self.ledger.append(row, ("kgroups-finish", self.audit_id))
+            self.ledger.append(row)
         except AlreadyWritten as already:
-            raise ClaimLost(f"audit {self.audit_id} or a later one has finished before") from already
+            raise ClaimLost(f"audit {self.audit_id} stops: a later one has claimed the lake just now") from already
         return row
 
 

@@ -1,7 +1,6 @@
 """The lake: all tables in one place, made, opened, read.
 
-Each table is a folder of the lake's path. A lake in a catalog (`catalog.schema`) is told apart here and not supported
-yet: `identifier` is where its names would come from.
+A place is a path, each table a folder of it (folder.py), or a schema of a catalog (catalog_schema.py).
 
 Whatever changes a table goes through `Lake.commit`, and through nothing else.
 """
@@ -21,16 +20,19 @@ import pyarrow.dataset
 import pyarrow.fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.catalog_schema import CatalogSchema
 from kgroups_spark.tables.failures import told_in_one_line
+from kgroups_spark.tables.folder import Folder
 from kgroups_spark.tables.kernel import Kernel, KernelTable, TableFile
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
 
 # The layout of the tables: raised when they change in a way that older software would misread.
-LAKE_VERSION = 1
+# How an older lake gets there: migrations.py.
+LAKE_VERSION = 2
 LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
 
 # A log of many small commits: Delta's default of 10 makes every tenth night slow.
@@ -43,19 +45,20 @@ Answer = TypeVar("Answer")
 
 
 class Lake:
-    """The tables at one place. `location` is what the user typed, `uri` the same as Hadoop spells it."""
+    """The tables at one place. `location` is what the user typed, `uri` the folder they lie in as Hadoop spells it."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        if not is_path(location):
-            raise UsageError(
-                f"lake {location!r} names a schema of a catalog, which cannot hold a lake yet; "
-                f"for a folder of that name write ./{location}"
-            )
         self.spark = spark
         self.location = location
         self.kernel = Kernel(spark)
+        place = Folder if is_path(location) else CatalogSchema
         with told_in_one_line(f"lake {location}"):
-            self.uri = self.kernel.qualified(location)
+            self.place: Folder | CatalogSchema = place(spark, self.kernel, location)
+        self.uri = self.place.uri
+
+    @property
+    def is_in_catalog(self) -> bool:
+        return isinstance(self.place, CatalogSchema)
 
     @classmethod
     def open(cls, spark: SparkSession, location: str) -> Lake:
@@ -71,7 +74,8 @@ class Lake:
     def create(cls, spark: SparkSession, location: str) -> Lake:
         """The lake that is there, or a new one with all tables, empty; what an earlier attempt left undone is done.
 
-        Raises UsageError for a folder that holds something else, KgroupsError as `open`.
+        One of an older layout stays as it is until a claim is taken (migrations.py). Raises UsageError for a place that
+        holds something else, KgroupsError as `open`.
         """
         lake = cls(spark, location)
         with told_in_one_line(f"no lake can be made at {location}"):
@@ -79,35 +83,37 @@ class Lake:
                 lake._require_known_version()
             else:
                 lake._require_nothing_else_there()
-            lake._create_missing_tables()
+                lake._create_tables()
         return lake
 
     def exists(self) -> bool:
         with told_in_one_line(f"the lake at {self.location} cannot be opened"):
-            return self.table("audits").exists()
+            return self.place.has("audits")
 
     def table(self, name: str) -> KernelTable:
         """The table's log. Raises KeyError for a name that is no table's."""
-        return self.kernel.table(f"{self.uri}/{TABLES[name].name}")
+        return self.kernel.table(self._path(name))
 
     def identifier(self, name: str) -> str:
         """The table's name in SQL."""
-        return f"delta.`{self._path(name).replace('`', '``')}`"
+        return self.place.identifier(TABLES[name].name)
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
-        """A version of the table (default: the newest)."""
-        reader = self.spark.read.format("delta")
-        return (reader if version is None else reader.option("versionAsOf", version)).load(self._path(name))
+        """A version of the table (default: the newest); columns that an older layout does not have are null."""
+        self._require_table(name)
+        rows = self.place.read(name, version)
+        return rows if self.version >= LAKE_VERSION else _with_all_columns(rows, TABLES[name].schema)
 
     def read_files(self, name: str, version: int | None = None) -> DataFrame:
         """The same rows as `read`, with the same nullability, for a table of few files.
 
         Delta's own reader first rebuilds a table's state by Spark jobs, which costs more than the tables of now have to
         say; Kernel knows their files. Tables whose files are not the whole truth (deletion vectors, column mapping) are
-        left to Delta.
+        left to Delta, those of a catalog to whom it lets read them.
         """
+        self._require_table(name)
         log = self.table(name)
-        if log.refusal() is not None:
+        if self.is_in_catalog or log.refusal() is not None:
             return self.read(name, version)
         paths = [f"{self._path(name)}/{unquote(file.path)}" for file in log.files(version)]
         schema = TABLES[name].schema
@@ -129,6 +135,7 @@ class Lake:
 
         `where` and `columns` choose among them; `files` says where the wanted rows lie, so that others are not opened.
         """
+        self._require_table(name)
         schema = arrow_schema(name)
         columns = schema.names if columns is None else columns
         if not self.files_in_reach:
@@ -146,17 +153,19 @@ class Lake:
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
         """What `write` answers: it changes the table in one Delta transaction. The one place where a lake changes.
 
-        `operation` is create, append, replace or delete. Raises KgroupsError where the storage or Delta refuses.
+        `operation` is create, append, replace, delete or shut out. Raises KgroupsError where storage or Delta refuses.
         """
         with told_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
             return write()
 
     def _path(self, name: str) -> str:
-        return f"{self.uri}/{TABLES[name].name}"
+        return self.place.path(TABLES[name].name)
 
     @cached_property
     def files_in_reach(self) -> bool:
-        """The driver can read the lake's files by pyarrow, too."""
+        """The driver can read the lake's files by pyarrow, too. Of a catalog's it does not try: it may be forbidden."""
+        if self.is_in_catalog:
+            return False
         try:
             file_system, folder = lake_file_system(self.uri)
             found = file_system.get_file_info(f"{folder}/audits/_delta_log")
@@ -166,40 +175,59 @@ class Lake:
 
     @cached_property
     def version(self) -> int:
-        """Which layout the lake says it has."""
-        return int(self.table("audits").properties().get(LAKE_VERSION_PROPERTY, 0))
+        """Which layout the lake says it has; 0: none, as a table `audits` of somebody else."""
+        said = self.table("audits").properties().get(LAKE_VERSION_PROPERTY, "")
+        return int(said) if said.isdecimal() else 0
 
     def _require_known_version(self) -> None:
+        if self.version == 0:
+            raise UsageError(
+                f"{self.location} is no lake: its table audits has no property {LAKE_VERSION_PROPERTY}, "
+                "which kgroups audit gives it; name another place"
+            )
         if self.version > LAKE_VERSION:
             raise KgroupsError(
                 f"the lake at {self.location} has layout {self.version}; this version of kgroups-spark knows up to "
                 f"{LAKE_VERSION}: use the version that made it, or a newer one"
             )
 
-    def _require_nothing_else_there(self) -> None:
-        strangers = sorted(set(self.kernel.names_in(self.uri)) - set(TABLES) - {WORK_FOLDER})
-        if strangers:
-            raise UsageError(
-                f"{self.location} is no lake and not empty: it holds {', '.join(strangers[:3])}; "
-                "name a new folder or an empty one"
+    def _require_table(self, name: str) -> None:
+        if self.version < LAKE_VERSION and not self.place.has(name):
+            raise KgroupsError(
+                f"the lake at {self.location} has no table {name} yet: "
+                f"run kgroups audit once, it brings the lake from layout {self.version} to {LAKE_VERSION}"
             )
 
-    def _create_missing_tables(self) -> None:
-        there = set(self.kernel.names_in(self.uri)) if self.exists() else set()
-        missing = [table for name, table in TABLES.items() if name not in there and name != "audits"]
-        in_parallel([partial(self._create_table, table) for table in missing])
-        # The ledger last: where it is, the lake is complete.
-        if "audits" not in there:
-            self._create_table(TABLES["audits"])
+    def _require_nothing_else_there(self) -> None:
+        strangers = sorted(set(self.place.names()) - set(TABLES) - {WORK_FOLDER})
+        if strangers:
+            an_empty_one = "an empty schema" if self.is_in_catalog else "a new folder or an empty one"
+            raise UsageError(
+                f"{self.location} is no lake and not empty: it holds {', '.join(strangers[:3])}; name {an_empty_one}"
+            )
 
-    def _create_table(self, table: Table) -> None:
-        properties = {
-            "delta.dataSkippingStatsColumns": ",".join(table.statistics),
-            "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-            LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
-        }
-        create = partial(self.table(table.name).create, table.schema.json(), table.comment, properties)
-        self.commit(table.name, "create", create)
+    def _create_tables(self) -> None:
+        in_parallel([partial(self.create_table, table) for name, table in TABLES.items() if name != "audits"])
+        # The ledger last: where it is, the lake is complete.
+        self.create_table(TABLES["audits"])
+
+    def create_table(self, table: Table) -> None:
+        """Makes the table, empty; nothing if it is there."""
+        self.commit(table.name, "create", partial(self.place.create, table, table_properties(table)))
+
+
+def table_properties(table: Table) -> dict[str, str]:
+    """What Delta and we should know of the table."""
+    return {
+        "delta.dataSkippingStatsColumns": ",".join(table.statistics),
+        "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+        LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
+    }
+
+
+def _with_all_columns(rows: DataFrame, schema: StructType) -> DataFrame:
+    missing = {field.name: F.lit(None).cast(field.dataType) for field in schema if field.name not in rows.columns}
+    return rows.withColumns(missing).select(*schema.names)
 
 
 def _never_null(field: StructField) -> Column:
@@ -215,7 +243,7 @@ def _never_null(field: StructField) -> Column:
 
 def is_path(location: str) -> bool:
     """A path has a slash or a scheme, or is there; anything else is `catalog.schema`."""
-    return "/" in location or location.startswith("file:") or Path(location).exists()
+    return "/" in location or ":" in location or Path(location).exists()
 
 
 def in_parallel(calls: list[Callable[[], Any]], threads: int = 4) -> list[Any]:

@@ -5,15 +5,17 @@ An audit has one row `running` and, when everything it wrote counts, one row `fi
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.kernel import AlreadyWritten
+from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, TableFile
 from kgroups_spark.tables.lake import LAKE_VERSION, Lake
 from kgroups_spark.tables.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -96,7 +98,30 @@ class Ledger:
 
     def rows(self) -> list[AuditRow]:
         """All rows, by audit, `running` before `finished`. Raises KgroupsError if newer software wrote one."""
-        rows = [_audit_row(row) for row in self.lake.rows("audits").to_pylist(maps_as_pydicts="strict")]
+        return self._in_order(self.lake.rows("audits"))
+
+    def newest(self) -> list[AuditRow]:
+        """The rows of the last finished audit and of those after it, as `rows`; all while none has finished.
+
+        What an audit needs to know, at the same cost after a thousand others.
+        """
+        return self._in_order(newest_rows(self.lake))
+
+    def last_finished(self) -> AuditRow | None:
+        """The newest audit whose rows count; None: none has finished yet."""
+        return last_finished(self.newest())
+
+    def version(self) -> int:
+        """Rises with each row."""
+        return self.lake.table("audits").version()
+
+    def append(self, row: AuditRow) -> None:
+        """Adds the row. Raises kernel.AlreadyWritten if the audit's row of that status is there, or a later row."""
+        append = self._append_file if self.lake.files_in_reach else self._append_by_spark
+        self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(append, row)))
+
+    def _in_order(self, table: pa.Table) -> list[AuditRow]:
+        rows = [_audit_row(row) for row in table.to_pylist(maps_as_pydicts="strict")]
         newer = [row for row in rows if row.lake_version > LAKE_VERSION]
         if newer:
             raise KgroupsError(
@@ -105,36 +130,69 @@ class Ledger:
             )
         return sorted(rows, key=lambda row: (row.audit_id, row.status == FINISHED))
 
-    def last_finished(self) -> AuditRow | None:
-        """The newest audit whose rows count; None: none has finished yet."""
-        return last_finished(self.rows())
-
-    def version(self) -> int:
-        """Rises with each row."""
-        return self.lake.table("audits").version()
-
-    def append(self, row: AuditRow, transaction: tuple[str, int]) -> None:
-        """Adds the row, in a transaction of that name and version. Raises kernel.AlreadyWritten if there was one."""
-        append = self._append_file if self.lake.files_in_reach else self._append_by_spark
-        self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(append, row, transaction)))
-
-    def _append_file(self, row: AuditRow, transaction: tuple[str, int]) -> None:
+    def _append_file(self, row: AuditRow) -> None:
         log = self.lake.table("audits")
-        files = {file.path for file in log.files()}
-        kept = self.rows() if len(files) >= MANY_FILES else []
-        part = PartWriter("audits", self.lake.uri, row.audit_id).write(_arrow([*kept, row]))
+        files = log.files()
+        rows, remove = _arrow([row]), None
+        if len(files) >= MANY_FILES:
+            rows = pa.concat_tables([self.lake.rows("audits", files=files), rows])
+            remove = partial(_is_one_of, {file.path for file in files})
+        part = PartWriter("audits", self.lake.uri, row.audit_id).write(rows)
         assert part is not None
-        remove = (lambda file: file.path in files) if kept else None
-        log.commit([part], by=f"kgroups-spark audit {row.audit_id}", transaction=transaction, remove=remove)
+        by = f"kgroups-spark audit {row.audit_id}"
+        log.commit([part], by=by, transaction=_transaction(row), remove=remove)
 
-    def _append_by_spark(self, row: AuditRow, transaction: tuple[str, int]) -> None:
-        app_id, version = transaction
+    def _append_by_spark(self, row: AuditRow) -> None:
+        app_id, version = _transaction(row)
         newest = self.lake.table("audits").last_transaction(app_id)
         if newest is not None and newest >= version:
             raise AlreadyWritten(f"{app_id} {newest}")
         rows = self.lake.spark.createDataFrame(_arrow([row]), TABLES["audits"].schema)
         writer = rows.write.format("delta").mode("append").option("txnAppId", app_id).option("txnVersion", version)
         writer.save(f"{self.lake.uri}/audits")
+
+
+def _transaction(row: AuditRow) -> tuple[str, int]:
+    """Claims and ends are versions of one transaction: after the next claim, Delta itself refuses this audit's end.
+
+    Were they two, an audit that is taken over while it finishes would count, and its rows be deleted as unfinished.
+    """
+    return "kgroups-ledger", 2 * row.audit_id + (row.status == FINISHED)
+
+
+def _is_one_of(paths: set[str], file: TableFile) -> bool:
+    """Whether the file is one whose rows were read. Raises ChangedMeanwhile at one that was not there then."""
+    if file.path not in paths:
+        raise ChangedMeanwhile(file.path)
+    return True
+
+
+def newest_rows(lake: Lake) -> pa.Table:
+    """The ledger's rows of the last finished audit and of those after it; all while none has finished.
+
+    Numbers only rise, so that files are opened from the newest down to the one that holds the last finished audit.
+    """
+    if not lake.files_in_reach:
+        return _since_last_finished(lake.rows("audits"))
+    read: list[TableFile] = []
+    finished_id = 0
+    for file in sorted(lake.table("audits").files(), key=_newest_audit_of, reverse=True):
+        if _newest_audit_of(file) < finished_id:
+            break
+        read.append(file)
+        ends = lake.rows("audits", files=[file], columns=["audit_id"], where=pc.field("status") == FINISHED)
+        finished_id = max([finished_id, *ends.column("audit_id").to_pylist()])
+    return lake.rows("audits", files=read, where=pc.field("audit_id") >= finished_id)
+
+
+def _since_last_finished(rows: pa.Table) -> pa.Table:
+    ends = rows.filter(pc.field("status") == FINISHED).column("audit_id")
+    return rows.filter(pc.field("audit_id") >= max(ends.to_pylist(), default=0))
+
+
+def _newest_audit_of(file: TableFile) -> float:
+    newest = file.bound("maxValues", "audit_id")
+    return math.inf if newest is None else float(newest)
 
 
 def last_finished(rows: list[AuditRow]) -> AuditRow | None:

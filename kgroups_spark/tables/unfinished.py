@@ -1,17 +1,50 @@
 """What audits that did not finish left behind, and how it goes.
 
-Not by RESTORE: VACUUM and OPTIMIZE raise a table's version too, and files of older versions may be gone.
+First they are shut out: one that was given up may still run somewhere, or its JVM be about to commit. Then their rows
+are deleted. Not by RESTORE: VACUUM and OPTIMIZE raise a table's version too, and files of older versions may be gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
-from kgroups_spark.tables.kernel import TableFile
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.kernel import AlreadyWritten, TableFile
+from kgroups_spark.tables.lake import WORK_FOLDER, Lake, in_parallel
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import until_nobody_interferes
+from kgroups_spark.tables.writer import APP_ID, until_nobody_interferes
+
+
+def clear_up(lake: Lake, claim: Claim) -> list[str]:
+    """Makes the lake, under a new claim, what the last finished audit left; the names of the tables that had more.
+
+    Tables of now may still hold what an unfinished audit wrote: who has cleared up rewrites them.
+    """
+    if not claim.unfinished:
+        return []
+    shut_out(lake, claim.unfinished[-1], claim.check)
+    cleared = remove_unfinished(lake, claim.before.audit_id if claim.before else 0, claim.check)
+    lake.kernel.delete(f"{lake.uri}/{WORK_FOLDER}")
+    return cleared
+
+
+def shut_out(lake: Lake, audit_id: int, check_claim: Callable[[], None]) -> None:
+    """Lets no audit up to this number commit to any table any more: Delta refuses transactions that are not newer."""
+    check_claim()
+    tables = [name for name, table in TABLES.items() if table.kind != "ledger"]
+    in_parallel([partial(_shut_out_of, lake, name, audit_id) for name in tables])
+
+
+def _shut_out_of(lake: Lake, name: str, audit_id: int) -> None:
+    log = lake.table(name)
+    if (log.last_transaction(APP_ID) or 0) >= audit_id:
+        return
+    by = f"kgroups-spark, shutting out audits up to {audit_id}"
+    write = partial(log.commit, [], by=by, transaction=(APP_ID, audit_id))
+    with suppress(AlreadyWritten):  # its own last commit has just done the same
+        lake.commit(name, "shut out", write)
 
 
 def remove_unfinished(lake: Lake, last_finished: int, check_claim: Callable[[], None]) -> list[str]:

@@ -23,7 +23,7 @@ MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 def left_running(lake: Lake, owner: Owner, ago: timedelta = timedelta(0)) -> AuditRow:
     """The claim of a process that did not finish."""
     row = AuditRow(1, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago)
-    Ledger(lake).append(row, ("kgroups-claim", 1))
+    Ledger(lake).append(row)
     return row
 
 
@@ -103,10 +103,10 @@ def test_of_audits_that_claim_at_once_one_wins(lake):
 def test_a_number_claimed_in_the_same_moment_is_refused_by_delta(lake, monkeypatch):
     ledger_append = Ledger.append
 
-    def slow(self, row, transaction):
+    def slow(self, row):
         monkeypatch.setattr(Ledger, "append", ledger_append)
         left_running(lake, ended_process())
-        ledger_append(self, row, transaction)
+        ledger_append(self, row)
 
     monkeypatch.setattr(Ledger, "append", slow)
     with pytest.raises(ClaimLost, match=r"another audit of .* claimed number 1 just now"):
@@ -190,15 +190,15 @@ def test_the_ledger_works_by_sparks_writer_where_the_driver_cannot_reach_the_fil
         rows_added={"groups": 3},
     )
     lake.files_in_reach = False
-    Ledger(lake).append(row, ("kgroups-finish", 1))
+    Ledger(lake).append(row)
     with pytest.raises(AlreadyWritten):
-        Ledger(lake).append(row, ("kgroups-finish", 1))
+        Ledger(lake).append(row)
     assert Ledger(lake).rows() == [row]
 
 
 def test_a_row_of_newer_software_is_refused(lake):
     row = AuditRow(1, "finished", str(ended_process()), MOMENT, lake_version=LAKE_VERSION + 1)
-    Ledger(lake).append(row, ("kgroups-finish", 1))
+    Ledger(lake).append(row)
     with pytest.raises(KgroupsError, match=f"audit 1 of the lake .* was written with layout {LAKE_VERSION + 1}"):
         Claim.take(lake)
 
