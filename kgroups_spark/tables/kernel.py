@@ -89,6 +89,11 @@ class Kernel:
         path = self.jvm.org.apache.hadoop.fs.Path(file_or_folder)
         path.getFileSystem(self.hadoop).delete(path, True)
 
+    def size_of(self, file_or_folder: str) -> int:
+        """Bytes of the file, or of all files below the folder."""
+        path = self.jvm.org.apache.hadoop.fs.Path(file_or_folder)
+        return int(path.getFileSystem(self.hadoop).getContentSummary(path).getLength())
+
     def names_in(self, folder: str) -> list[str]:
         """The names of what lies in the folder; none if there is no such folder."""
         path = self.jvm.org.apache.hadoop.fs.Path(folder)
