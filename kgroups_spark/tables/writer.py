@@ -47,15 +47,16 @@ class LakeWriter:
         if self.name == "parts":
             self.append_parts(table, self._parts_of(table, rows))
         else:
-            self._commit(table, "append", partial(self._write_by_spark, table, rows, {}))
+            self._commit(table, "append", partial(self._write_by_spark, table, rows, self.lake.place.append))
 
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
         """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them."""
         if self.name == "parts":
             self.replace_parts(table, self._parts_of(table, rows), keep_audit)
             return
-        options = {} if keep_audit is None else {"replaceWhere": f"audit_id <> {keep_audit}"}
-        self._commit(table, "replace", partial(self._write_by_spark, table, rows, options, "overwrite"))
+        where = None if keep_audit is None else f"audit_id <> {keep_audit}"
+        replace = partial(self.lake.place.replace, where=where)
+        self._commit(table, "replace", partial(self._write_by_spark, table, rows, replace))
 
     def part_writer(self, table: str) -> PartWriter:
         """What tasks write the table's parts with."""
@@ -87,7 +88,7 @@ class LakeWriter:
         write = partial(log.commit, parts, by=_by(self.audit_id), transaction=(APP_ID, self.audit_id), remove=remove)
         self._commit(table, operation, partial(until_nobody_interferes, write))
 
-    def _write_by_spark(self, table: str, rows: DataFrame, options: dict[str, str], mode: str = "append") -> None:
+    def _write_by_spark(self, table: str, rows: DataFrame, write: Callable[..., None]) -> None:
         newest = self.lake.table(table).last_transaction(APP_ID)
         if newest is not None and newest >= self.audit_id:
             # Delta's writer would leave a repeated transaction out without a word.
@@ -96,9 +97,8 @@ class LakeWriter:
         given = set(rows.columns)
         if given != set(columns):
             raise ValueError(f"rows for table {table}: {sorted(given.symmetric_difference(columns))} differ")
-        writer = rows.select(*columns).write.format("delta").mode(mode).options(**options)
-        writer = writer.option("txnAppId", APP_ID).option("txnVersion", self.audit_id)
-        writer.option("userMetadata", _by(self.audit_id)).save(f"{self.lake.uri}/{table}")
+        options = {"txnAppId": APP_ID, "txnVersion": str(self.audit_id), "userMetadata": _by(self.audit_id)}
+        write(table, rows.select(*columns), options)
 
     def _commit(self, table: str, operation: str, write: Callable[[], object]) -> None:
         self.check_claim()

@@ -45,7 +45,7 @@ def test_what_a_killed_creation_left_undone_is_done(spark, tmp_path):
     stopped = Lake(spark, str(tmp_path / "lake"))
     stopped.commit = _failing_at(stopped, "topics")  # type: ignore[method-assign]
     with pytest.raises(OSError, match="disk full"):
-        stopped._create_missing_tables()
+        stopped._create_tables()
     with pytest.raises(UsageError, match="no table audits"):
         Lake.open(spark, stopped.location)
     lake = Lake.create(spark, stopped.location)
