@@ -6,12 +6,16 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.expiry import group_expiry, offset_expiry
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import LakeWriter
 
 
 def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, release_version: str) -> None:
-    """Rewrites offset_expiry and group_expiry from the other tables of now."""
+    """Rewrites offset_expiry and group_expiry from the other tables of now, and keeps what was decided of offsets
+    before."""
+    _keep_previous(lake, writer)
     groups, pending = lake.read_files("groups"), lake.read_files("pending_offsets")
     offsets = offset_expiry(
         lake.read_files("committed_offsets"),
@@ -37,3 +41,13 @@ def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, 
         held_groups=held if release(release_version).open_transactions_by == "group" else None,
     )
     writer.replace("group_expiry", decisions)
+
+
+def _keep_previous(lake: Lake, writer: LakeWriter) -> None:
+    """Rewrites previous_offset_expiry: the last finished audit's decisions, whatever one that was killed left since."""
+    before = LakeAsOfAudit.last_finished(lake)
+    if before.audit_id == 0:
+        return
+    decided = before.read("offset_expiry").withColumn("decided_by", F.col("audit_id"))
+    kept = decided.withColumn("audit_id", F.lit(writer.audit_id).cast("bigint"))
+    writer.replace("previous_offset_expiry", kept.select(*TABLES["previous_offset_expiry"].schema.names))

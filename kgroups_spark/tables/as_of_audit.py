@@ -1,0 +1,67 @@
+"""The lake as one finished audit left it, whatever another one has written since, is writing now, or left behind.
+
+Every table's log remembers the newest audit that wrote it. What that audit left is the newest version to which no later
+one has committed: a version of its own, so that readers never see half an audit, whether it rewrote the table, appended
+to it or took rows of an unfinished one away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import FINISHED
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.writer import APP_ID
+
+# Everything that writes rows under the number of an audit.
+APP_IDS = (APP_ID, "kgroups-rebuild")
+
+
+@dataclass(frozen=True)
+class LakeAsOfAudit:
+    """The tables as audit `audit_id` left them (0: as they were before the first one), and the ledger as of
+    `ledger_version` (None: as it is)."""
+
+    lake: Lake
+    audit_id: int
+    ledger_version: int | None = None
+
+    @classmethod
+    def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
+        """The lake as of its last finished audit, and the ledger that says so."""
+        version = lake.table("audits").version()
+        return cls(lake, last_finished_of(lake.rows("audits", version)), version)
+
+    def version(self, name: str) -> int | None:
+        """The table's version; None: the newest, or the lake is of a layout without that table."""
+        if name == "audits":
+            return self.ledger_version
+        log = self.lake.table(name)
+        return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS) if log.exists() else None
+
+    def read(self, name: str) -> DataFrame:
+        """The table's rows; nothing that is committed later changes what the frame says."""
+        version = self.version(name)
+        if version is None and name != "audits":
+            return self.lake.spark.createDataFrame([], TABLES[name].schema)
+        # Delta skips files of a large table by their statistics; to list those of a small one costs it a Spark job.
+        is_large = TABLES[name].kind == "history"
+        return self.lake.read(name, version) if is_large else self.lake.read_files(name, version)
+
+    def rows(self, name: str) -> pa.Table:
+        """All rows of a small table, without a Spark job where pyarrow reaches the lake."""
+        version = self.version(name)
+        if version is None and name != "audits":
+            return arrow_schema(name).empty_table()
+        return self.lake.rows(name, version)
+
+
+def last_finished_of(audits: pa.Table) -> int:
+    """The greatest number of a finished audit among rows of the ledger; 0: none has finished."""
+    finished = audits.filter(pc.equal(audits["status"], FINISHED))
+    return pc.max(finished["audit_id"]).as_py() or 0
