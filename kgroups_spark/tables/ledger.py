@@ -148,8 +148,8 @@ class Ledger:
         if newest is not None and newest >= version:
             raise AlreadyWritten(f"{app_id} {newest}")
         rows = self.lake.spark.createDataFrame(_arrow([row]), TABLES["audits"].schema)
-        writer = rows.write.format("delta").mode("append").option("txnAppId", app_id).option("txnVersion", version)
-        writer.save(f"{self.lake.uri}/audits")
+        options = {"txnAppId": app_id, "txnVersion": str(version)}
+        self.lake.place.append("audits", rows, options)
 
 
 def _transaction(row: AuditRow) -> tuple[str, int]:
