@@ -285,13 +285,14 @@ def _written(batch: Batch, attributes: int, last_offset: int, times: tuple[int, 
 class GrowingLog:
     """A log that is written batch by batch, rolled and cleaned, as a reader finds it on a broker's disk.
 
-    `written`: the log as it would be had nothing ever been cleaned. Every partition begins with one empty segment.
+    `written`: the log as it would be had nothing ever been cleaned; its leader epochs are made never to go back. Every
+    partition begins with one empty segment.
     """
 
     def __init__(self, written: Files) -> None:
         self.files: dict[str, bytes] = {}
         self._to_come = {
-            partition: [batch for path in sorted(files) for batch in batches_of(files[path])]
+            partition: _of_rising_epochs([batch for path in sorted(files) for batch in batches_of(files[path])])
             for partition, files in _by_partition(written).items()
         }
         for partition, batches in self._to_come.items():
@@ -319,6 +320,17 @@ class GrowingLog:
 
     def clean(self, *, drop_tombstones: bool = False, now: int = NOW_MS) -> None:
         self.files = clean(self.files, drop_tombstones=drop_tombstones, now=now)
+
+
+def _of_rising_epochs(batches: list[Batch]) -> list[Batch]:
+    """The batches with the highest leader epoch so far; it lies outside the checksum."""
+    epochs = itertools.accumulate((batch.leader_epoch for batch in batches), max)
+    return [
+        batch._replace(leader_epoch=epoch, data=batch.data[:12] + struct.pack(">i", epoch) + batch.data[16:])
+        if batch.magic == 2
+        else batch
+        for batch, epoch in zip(batches, epochs, strict=True)
+    ]
 
 
 def records_of(files: Files) -> Iterator[tuple[int, SlowRecord]]:

@@ -1,0 +1,103 @@
+"""Ten nights over a log that grows, rolls and is cleaned in between say what one audit of all that was written says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.audit.cleaned_nights import Nights, random_night
+from tests.audit.cleaner import Files, GrowingLog
+from tests.audit.dense_logs import dense_log
+from tests.audit.pipeline import CURRENT, Audited, How, audit, read_zip
+from tests.audit.test_generated_logs import LOGS
+from tests.audit.test_nights import told
+
+NIGHTS = 10
+RELEASES = ("4.3", "4.0.0", "3.9")
+
+
+def some_logs(release: str, profiles: tuple[str, ...], share: int) -> Iterator[tuple[int, str, Files]]:
+    """A seed, a name and a log: every so many generated logs of these profiles, other ones for each release."""
+    found = read_zip(LOGS)
+    names = [name for name in sorted(found) if name.startswith(profiles)]
+    for seed, name in enumerate(names[RELEASES.index(release) :: share]):
+        yield seed, name, found[name]
+
+
+def nights_of(log: GrowingLog, seed: int, folder: Path, how: How, clean_share: float, *, before: bool) -> Nights:
+    """Ten nights; the cleaner runs in some of them, before or after the audit has read the log."""
+    rng, nights = np.random.default_rng(seed), Nights(folder, how)
+    for night in range(NIGHTS):
+        random_night(log, rng, NIGHTS - night)
+        if before and rng.random() < clean_share:
+            log.clean()
+        nights.audit(log.files)
+        if not before and rng.random() < clean_share:
+            log.clean(drop_tombstones=bool(rng.random() < 0.5))
+    return nights
+
+
+def written(files: Files) -> Files:
+    """All of the log, never cleaned."""
+    log = GrowingLog(files)
+    for partition in log.partitions:
+        log.append(partition, log.left(partition))
+    return log.files
+
+
+def without_places(audited: Audited) -> dict[str, Any]:
+    """Everything that must not depend on cuts, nor on how the log was rolled into segments."""
+    tables = told(audited)
+    for row in tables["quarantine"]:
+        del row["file"], row["file_position"]
+    return tables
+
+
+def now(audited: Audited) -> dict[str, Any]:
+    """The tables of now. Since when a group is in its state is known only from records that were read."""
+    tables = {name: audited.rows(name) for name in CURRENT}
+    for row in tables["groups"]:
+        del row["state_since"]
+    return tables
+
+
+def assert_holds_all_it_saw(nights: Nights) -> None:
+    """Every record that a night found is in the tables that together are the log, once."""
+    history = nights.history()
+    assert history.keys() == nights.seen
+    assert set(history.values()) == {1}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_goes_after_it_was_read_changes_nothing(release: str, tmp_path: Path) -> None:
+    logs = list(some_logs(release, ("",), 12)) + [(seed, f"dense {seed}", dense_log(seed, 40)) for seed in range(4)]
+    shrunk = 0
+    for seed, name, files in logs:
+        log = GrowingLog(files)
+        nights = nights_of(log, seed, tmp_path / name, How(release), 0.6, before=False)
+        whole = written(files)
+        assert without_places(nights.audited) == without_places(audit(whole, How(release))), (name, seed)
+        assert_holds_all_it_saw(nights)
+        shrunk += size(log.files) < size(whole)
+    assert shrunk > len(logs) // 2
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_went_before_it_was_read_leaves_the_tables_of_now(release: str, tmp_path: Path) -> None:
+    """As long as the cleaner leaves tombstones and markers: what it takes was overwritten or aborted."""
+    missed = 0
+    for seed, name, files in some_logs(release, ("wellformed", "compacted"), 5):
+        nights = nights_of(GrowingLog(files), seed, tmp_path / name, How(release), 0.9, before=True)
+        whole = audit(written(files), How(release))
+        assert now(nights.audited) == now(whole), (name, seed)
+        assert_holds_all_it_saw(nights)
+        missed += whole.record_count() > nights.audited.record_count()
+    assert missed
+
+
+def size(files: Files) -> int:
+    return sum(map(len, files.values()))
