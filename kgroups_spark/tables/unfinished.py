@@ -10,11 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+import pyarrow.compute as pc
+
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.kernel import AlreadyWritten, TableFile
 from kgroups_spark.tables.lake import WORK_FOLDER, Lake, in_parallel
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import APP_ID, until_nobody_interferes
+from kgroups_spark.tables.writer import APP_ID, REBUILD_APP_ID, until_nobody_interferes
 
 
 def clear_up(lake: Lake, claim: Claim) -> list[str]:
@@ -33,16 +35,17 @@ def clear_up(lake: Lake, claim: Claim) -> list[str]:
 def shut_out(lake: Lake, audit_id: int, check_claim: Callable[[], None]) -> None:
     """Lets no audit up to this number commit to any table any more: Delta refuses transactions that are not newer."""
     check_claim()
-    tables = [name for name, table in TABLES.items() if table.kind != "ledger"]
-    in_parallel([partial(_shut_out_of, lake, name, audit_id) for name in tables])
+    tables = [(name, APP_ID) for name, table in TABLES.items() if table.kind != "ledger"]
+    tables += [(name, REBUILD_APP_ID) for name, table in TABLES.items() if table.kind in ("history", "internal")]
+    in_parallel([partial(_shut_out_of, lake, name, app_id, audit_id) for name, app_id in tables])
 
 
-def _shut_out_of(lake: Lake, name: str, audit_id: int) -> None:
+def _shut_out_of(lake: Lake, name: str, app_id: str, audit_id: int) -> None:
     log = lake.table(name)
-    if (log.last_transaction(APP_ID) or 0) >= audit_id:
+    if (log.last_transaction(app_id) or 0) >= audit_id:
         return
     by = f"kgroups-spark, shutting out audits up to {audit_id}"
-    write = partial(log.commit, [], by=by, transaction=(APP_ID, audit_id))
+    write = partial(log.commit, [], by=by, transaction=(app_id, audit_id))
     with suppress(AlreadyWritten):  # its own last commit has just done the same
         lake.commit(name, "shut out", write)
 
@@ -53,7 +56,19 @@ def remove_unfinished(lake: Lake, last_finished: int, check_claim: Callable[[], 
     Tables of now need nothing: the next audit rewrites them.
     """
     left_behind = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
-    return [name for name in left_behind if _remove_above(lake, name, last_finished, check_claim)]
+    removed = [name for name in left_behind if _remove_above(lake, name, last_finished, check_claim)]
+    _unresolve(lake, last_finished, check_claim)
+    return removed
+
+
+def _unresolve(lake: Lake, last_finished: int, check_claim: Callable[[], None]) -> None:
+    """Rows of quarantine that an unfinished audit decoded again are unresolved: what it made of them has gone."""
+    resolved_by = lake.rows("quarantine", columns=["resolved_by"]).column("resolved_by")
+    if (pc.max(resolved_by).as_py() or 0) <= last_finished:
+        return
+    check_claim()
+    update = f"UPDATE {lake.identifier('quarantine')} SET resolved_by = NULL WHERE resolved_by > {last_finished}"
+    lake.commit("quarantine", "replace", lambda: lake.spark.sql(update))
 
 
 def _remove_above(lake: Lake, name: str, last_finished: int, check_claim: Callable[[], None]) -> bool:

@@ -27,6 +27,8 @@ from kgroups_spark.tables.writer_choice import WriterName
 
 # Under this name each table's log remembers the newest audit that wrote it.
 APP_ID = "kgroups-audit"
+# What an audit makes anew from history has its own: the same audit then appends to the same tables.
+REBUILD_APP_ID = "kgroups-rebuild"
 
 Answer = TypeVar("Answer")
 
@@ -35,12 +37,16 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class LakeWriter:
-    """Writes the tables for one audit; `check_claim` is called before each commit and raises if the claim is lost."""
+    """Writes the tables for one audit; `check_claim` is called before each commit and raises if the claim is lost.
+
+    `app_id`: one commit a table and audit under each.
+    """
 
     lake: Lake
     audit_id: int
     name: WriterName
     check_claim: Callable[[], None]
+    app_id: str = APP_ID
 
     def append(self, table: str, rows: DataFrame) -> None:
         """Adds the rows to a history table; no rows, no commit if by parts."""
@@ -85,11 +91,13 @@ class LakeWriter:
                 f"table {table}: {len(missing)} of {len(parts)} parts that tasks wrote are not there as written "
                 f"({missing[0]}); nothing of it was committed: look at the storage, or take --writer spark"
             )
-        write = partial(log.commit, parts, by=_by(self.audit_id), transaction=(APP_ID, self.audit_id), remove=remove)
+        write = partial(
+            log.commit, parts, by=_by(self.audit_id), transaction=(self.app_id, self.audit_id), remove=remove
+        )
         self._commit(table, operation, partial(until_nobody_interferes, write))
 
     def _write_by_spark(self, table: str, rows: DataFrame, write: Callable[..., None]) -> None:
-        newest = self.lake.table(table).last_transaction(APP_ID)
+        newest = self.lake.table(table).last_transaction(self.app_id)
         if newest is not None and newest >= self.audit_id:
             # Delta's writer would leave a repeated transaction out without a word.
             raise AlreadyWritten(f"its newest is {newest}")
@@ -97,7 +105,7 @@ class LakeWriter:
         given = set(rows.columns)
         if given != set(columns):
             raise ValueError(f"rows for table {table}: {sorted(given.symmetric_difference(columns))} differ")
-        options = {"txnAppId": APP_ID, "txnVersion": str(self.audit_id), "userMetadata": _by(self.audit_id)}
+        options = {"txnAppId": self.app_id, "txnVersion": str(self.audit_id), "userMetadata": _by(self.audit_id)}
         write(table, rows.select(*columns), options)
 
     def _commit(self, table: str, operation: str, write: Callable[[], object]) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kgroups_spark.tables.unfinished import remove_unfinished
-from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.tables.writer import REBUILD_APP_ID, LakeWriter
 from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
@@ -55,3 +55,17 @@ def test_rows_that_optimize_mixed_are_told_apart(spark, lake):
     assert len(lake.table("offset_commits").files()) == 1
     assert remove_unfinished(lake, 2, lambda: None) == ["offset_commits"]
     assert audits_in(lake, "offset_commits") == [1, 2]
+
+
+def test_what_an_unfinished_audit_decoded_again_is_unresolved(lake):
+    append(lake, 1, "quarantine", log_offset=1)
+    for audit_id, resolved_by in ((2, 2), (4, None)):
+        rebuild = LakeWriter(lake, audit_id, "parts", lambda: None, REBUILD_APP_ID)
+        rows = [{"audit_id": 1, "log_offset": 1, "resolved_by": resolved_by or audit_id}]
+        rows += [{"audit_id": 1, "log_offset": 2, "resolved_by": 2}]
+        rebuild.replace_parts("quarantine", [rebuild.part_writer("quarantine").write(rows_of("quarantine", *rows))])
+    assert remove_unfinished(lake, 2, lambda: None) == []
+    assert sorted((r["log_offset"], r["resolved_by"]) for r in lake.rows("quarantine").to_pylist()) == [
+        (1, None),
+        (2, 2),
+    ]
