@@ -164,6 +164,42 @@ def test_whose_claim_was_taken_over_may_neither_write_nor_finish(lake):
     ]
 
 
+def test_an_audit_that_is_taken_over_while_it_finishes_does_not_count(lake, monkeypatch):
+    """Between its last look at the claim and its row `finished` another one claims the lake."""
+    ledger_append = Ledger.append
+    taken_over = []
+
+    def slow(self, row):
+        monkeypatch.setattr(Ledger, "append", ledger_append)
+        slept.release()
+        taken_over.append(Claim.take(lake))
+        ledger_append(self, row)
+
+    with Claim.take(lake) as slept:
+        monkeypatch.setattr(Ledger, "append", slow)
+        with pytest.raises(ClaimLost, match="audit 1 stops: a later one has claimed the lake just now"):
+            slept.finish()
+    with taken_over[0] as claim:
+        assert (claim.before, claim.unfinished) == (None, (1,))
+        claim.finish()
+
+
+def test_an_audit_that_finishes_while_another_takes_over_counts(lake, monkeypatch):
+    """Between the other's look at the ledger and its claim."""
+    ledger_append = Ledger.append
+
+    def slow(self, row):
+        monkeypatch.setattr(Ledger, "append", ledger_append)
+        slept.finish()
+        ledger_append(self, row)
+
+    with Claim.take(lake) as slept:
+        slept.release()
+        monkeypatch.setattr(Ledger, "append", slow)
+        with Claim.take(lake) as claim:
+            assert (claim.before.audit_id, claim.unfinished) == (1, ())
+
+
 def test_an_audit_finishes_once(lake):
     with Claim.take(lake) as claim:
         claim.finish()
@@ -178,6 +214,64 @@ def test_a_ledger_of_many_audits_stays_a_few_files(lake, monkeypatch):
             claim.finish(notes=("n",))
     assert [row.audit_id for row in Ledger(lake).rows()] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert len(lake.table("audits").files()) <= 4
+
+
+def fake_row(audit_id: int, status: str) -> AuditRow:
+    return AuditRow(audit_id, status, str(ended_process()), MOMENT)
+
+
+def test_the_newest_rows_are_those_since_the_last_finished_audit(spark, lake, monkeypatch):
+    ledger = Ledger(lake)
+    assert ledger.newest() == []
+    for audit_id in (1, 2):
+        ledger.append(fake_row(audit_id, "running"))
+    assert ledger.newest() == ledger.rows()
+    ledger.append(fake_row(2, "finished"))
+    for audit_id in (3, 4):
+        ledger.append(fake_row(audit_id, "running"))
+    newest = [(2, "running"), (2, "finished"), (3, "running"), (4, "running")]
+    assert [(row.audit_id, row.status) for row in ledger.newest()] == newest
+    # However OPTIMIZE mixes them, and also where Spark reads them.
+    spark.sql(f"OPTIMIZE {lake.identifier('audits')}")
+    assert [(row.audit_id, row.status) for row in ledger.newest()] == newest
+    ledger.append(fake_row(4, "finished"))
+    assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
+    lake.files_in_reach = False
+    assert [(row.audit_id, row.status) for row in ledger.newest()] == [(4, "running"), (4, "finished")]
+
+
+def test_the_newest_rows_are_found_without_opening_older_files(lake, monkeypatch):
+    ledger = Ledger(lake)
+    for audit_id in (1, 2, 3):
+        ledger.append(fake_row(audit_id, "running"))
+        ledger.append(fake_row(audit_id, "finished"))
+    opened = []
+    rows = Lake.rows
+
+    def counting(self, name, version=None, *, files, **choice):
+        opened.extend(file.path for file in files)
+        return rows(self, name, version, files=files, **choice)
+
+    monkeypatch.setattr(Lake, "rows", counting)
+    assert [row.audit_id for row in ledger.newest()] == [3, 3]
+    assert len(set(opened)) == 2
+
+
+def test_a_ledger_that_is_optimized_while_it_is_made_few_files_loses_and_doubles_no_row(spark, lake, monkeypatch):
+    monkeypatch.setattr("kgroups_spark.tables.ledger.MANY_FILES", 2)
+    ledger, rows = Ledger(lake), Lake.rows
+    for audit_id in (1, 2):
+        ledger.append(fake_row(audit_id, "running"))
+
+    def slow(self, name, *arguments, **choice):
+        read = rows(self, name, *arguments, **choice)
+        monkeypatch.setattr(Lake, "rows", rows)
+        spark.sql(f"OPTIMIZE {lake.identifier('audits')}")
+        return read
+
+    monkeypatch.setattr(Lake, "rows", slow)
+    ledger.append(fake_row(3, "running"))
+    assert [row.audit_id for row in ledger.rows()] == [1, 2, 3]
 
 
 def test_the_ledger_works_by_sparks_writer_where_the_driver_cannot_reach_the_files(lake):

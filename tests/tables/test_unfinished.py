@@ -1,7 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.lake import WORK_FOLDER
+from kgroups_spark.tables.unfinished import clear_up, remove_unfinished
+from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.unfinished import remove_unfinished
 from kgroups_spark.tables.writer import REBUILD_APP_ID, LakeWriter
 from tests.tables.table_rows import rows_of
@@ -57,6 +64,35 @@ def test_rows_that_optimize_mixed_are_told_apart(spark, lake):
     assert audits_in(lake, "offset_commits") == [1, 2]
 
 
+def failed_audit(lake):
+    """A claim that is given up, and its writer, which does not know."""
+    with Claim.take(lake) as claim:
+        return LakeWriter(lake, claim.audit_id, "parts", lambda: None)
+
+
+@pytest.mark.parametrize("name", ["parts", "spark"])
+def test_an_audit_that_was_given_up_can_write_no_table_any_more(spark, lake, name):
+    given_up = replace(failed_audit(lake), name=name)
+    append(lake, 1, "group_records")
+    with Claim.take(lake) as claim:
+        assert clear_up(lake, claim) == ["group_records"]
+        rows = spark.createDataFrame(rows_of("offset_commits", {"audit_id": 1}))
+        with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
+            given_up.append("offset_commits", rows)
+        with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
+            given_up.replace("groups", spark.createDataFrame(rows_of("groups", {"audit_id": 1})))
+        append(lake, claim.audit_id, "offset_commits")
+    assert audits_in(lake, "offset_commits") == [2]
+    assert audits_in(lake, "groups") == []
+
+
+def test_work_files_of_killed_audits_go(lake, tmp_path):
+    failed_audit(lake)
+    (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x").mkdir(parents=True)
+    (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x" / "range.arrow").touch()
+    with Claim.take(lake) as claim:
+        clear_up(lake, claim)
+    assert not (tmp_path / "our läke" / WORK_FOLDER).exists()
 def test_what_an_unfinished_audit_decoded_again_is_unresolved(lake):
     append(lake, 1, "quarantine", log_offset=1)
     for audit_id, resolved_by in ((2, 2), (4, None)):
