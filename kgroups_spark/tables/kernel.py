@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.session import DELTA_JAR
+from kgroups_spark.tables.hadoop_storage import name_for_hadoop, use_hadoops_storage
 from kgroups_spark.tables.parts_writer import Part
 
 # What Kernel throws when another commit took the version: without retries, and on a conflict that no retry solves.
@@ -69,6 +70,7 @@ class Kernel:
         if isinstance(engine, JavaPackage):  # what py4j makes of a class that is not there
             raise KgroupsError(f"Delta is not on Spark's class path: spark-submit --packages {DELTA_JAR} puts it there")
         self.engine: Any = engine.create(self.hadoop)
+        use_hadoops_storage(spark)
         # Under spark-submit's own logging Kernel would warn at each look at a log that has no checkpoint yet.
         log4j = jvm.org.apache.logging.log4j
         log4j.core.config.Configurator.setLevel("io.delta.kernel", log4j.Level.ERROR)
@@ -81,7 +83,7 @@ class Kernel:
         on_this_machine = "://" not in location and self.hadoop.get("fs.defaultFS", "file:///").startswith("file:")
         if on_this_machine:
             return f"file:{Path(location.removeprefix('file:')).resolve()}"
-        path = self.jvm.org.apache.hadoop.fs.Path(location)
+        path = self.jvm.org.apache.hadoop.fs.Path(name_for_hadoop(location, self.jvm, self.hadoop))
         return str(path.getFileSystem(self.hadoop).makeQualified(path).toString()).rstrip("/")
 
     def delete(self, file_or_folder: str) -> None:
