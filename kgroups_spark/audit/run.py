@@ -25,6 +25,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.segments import Choice, choose_copies, find_partitions
 from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
 from kgroups_spark.tables.unfinished import clear_up
@@ -37,6 +38,7 @@ __all__ = ["AuditOptions", "AuditSummary", "run_audit"]
 def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
     """Brings the lake up to the segments. Raises KgroupsError; what it wrote then does not count, and goes with the
     next audit."""
+    use_hadoops_storage(spark)
     choice = _chosen_copies(options)
     lake = Lake(spark, options.lake)
     if lake.exists():
