@@ -42,6 +42,7 @@ from kgroups_spark.audit.replay_rows import (
     replay_batch,
 )
 from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
@@ -91,7 +92,7 @@ def read_by_parts(
                 lines = list(_read_hand(hands[number], context, lake_uri, work_uri))
             yield manifest_batch(lines)
 
-    lines = _one_per_hand(spark, len(hands)).mapInArrow(task, MANIFEST).collect() if hands else []
+    lines = _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), MANIFEST).collect() if hands else []
     result = ReadResult()
     files: list[tuple[int, int, str]] = []
     for line in lines:
@@ -163,7 +164,7 @@ def replay_by_parts(
             ]
             yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
 
-    lines = _one_per_hand(spark, len(hands)).mapInArrow(task, MANIFEST).collect()
+    lines = _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), MANIFEST).collect()
     return [Part(**json.loads(line.payload)) for line in lines]
 
 
@@ -215,7 +216,7 @@ def commits_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadConte
             if name == "offset_commits":
                 yield from plain_batches(name, rows)
 
-    return _one_per_hand(spark, len(hands)).mapInArrow(task, TABLES["offset_commits"].schema)
+    return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), TABLES["offset_commits"].schema)
 
 
 def others_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
@@ -236,7 +237,7 @@ def others_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContex
             elif name == "progress":
                 yield _widened(None, None, rows)
 
-    return _one_per_hand(spark, len(hands)).mapInArrow(task, schema)
+    return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), schema)
 
 
 def _only_here(rows: pa.RecordBatch) -> pa.Array:
@@ -283,7 +284,7 @@ def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFr
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from union_batches(REPLAY_TABLES, replay_partitions(batches, context))
 
-    return in_order.select(REPLAY_ROWS.names).mapInArrow(task, union_schema(REPLAY_TABLES))
+    return in_order.select(REPLAY_ROWS.names).mapInArrow(with_storage(task), union_schema(REPLAY_TABLES))
 
 
 def _one_per_hand(spark: SparkSession, hands: int) -> DataFrame:
