@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,21 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.java import NoJava, require_java
 
 DELTA_JAR = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+# Hadoop's S3, of the release that Spark brings, and what it needs of the AWS SDK that this release was built with: 38 jars,
+# 15 MB. Hadoop itself asks for the SDK in one piece of 600 MB.
+S3_JARS = (
+    "org.apache.hadoop:hadoop-aws:3.5.0",
+    "software.amazon.awssdk:s3-transfer-manager:2.35.4",
+    "software.amazon.awssdk:sts:2.35.4",
+    "software.amazon.awssdk:apache-client:2.35.4",
+)
+NOT_FOR_S3 = (
+    "software.amazon.awssdk:bundle",
+    "io.netty:*",
+    "org.slf4j:*",
+    "commons-logging:commons-logging",
+)
 
 NEEDED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -59,17 +75,17 @@ JVM_OPTIONS = (
 )
 
 
-def spark_session(app_name: str, extra: Mapping[str, str] | None = None) -> SparkSession:
+def spark_session(app_name: str, extra: Mapping[str, str] | None = None, *, s3: bool = False) -> SparkSession:
     """The session to work in: the active one, spark-submit's, or a new one on this machine, with `extra` settings.
 
-    Raises KgroupsError when there is no Java that Spark runs on, Delta's jars cannot be had, or Spark does not start.
+    `s3`: a new one reaches s3a://. Raises KgroupsError when there is no Java that Spark runs on, Delta's jars cannot be had, or Spark does not start.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return _with_session_settings(active, extra or {})
     if _master_is_chosen():
         return _with_session_settings(_started(_builder(app_name, NEEDED)), extra or {})
-    return _local_session(app_name, extra or {})
+    return _local_session(app_name, extra or {}, s3)
 
 
 def _master_is_chosen() -> bool:
@@ -84,7 +100,7 @@ def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> Spa
     return spark
 
 
-def _local_session(app_name: str, extra: Mapping[str, str]) -> SparkSession:
+def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) -> SparkSession:
     try:
         require_java()
     except NoJava as missing:
@@ -92,7 +108,7 @@ def _local_session(app_name: str, extra: Mapping[str, str]) -> SparkSession:
     # Workers run this interpreter, or they lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_delta_jars(), **extra}
+    settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_jars(s3), **extra}
     own_options = JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()
     settings["spark.driver.extraJavaOptions"] = (
         f"{own_options} {extra.get('spark.driver.extraJavaOptions', '')}".strip()
@@ -125,18 +141,19 @@ def ivy_folder() -> Path:
     return Path(cache) / "kgroups-spark" / "ivy"
 
 
-def _delta_jars() -> dict[str, str]:
-    """Settings that put Delta on the class path: the jars of an earlier start, else a download by Ivy."""
-    jars = _remembered_jars()
+def _jars(s3: bool = False) -> dict[str, str]:
+    """Settings that put Delta on the class path, and S3: the jars of an earlier start, else a download by Ivy."""
+    packages = ",".join((DELTA_JAR, *S3_JARS) if s3 else (DELTA_JAR,))
+    jars = _remembered_jars(packages)
     if jars:
         # Ivy would resolve all of it again, 1 to 3 CPU seconds and a screen of text at each start.
         return {"spark.jars": ",".join(jars)}
     return {
-        "spark.jars.packages": DELTA_JAR,
+        "spark.jars.packages": packages,
         "spark.jars.ivy": str(ivy_folder()),
         "spark.jars.ivySettings": str(Path(__file__).parent / "ivysettings.xml"),
         # Spark has these itself, in versions of its own; they are three quarters of the download.
-        "spark.jars.excludes": ",".join(SHIPPED_WITH_SPARK),
+        "spark.jars.excludes": ",".join((*SHIPPED_WITH_SPARK, *(NOT_FOR_S3 if s3 else ()))),
     }
 
 
@@ -152,20 +169,22 @@ SHIPPED_WITH_SPARK = (
 )
 
 
-def _jar_list() -> Path:
-    return ivy_folder() / (DELTA_JAR.replace(":", "_") + ".jars")
+def _jar_list(packages: str) -> Path:
+    """Named by all that was asked for: other versions are another list."""
+    return ivy_folder() / f"{DELTA_JAR.replace(':', '_')}-{zlib.crc32(packages.encode()):08x}.jars"
 
 
-def _remembered_jars() -> list[str]:
+def _remembered_jars(packages: str) -> list[str]:
     try:
-        jars = _jar_list().read_text().split()
+        jars = _jar_list(packages).read_text().split()
     except OSError:
         return []
     return jars if all(Path(jar).is_file() for jar in jars) else []
 
 
 def _remember_jars(spark: SparkSession) -> None:
-    if spark.conf.get("spark.jars.packages", "") != DELTA_JAR or _remembered_jars():
+    packages = str(spark.conf.get("spark.jars.packages", ""))
+    if packages.partition(",")[0] != DELTA_JAR or _remembered_jars(packages):
         return
     jars = [jar.removeprefix("file://") for jar in str(spark.conf.get("spark.jars", "")).split(",")]
-    _jar_list().write_text("\n".join(jar for jar in jars if jar.startswith(str(ivy_folder()))))
+    _jar_list(packages).write_text("\n".join(jar for jar in jars if jar.startswith(str(ivy_folder()))))

@@ -54,18 +54,26 @@ def test_under_spark_submit_only_what_is_needed_is_set(monkeypatch):
 
 def test_delta_is_downloaded_once_into_a_folder_of_our_own(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    settings = session._delta_jars()
+    settings = session._jars()
     assert settings["spark.jars.ivy"] == str(tmp_path / "kgroups-spark" / "ivy")
     assert settings["spark.jars.packages"] == session.DELTA_JAR
 
     jar = session.ivy_folder() / "jars" / "delta.jar"
     jar.parent.mkdir(parents=True)
     jar.touch()
-    session._jar_list().write_text(str(jar))
-    assert session._delta_jars() == {"spark.jars": str(jar)}
+    session._jar_list(session.DELTA_JAR).write_text(str(jar))
+    assert session._jars() == {"spark.jars": str(jar)}
 
     jar.unlink()  # a cache that was cleaned
-    assert session._delta_jars() == settings
+    assert session._jars() == settings
+
+
+def test_s3s_jars_are_another_list_and_come_without_the_sdk_in_one_piece(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    settings = session._jars(s3=True)
+    assert settings["spark.jars.packages"] == ",".join([session.DELTA_JAR, *session.S3_JARS])
+    assert "software.amazon.awssdk:bundle" in settings["spark.jars.excludes"].split(",")
+    assert session._jar_list(settings["spark.jars.packages"]) != session._jar_list(session.DELTA_JAR)
 
 
 def test_ivys_settings_name_one_resolver_and_no_host():

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.sources.s3 import is_s3, s3_file_system
 
 
 class FolderNotFound(UsageError):
@@ -35,7 +36,7 @@ def list_folder(folder: str) -> list[Entry]:
     if not folder:
         raise FolderNotFound("an empty name is no folder; the current one is .")
     try:
-        system, inside = _resolve(folder)
+        system, inside = file_system(folder)
         kind = system.get_file_info(inside).type
         if kind == fs.FileType.Directory:
             infos = [*system.get_file_info(fs.FileSelector(inside)), *_broken_links(system, inside)]
@@ -68,7 +69,7 @@ def _entry(folder: str, info: fs.FileInfo) -> Entry:
 
 def open_file(path: str) -> fs.NativeFile:
     """A file for random access, to be closed by the caller. Raises OSError."""
-    system, inside = _resolve(path)
+    system, inside = file_system(path)
     return system.open_input_file(inside)
 
 
@@ -82,11 +83,22 @@ def read_text(path: str) -> str:
     return content.decode("utf-8", errors="replace")
 
 
-def _resolve(path: str) -> tuple[fs.FileSystem, str]:
-    if "://" in path:
-        system, inside = fs.FileSystem.from_uri(path)
-        return system, inside
-    return fs.LocalFileSystem(), str(Path(path).expanduser().absolute())
+def file_system(location: str) -> tuple[fs.FileSystem, str]:
+    """pyarrow's file system for a path or URI, and the place in it. `~`, Hadoop's schemes and `file:/path` are
+    understood. Raises OSError, ValueError or NotImplementedError for what it cannot open, UsageError for credentials
+    in a URI."""
+    if is_s3(location):
+        return s3_file_system(location)
+    if location.startswith("file:/") and not location.startswith("file://"):
+        location = location.removeprefix("file:")
+    if "://" not in location:
+        return fs.LocalFileSystem(), str(Path(location).expanduser().absolute())
+    scheme, rest = location.split("://", 1)
+    system, inside = fs.FileSystem.from_uri(f"{PYARROWS_SCHEME.get(scheme, scheme)}://{rest}")
+    return system, inside
+
+
+PYARROWS_SCHEME = {"wasbs": "abfss"}
 
 
 def _join(folder: str, name: str) -> str:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from kgroups_spark.sources.files import file_system
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 # Rows come sorted by group: "one group, last week" should touch a few row groups only.
@@ -65,8 +66,8 @@ class PartWriter:
         schema = _schema_to_write(self.table_name, first.schema)
         statistics = TABLES[self.table_name].statistics
         name = f"part-{self.audit_id:08d}-{uuid.uuid4()}.zstd.parquet"
-        file_system, folder = lake_file_system(self.lake_uri)
-        with file_system.open_output_stream(posixpath.join(folder, self.table_name, name)) as sink:
+        storage, folder = lake_file_system(self.lake_uri)
+        with storage.open_output_stream(posixpath.join(folder, self.table_name, name)) as sink:
             in_order = (table.select(schema.names).cast(schema) for table in itertools.chain([first], tables))
             metadata = _write_parquet(sink, schema, in_order, statistics)
             size = sink.tell()
@@ -76,16 +77,7 @@ class PartWriter:
 
 def lake_file_system(lake_uri: str) -> tuple[pa.fs.FileSystem, str]:
     """pyarrow's file system for a lake, and the lake's path in it. Hadoop's s3a and `file:/path` are understood."""
-    if lake_uri.startswith("file:/") and not lake_uri.startswith("file://"):
-        lake_uri = lake_uri.removeprefix("file:")
-    if "://" not in lake_uri:
-        return pa.fs.LocalFileSystem(), lake_uri
-    scheme, rest = lake_uri.split("://", 1)
-    file_system, path = pa.fs.FileSystem.from_uri(f"{PYARROWS_SCHEME.get(scheme, scheme)}://{rest}")
-    return file_system, path
-
-
-PYARROWS_SCHEME = {"s3a": "s3", "s3n": "s3", "wasbs": "abfss"}
+    return file_system(lake_uri)
 
 
 def _as_table(batch: pa.Table | pa.RecordBatch) -> pa.Table:

@@ -1,0 +1,177 @@
+"""S3 by pyarrow, set up as Hadoop's s3a is.
+
+Spark reaches s3a:// through Hadoop, whose settings (`fs.s3a.*`) say where the storage is and who we are. Tasks write
+parts and read segments by pyarrow, which knows nothing of them: here the ones are translated into the other. Where
+Hadoop says nothing, and where there is no Hadoop (`kgroups dump`), pyarrow looks where AWS's own tools do: AWS_ACCESS_KEY_ID,
+AWS_ENDPOINT_URL, AWS_REGION, ~/.aws, the machine's role.
+
+The driver calls `use`; `with_storage` takes the settings along to tasks. They travel inside the task's code, as Spark
+sends Hadoop's own: they stand in no plan, event log or table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kgroups_spark.errors import UsageError
+
+# The same storage, by whatever name: s3 is AWS's and pyarrow's, s3a Hadoop's, s3n Hadoop's of old.
+SCHEMES = ("s3", "s3a", "s3n")
+
+SECRETS = ("access.key", "secret.key", "session.token")
+# What pyarrow needs of Hadoop's settings, without `fs.s3a.`. Hadoop 3.5: hadoop-aws, org.apache.hadoop.fs.s3a.Constants.
+TRANSLATED = (
+    *SECRETS,
+    "aws.credentials.provider",
+    "connection.ssl.enabled",
+    "endpoint",
+    "endpoint.region",
+    "path.style.access",
+)
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class S3Settings:
+    """Hadoop's settings of S3 that pyarrow needs: those of `fs.s3a.`, and of `fs.s3a.bucket.<bucket>.` before them.
+
+    Printed it names no value: some are secrets.
+    """
+
+    def __init__(self, hadoop: Mapping[str, str] | None = None) -> None:
+        """`hadoop`: names without `fs.s3a.`; what is not translated is dropped, None is a machine without Hadoop."""
+        self._there_is_hadoop = hadoop is not None
+        self._values = {name: value for name, value in (hadoop or {}).items() if name.endswith(TRANSLATED)}
+
+    def __repr__(self) -> str:
+        return f"S3Settings({', '.join(sorted(self._values))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, S3Settings) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def options(self, bucket: str) -> dict[str, Any]:
+        """The arguments of pyarrow's S3FileSystem for a bucket."""
+        endpoint = self._value(bucket, "endpoint") or _endpoint_of_environment()
+        options = {
+            **self._credentials(bucket),
+            "region": self._value(bucket, "endpoint.region") or _region_in(endpoint),
+        }
+        if endpoint and not _is_amazons(endpoint):
+            options["endpoint_override"] = endpoint if "://" in endpoint else f"{self._protocol(bucket)}://{endpoint}"
+            # Hadoop names the bucket in the host unless told otherwise, pyarrow in the path. A number has no such hosts.
+            in_path = self._value(bucket, "path.style.access") == "true" or not self._there_is_hadoop
+            options["force_virtual_addressing"] = not in_path and not _host_is_number(endpoint)
+            options["region"] = options["region"] or _region_of_environment() or "us-east-1"
+        return options
+
+    def _credentials(self, bucket: str) -> dict[str, Any]:
+        """Nothing, where pyarrow is to look for itself. Half a pair is nothing: pyarrow refuses it."""
+        access_key, secret_key, session_token = (self._value(bucket, name) for name in SECRETS)
+        if access_key and secret_key:
+            pair = {"access_key": access_key, "secret_key": secret_key}
+            return {**pair, "session_token": session_token} if session_token else pair
+        provider = self._value(bucket, "aws.credentials.provider") or ""
+        return {"anonymous": True} if provider.endswith("AnonymousAWSCredentialsProvider") else {}
+
+    def _protocol(self, bucket: str) -> str:
+        return "http" if self._value(bucket, "connection.ssl.enabled") == "false" else "https"
+
+    def _value(self, bucket: str, name: str) -> str | None:
+        value = self._values.get(f"bucket.{bucket}.{name}") or self._values.get(name)
+        return value.strip() or None if value else None
+
+
+_settings = S3Settings()
+_file_systems: dict[str, fs.S3FileSystem] = {}
+
+
+def use(settings: S3Settings) -> None:
+    """From now on this process reaches S3 with these settings."""
+    global _settings
+    if settings != _settings:
+        _settings = settings
+        _file_systems.clear()
+
+
+def with_storage(task: Task) -> Task:
+    """The task for `mapInArrow`, with the settings of the process that calls this, wherever it runs."""
+    settings = _settings
+
+    def on_storage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use(settings)
+        yield from task(batches)
+
+    return on_storage
+
+
+def is_s3(location: str) -> bool:
+    """Whether a URI names S3, by any of its schemes."""
+    return location.partition("://")[0] in SCHEMES and "://" in location
+
+
+def s3_file_system(location: str) -> tuple[fs.S3FileSystem, str]:
+    """pyarrow's file system for s3://bucket/path, and `bucket/path`. Raises UsageError as require_no_credentials.
+
+    A URI that ends in options (`?region=eu-west-1`) says itself how its storage is reached.
+    """
+    require_no_credentials(location)
+    rest = location.split("://", 1)[1]
+    if "?" in rest:
+        file_system, path = fs.FileSystem.from_uri(f"s3://{rest}")
+        return file_system, path
+    bucket = rest.partition("/")[0]
+    if bucket not in _file_systems:
+        _file_systems[bucket] = _connected(bucket)
+    return _file_systems[bucket], rest.rstrip("/")
+
+
+def _connected(bucket: str) -> fs.S3FileSystem:
+    options = _settings.options(bucket)
+    if "endpoint_override" not in options and not options["region"]:
+        options["region"] = _region_of_environment() or fs.resolve_s3_region(bucket)
+    # A small file in one request instead of three.
+    return fs.S3FileSystem(**options, allow_delayed_open=True)
+
+
+def require_no_credentials(location: str) -> None:
+    """Raises UsageError for s3://key:secret@bucket: places are printed, and stand in tables."""
+    scheme, separator, rest = location.partition("://")
+    if separator and "@" in rest.partition("/")[0]:
+        raise UsageError(
+            f"a {scheme}:// location with credentials in it would be printed and stored: give them as "
+            "spark.hadoop.fs.s3a.access.key and .secret.key, or as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+
+
+def _endpoint_of_environment() -> str | None:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def _region_of_environment() -> str | None:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+
+
+def _host(endpoint: str) -> str:
+    return endpoint.split("://", 1)[-1].partition("/")[0].partition(":")[0]
+
+
+def _host_is_number(endpoint: str) -> bool:
+    return re.fullmatch(r"[\d.]+", _host(endpoint)) is not None
+
+
+def _is_amazons(endpoint: str) -> bool:
+    """A region's public endpoint, which the region alone says; private ones of a VPC are none of these."""
+    return re.fullmatch(r"s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?", _host(endpoint)) is not None
+
+
+def _region_in(endpoint: str | None) -> str | None:
+    match = re.fullmatch(r"s3[.-]([a-z0-9-]+)\.amazonaws\.com(\.cn)?", _host(endpoint or ""))
+    return match[1] if match else None
