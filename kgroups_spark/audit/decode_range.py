@@ -22,7 +22,6 @@ from kgroups_spark.audit.member_blocks import GROUP_METADATA
 from kgroups_spark.audit.partition_count import fitting_partition_counts
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
 from kgroups_spark.audit.traffic import GroupTraffic
 from kgroups_spark.coordinator.releases import Release, release
@@ -36,15 +35,6 @@ Output = tuple[str, pa.Table | pa.RecordBatch]
 
 # The name under which replay rows come out beside the tables' rows.
 REPLAY = "replay_rows"
-TRAFFIC_COLUMNS = (
-    "group_id",
-    "hour",
-    "commits",
-    "tombstones",
-    "transactional_commits",
-    "other_records",
-    "bytes",
-)
 
 
 @dataclass(frozen=True)
@@ -180,7 +170,7 @@ class RangeDecoder:
             ended = self._markers.close(self._transactional(records, commits, decoded, bad), markers)
             progress.count(self._commits.keys.record_type[commits.code], commits.value_version)
             progress.record_counts.update((r.record_type, r.value_version) for _, r in decoded)
-            self._count_traffic(records, commits, decoded)
+            self._traffic.add_chunk(records, commits, self._commits.keys, decoded)
             for lot in self._batches.add(records, commits, marker_facts(markers)):
                 yield self._counted("offset_commits", lot)
             rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
@@ -194,7 +184,7 @@ class RangeDecoder:
             misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
             if misread:
                 progress.quarantined["load_would_fail"] += len(misread)
-                yield self._counted("quarantine", rows.load_failures(misread, path, self._release))
+                yield self._counted("quarantine", rows.load_failures(misread, self._release))
         if self._context.replay:
             kept = self._kept(records, decoded, bad)
             for batch in self._reducer.add(candidates(records, commits), kept, markers):
@@ -297,27 +287,10 @@ class RangeDecoder:
         rows += [(row, None) for row, _ in bad if transactional[row] and not is_control[row]]
         return [kept(row, record) for row, record in sorted(rows, key=itemgetter(0))]
 
-    def _count_traffic(
-        self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, GroupRecord]]
-    ) -> None:
-        keys = self._commits.keys
-        size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
-        self._traffic.add_commits(
-            keys.groups,
-            keys.group[commits.code].astype(np.int64),
-            records.timestamp[commits.rows],
-            commits.is_tombstone,
-            records.is_transactional[commits.rows],
-            size[commits.rows],
-        )
-        for row, record in decoded:
-            self._traffic.add_record(record.group_id, int(records.timestamp[row]), int(size[row]))
-
     def _traffic_rows(self) -> Iterator[Output]:
-        rows = [(group_id, hour, *counts) for group_id, hour, counts in self._traffic.rows()]
-        constants = {"audit_id": self._context.audit_id, "offsets_partition": self._range.offsets_partition}
-        if rows:
-            yield "group_traffic", table_batch("group_traffic", TRAFFIC_COLUMNS, rows, **constants)
+        rows = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
+        if rows.num_rows:
+            yield "group_traffic", rows
 
     def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
         self.progress.rows[name] += rows.num_rows

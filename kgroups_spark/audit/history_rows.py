@@ -61,6 +61,29 @@ QUARANTINE_COLUMNS = (
     "raw_key",
     "raw_value",
 )
+MISREAD_COLUMNS = (
+    "log_offset",
+    "log_timestamp",
+    "record_type",
+    "record_name",
+    "group_id",
+    "value_version",
+    "producer_id",
+    "detail",
+)
+# What rows of quarantine have in common that name a record of another table: it counts there, and its bytes with it.
+LOAD_WOULD_FAIL = {
+    "record_count": 0,
+    "topic": None,
+    "partition": None,
+    "reason": "load_would_fail",
+    "coordinator_fails": True,
+    "file": None,
+    "file_position": None,
+    "raw_key": None,
+    "raw_value": None,
+    "resolved_by": None,
+}
 
 
 @dataclass(frozen=True)
@@ -118,32 +141,22 @@ class HistoryRows:
         ]
         return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
 
-    def load_failures(self, misread: list[tuple[int, GroupRecord]], path: str, release: Release) -> pa.RecordBatch:
+    def load_failures(self, misread: list[tuple[int, GroupRecord]], release: Release) -> pa.RecordBatch:
         """Records that stand in group_records and that a coordinator of the release cannot read, as its layout of the
-        same version is another one (T58). They count there: record_count is 0 here."""
+        same version is another one (T58)."""
         rows = [
             (
                 *self._place(row),
-                0,
                 record.record_type,
                 record.record_name,
                 record.group_id,
-                None,
-                None,
                 record.value_version,
                 self._producer_id(row),
-                "load_would_fail",
-                f"{record.record_name}Value has the early-access layout of Kafka {record.layout}, which {release.name} "
-                "does not read",
-                True,
-                path,
-                int(self.records.batches.position[self.records.batch[row]]),
-                None,
-                None,
+                misread_detail(record.record_name, record.layout, release),
             )
             for row, record in misread
         ]
-        return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
+        return self._batch("quarantine", MISREAD_COLUMNS, rows, **LOAD_WOULD_FAIL)
 
     def _place(self, row: int) -> tuple[int, int | None]:
         timestamp = int(self.records.timestamp[row])
@@ -185,6 +198,11 @@ def load_fails(what: Undecodable, release: Release) -> bool:
     if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
         return True
     return release.fails_to_read(what.record_type, what.value_version)
+
+
+def misread_detail(record_name: str, layout: str, release: Release) -> str:
+    """Why the release's load fails at a value in that early-access layout."""
+    return f"{record_name}Value has the early-access layout of Kafka {layout}, which {release.name} does not read"
 
 
 def is_misread(record: GroupRecord, release: Release) -> bool:

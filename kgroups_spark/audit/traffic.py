@@ -5,10 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.messages.group_records import GroupRecord
+from kgroups_spark.messages.offset_commits import OffsetCommitColumns
+from kgroups_spark.messages.offset_keys import OffsetKeys
+from kgroups_spark.records.columns import RecordColumns
 
 HOUR_MS = 3_600_000
 NO_HOUR = np.iinfo(np.int64).min
+
+TRAFFIC_COLUMNS = (
+    "group_id",
+    "hour",
+    "commits",
+    "tombstones",
+    "transactional_commits",
+    "other_records",
+    "bytes",
+)
 
 COMMITS, TOMBSTONES, TRANSACTIONAL_COMMITS, OTHER_RECORDS, BYTES = range(5)
 
@@ -18,6 +35,26 @@ class GroupTraffic:
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, int], NDArray[np.int64]] = {}
+
+    def add_chunk(
+        self,
+        records: RecordColumns,
+        commits: OffsetCommitColumns,
+        keys: OffsetKeys,
+        decoded: list[tuple[int, GroupRecord]],
+    ) -> None:
+        """All records of a chunk that could be decoded."""
+        size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
+        self.add_commits(
+            keys.groups,
+            keys.group[commits.code].astype(np.int64),
+            records.timestamp[commits.rows],
+            commits.is_tombstone,
+            records.is_transactional[commits.rows],
+            size[commits.rows],
+        )
+        for row, record in decoded:
+            self.add_record(record.group_id, int(records.timestamp[row]), int(size[row]))
 
     def add_commits(
         self,
@@ -60,3 +97,8 @@ class GroupTraffic:
         """(group id, start of the hour in ms or None, counts in the order of the constants above)."""
         for (group_id, hour), counts in self._counts.items():
             yield group_id, None if hour == NO_HOUR else hour * HOUR_MS, counts.tolist()
+
+    def batch(self, **constants: int) -> pa.RecordBatch:
+        """Rows of `group_traffic`; `constants` are the columns that all of them share."""
+        rows = [(group_id, hour, *counts) for group_id, hour, counts in self.rows()]
+        return table_batch("group_traffic", TRAFFIC_COLUMNS, rows, **constants)

@@ -30,7 +30,7 @@ from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
 from kgroups_spark.messages.sound_values import are_sound
 from kgroups_spark.records.columns import RecordColumns
 
-__all__ = ["GroupRecord", "GroupRecordDecoder", "Undecodable", "value_from_json"]
+__all__ = ["EARLY_ACCESS", "GroupRecord", "GroupRecordDecoder", "Undecodable", "layout_from_json", "value_from_json"]
 
 _CACHED_KEYS = 1 << 16
 
@@ -128,6 +128,22 @@ def value_from_json(record_type: int, text: str) -> dict[str, Any]:
     """The value of which value_json() is the text, whatever the record type."""
     value: dict[str, Any] = orjson.loads(text)
     return value
+
+
+def layout_from_json(record_type: int, text: str) -> str:
+    """The early-access layout of which value_json() made the text; "" for any other.
+
+    What such a layout lacks stands behind what it has, with the value that says so.
+    """
+    layouts = EARLY_ACCESS.get(record_type)
+    if layouts is None:
+        return ""
+    value = orjson.loads(text)
+    names = list(value)
+    for layout, its_names, missing in layouts:
+        if names == [*its_names, *missing] and all(value[name] == absent for name, absent in missing.items()):
+            return layout
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +294,16 @@ def _layouts(number: int) -> dict[int, list[_Layout]]:
     return found
 
 
+def _early_access(record_type: RecordType) -> list[tuple[str, list[str], dict[str, Any]]]:
+    """Of each layout that is not the released one its name, its fields, and what it lacks."""
+    released = record_type.layouts[0]
+    return [
+        (layout.layout, [field.name for field in layout.fields], _missing(released, layout))
+        for layout in record_type.layouts
+        if layout.layout
+    ]
+
+
 def _missing(released: Definition, message: Definition) -> dict[str, Any]:
     """What stands for fields of the released layout in another: no elements of an array, else None (not known)."""
     names = {f.name for f in message.fields}
@@ -347,3 +373,7 @@ def _unknown_version(key: _Key, version: int, known: dict[int, list[_Layout]]) -
 def _undecodable(key: _Key, reason: str, detail: str, version: int | None) -> Undecodable:
     kind = key.record_type
     return Undecodable(reason, detail, kind.number, kind.name, key.group_id, key.member_id, value_version=version)
+
+
+# Record types that had another layout in an early-access release (T58).
+EARLY_ACCESS = {number: layouts for number, kind in CONSUMER_OFFSETS.items() if (layouts := _early_access(kind))}

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable, value_from_json
+from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable, layout_from_json, value_from_json
 from kgroups_spark.messages.outcome import REASONS
 from tests.messages.vectors import KEY_OF_TYPE, records
 
@@ -128,6 +128,8 @@ def test_an_early_access_layout_is_taken_if_only_it_reads_all_bytes(number, layo
     assert some.items() <= found.value.items()
     released = [v for k, v in records() if k == KEY_OF_TYPE[number]]
     assert set(found.value) >= set(decode(number, released[0]).value)
+    assert layout_from_json(number, found.value_json()) == layout
+    assert {layout_from_json(number, decode(number, value).value_json()) for value in released if value} == {""}
 
 
 def test_left_over_bytes_stay_with_the_released_layout_if_no_early_one_fits():
