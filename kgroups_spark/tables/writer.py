@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructType
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
 from kgroups_spark.tables.lake import Lake
@@ -148,7 +149,7 @@ def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from manifest([writer.write_batches(batches)])
 
-    return parts_in(rows.mapInArrow(write, MANIFEST))
+    return parts_in(rows.mapInArrow(with_storage(write), MANIFEST))
 
 
 def manifest(parts: Iterable[Part | None]) -> Iterator[pa.RecordBatch]:
