@@ -20,8 +20,8 @@ from kgroups_spark.java import NoJava, require_java
 
 DELTA_JAR = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
-# Hadoop's S3, of the release that Spark brings, and what it needs of the AWS SDK that this release was built with: 38 jars,
-# 15 MB. Hadoop itself asks for the SDK in one piece of 600 MB.
+# Hadoop's S3, of the release that Spark brings, and what it needs of the AWS SDK that this release was built with: 35
+# jars, 13 MB. Hadoop itself asks for the SDK in one piece of 600 MB.
 S3_JARS = (
     "org.apache.hadoop:hadoop-aws:3.5.0",
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
@@ -78,7 +78,8 @@ JVM_OPTIONS = (
 def spark_session(app_name: str, extra: Mapping[str, str] | None = None, *, s3: bool = False) -> SparkSession:
     """The session to work in: the active one, spark-submit's, or a new one on this machine, with `extra` settings.
 
-    `s3`: a new one reaches s3a://. Raises KgroupsError when there is no Java that Spark runs on, Delta's jars cannot be had, or Spark does not start.
+    `s3`: a new one reaches s3a://. Raises KgroupsError when there is no Java that Spark runs on, the jars cannot be
+    had, or Spark does not start.
     """
     active = SparkSession.getActiveSession()
     if active is not None:

@@ -11,17 +11,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def start_spark(command: str) -> SparkSession:
-    """The session that runs already (spark-submit, a notebook), else a local one. Raises KgroupsError: no Java, no
-    PySpark, or Spark does not start."""
+def start_spark(command: str, lake: str = "") -> SparkSession:
+    """The session that runs already (spark-submit, a notebook), else a local one that reaches the lake. Raises
+    KgroupsError: no Java, no PySpark, or Spark does not start."""
     require_pyspark()
     from pyspark.sql import SparkSession
 
     from kgroups_spark.session import spark_session
+    from kgroups_spark.sources.s3 import is_s3
 
     if SparkSession.getActiveSession() is None:
         say("starting Spark ...")
-    return spark_session(f"kgroups {command}")
+    return spark_session(f"kgroups {command}", s3=is_s3(lake))
 
 
 def require_pyspark() -> None:

@@ -2,8 +2,8 @@
 
 Spark reaches s3a:// through Hadoop, whose settings (`fs.s3a.*`) say where the storage is and who we are. Tasks write
 parts and read segments by pyarrow, which knows nothing of them: here the ones are translated into the other. Where
-Hadoop says nothing, and where there is no Hadoop (`kgroups dump`), pyarrow looks where AWS's own tools do: AWS_ACCESS_KEY_ID,
-AWS_ENDPOINT_URL, AWS_REGION, ~/.aws, the machine's role.
+Hadoop says nothing, and where there is no Hadoop (`kgroups dump`), pyarrow looks where AWS's own tools do:
+AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_REGION, ~/.aws, the machine's role.
 
 The driver calls `use`; `with_storage` takes the settings along to tasks. They travel inside the task's code, as Spark
 sends Hadoop's own: they stand in no plan, event log or table.
@@ -25,7 +25,7 @@ from kgroups_spark.errors import UsageError
 SCHEMES = ("s3", "s3a", "s3n")
 
 SECRETS = ("access.key", "secret.key", "session.token")
-# What pyarrow needs of Hadoop's settings, without `fs.s3a.`. Hadoop 3.5: hadoop-aws, org.apache.hadoop.fs.s3a.Constants.
+# What pyarrow needs of Hadoop's settings, without `fs.s3a.`. Hadoop 3.5: org.apache.hadoop.fs.s3a.Constants
 TRANSLATED = (
     *SECRETS,
     "aws.credentials.provider",
@@ -66,7 +66,7 @@ class S3Settings:
         }
         if endpoint and not _is_amazons(endpoint):
             options["endpoint_override"] = endpoint if "://" in endpoint else f"{self._protocol(bucket)}://{endpoint}"
-            # Hadoop names the bucket in the host unless told otherwise, pyarrow in the path. A number has no such hosts.
+            # Hadoop names the bucket in the host unless told otherwise, pyarrow in the path; a number has no such hosts.
             in_path = self._value(bucket, "path.style.access") == "true" or not self._there_is_hadoop
             options["force_virtual_addressing"] = not in_path and not _host_is_number(endpoint)
             options["region"] = options["region"] or _region_of_environment() or "us-east-1"

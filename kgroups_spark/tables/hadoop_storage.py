@@ -37,7 +37,7 @@ def name_for_hadoop(location: str, jvm: Any, hadoop: Any) -> str:
         return location
     if isinstance(jvm.org.apache.hadoop.fs.s3a.S3AFileSystem, JavaPackage):  # what py4j makes of a missing class
         raise KgroupsError(
-            f"Hadoop's S3 is not on Spark's class path: spark-submit --packages {','.join((DELTA_JAR, *S3_JARS))} puts it "
-            f"there (with --exclude-packages {','.join(NOT_FOR_S3)}; conf/s3.conf)"
+            "Hadoop's S3 is not on Spark's class path; conf/s3.conf puts it there, or spark-submit "
+            f"--packages {','.join((DELTA_JAR, *S3_JARS))} --exclude-packages {','.join(NOT_FOR_S3)}"
         )
     return f"s3a{separator}{rest}"
