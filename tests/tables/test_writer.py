@@ -12,9 +12,10 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.kernel import refusal
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.parts_writer import Part
+from kgroups_spark.tables.reach import probe
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tables.writer import LakeWriter, parts_in
-from kgroups_spark.tables.writer_choice import _probe, choose_writer
+from kgroups_spark.tables.writer_choice import choose_writer
 from tests.tables.table_rows import MOMENT, rows_of
 
 pytestmark = pytest.mark.spark
@@ -201,7 +202,7 @@ def test_manifests_of_tasks_become_parts(lake):
 def test_auto_takes_parts_on_this_machine_and_a_probe_agrees(lake):
     assert choose_writer(lake, "auto") == ("parts", None)
     assert choose_writer(lake, "spark") == ("spark", None)
-    assert _probe(lake) is None
+    assert probe(lake) is None
     assert list(Path(lake.location, "_work").iterdir()) == []
 
 
@@ -217,7 +218,7 @@ def test_auto_takes_sparks_writer_for_a_table_that_plain_files_would_break(spark
 
 def test_auto_takes_sparks_writer_where_tasks_cannot_write(lake, monkeypatch):
     monkeypatch.setattr(lake, "uri", "file:/proc/no/lake")
-    reason = _probe(lake)
+    reason = probe(lake)
     assert reason is not None
     assert reason.startswith("a task cannot write to file:/proc/no/lake/_work with pyarrow (FileNotFoundError: ")
     assert "\n" not in reason
