@@ -78,7 +78,7 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
     location = lake_location(arguments)
     require_lake_path(location)
     require_lake(location, arguments.command)
-    spark = start_spark(arguments.command)
+    spark = start_spark(arguments.command, location)
     from kgroups_spark.tables.lake import Lake
 
     return LakeReader(spark, Lake.open(spark, location))
