@@ -123,6 +123,8 @@ def check_sources(arguments: argparse.Namespace) -> None:
             "kgroups audit: nothing to read: --segments DIR names a folder with __consumer_offsets-<p> folders in it"
         )
     require_lake_path(lake_location(arguments))
+    if any("://" in folder for folder in arguments.segments):
+        return  # how to get there is known to Spark's Hadoop
     from kgroups_spark.sources.segments import find_partitions
 
     found = {copy.partition for copy in find_partitions(arguments.segments)}
@@ -136,7 +138,7 @@ def check_sources(arguments: argparse.Namespace) -> None:
 
 def audit(arguments: argparse.Namespace, lake: str, segments: list[str]) -> AuditSummary:
     """What the audit did; with a progress line while it runs."""
-    spark = start_spark("audit")
+    spark = start_spark("audit", lake)
     from kgroups_spark.audit.run import run_audit
 
     progress = Progress()
