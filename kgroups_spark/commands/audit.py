@@ -140,10 +140,12 @@ def audit(arguments: argparse.Namespace, lake: str, segments: list[str]) -> Audi
     """What the audit did; with a progress line while it runs."""
     spark = start_spark("audit", lake)
     from kgroups_spark.audit.run import run_audit
+    from kgroups_spark.tables.failures import machine_failures_told
 
     progress = Progress()
     try:
-        return run_audit(spark, _audit_options(arguments, lake, segments, progress))
+        with machine_failures_told("the audit failed, and what it wrote does not count"):
+            return run_audit(spark, _audit_options(arguments, lake, segments, progress))
     finally:
         progress.done()
 

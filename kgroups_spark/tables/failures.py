@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException, PythonException
 
 from kgroups_spark.errors import KgroupsError
 
@@ -19,6 +19,28 @@ def told_in_one_line(what_failed: str) -> Iterator[None]:
         yield
     except (Py4JJavaError, PySparkException, OSError) as error:
         raise KgroupsError(f"{what_failed}: {reason_of(error)}") from error
+
+
+@contextmanager
+def machine_failures_told(what_failed: str) -> Iterator[None]:
+    """The same for a whole command, and for what its machine or cluster did: the JVM or a worker was killed, no space.
+
+    What a task's Python raised that is nobody's fault but ours keeps its stack.
+    """
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        if isinstance(error, PythonException) and not MACHINES_FAULTS.search(reason_of(error)):
+            raise
+        raise KgroupsError(f"{what_failed}: {reason_of(error)}") from error
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
+
+
+# Errors of Python's and Arrow's own names that come of a disk, a network or too little memory.
+MACHINES_FAULTS = re.compile(
+    r"^(OSError|PermissionError|FileNotFoundError|Connection\w*|TimeoutError|MemoryError|Arrow\w+)"
+)
 
 
 def reason_of(error: BaseException) -> str:
