@@ -37,8 +37,7 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
                 read.replay_files,
                 state_files,
                 state_audit_id,
-                work.fresh_shards,
-                work.replay_context(read.progress),
+                work.night_context(read.progress),
                 lake.uri,
             )
     finally:
@@ -67,6 +66,7 @@ def _commit(work: AuditWork, parts: list[Part]) -> None:
     for name, table in TABLES.items():
         if table.kind == "history":
             work.writer.append_parts(name, by_table[name])
+    work.writer.append_parts("state_corrections", by_table["state_corrections"])
     for name, table in TABLES.items():
         if table.kind == "current" and not name.endswith("_expiry"):
             work.writer.replace_parts(name, by_table[name])

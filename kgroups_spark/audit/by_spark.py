@@ -39,7 +39,7 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
             writer.append(name, _rows_of(others, name))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
         tasks = min(len(work.shards), 2 * work.slots)
-        replayed = replay_frame(_replay_rows(work, others), tasks, work.replay_context(progress)).persist()
+        replayed = replay_frame(_replay_rows(work, others), tasks, work.night_context(progress)).persist()
         try:
             return _write_replayed(work, others, replayed, progress)
         finally:
@@ -49,8 +49,8 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
 
 
 def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:
-    """The saved state and the night's records. Reread ranges come from their replay rows alone: nothing of them is
-    new."""
+    """The saved state and the night's records. Those that are read again come from their replay rows alone: nothing of
+    them is new."""
     of_this_audit = F.col("audit_id") == work.audit_id
     history = replay_rows_of_history(
         work.lake.read("offset_commits").where(of_this_audit),
@@ -65,13 +65,10 @@ def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:
 
 def _state(work: AuditWork) -> DataFrame | None:
     if work.state.must_be_rebuilt:
-        saved = rebuilt_state(work)
-    elif work.state.audit_id is None:
+        return rebuilt_state(work)
+    if work.state.audit_id is None:
         return None
-    else:
-        saved = work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
-    fresh = sorted(work.fresh_shards)
-    return saved.where(~F.col("offsets_partition").isin(fresh)) if fresh else saved
+    return work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
 
 
 def _write_replayed(
@@ -85,6 +82,8 @@ def _write_replayed(
         writer.append(name, _rows_of(others, name).unionByName(_rows_of(replayed, name)))
     for name in ("group_versions", "group_member_versions"):
         writer.append(name, _rows_of(replayed, name))
+    if work.plan.read_again:
+        writer.append("state_corrections", _rows_of(replayed, "state_corrections"))
     for name in REPLAY_TABLES:
         if TABLES[name].kind == "history":
             rows_added[name] += counts[name]

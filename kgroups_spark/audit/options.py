@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.coordinator.releases import NEWEST
 
 
@@ -24,6 +25,7 @@ class AuditOptions:
     partitions: list[int] | None = None
     offsets_partitions: int | None = None
     full: bool = False
+    delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS
     strict: bool = False
     writer: str = "auto"
     take_over: bool = False

@@ -5,11 +5,13 @@ Nothing is written here, so that a wrong log is refused before anything is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
+from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
 from kgroups_spark.errors import UsageError
 from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
@@ -23,7 +25,8 @@ class AnotherLog(UsageError):
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """One offsets partition: what is new in it. `reread` is what lies before that, where it is read once more."""
+    """One offsets partition: what is new in it. `read_again`: its whole log is read; `reread` is what lies before what
+    is new (None: nothing does)."""
 
     copy: PartitionCopy
     log_start_offset: int
@@ -33,6 +36,9 @@ class PartitionPlan:
     lost_from: int | None = None
     lost_to: int | None = None
     before: PartitionProgress | None = None
+    read_again: bool = False
+    # A sentence on why; None where nothing but the user asked for it.
+    why_read_again: str | None = None
 
     @property
     def offsets_partition(self) -> int:
@@ -55,6 +61,10 @@ class AuditPlan:
     def reread_ranges(self) -> list[LogRange]:
         return [p.reread for p in self.partitions if p.reread is not None]
 
+    @property
+    def read_again(self) -> list[PartitionPlan]:
+        return [p for p in self.partitions if p.read_again]
+
 
 def plan_audit(
     copies: Sequence[PartitionCopy],
@@ -62,9 +72,11 @@ def plan_audit(
     *,
     full: bool = False,
     known_corrupt: Mapping[int, Collection[tuple[str, int]]] | None = None,
+    delete_retention: DeleteRetention | None = None,
 ) -> AuditPlan:
     """What is new in the copies since the last finished audit (None: the lake is empty).
 
+    A partition is read again from its start if all are (`full`), or where `delete_retention` has a reason.
     `known_corrupt`: per offsets partition the file name and position of corrupt batches that stand in quarantine
     already. Raises AnotherLog with the reason when the copies are not of the lake's log.
     """
@@ -76,7 +88,11 @@ def plan_audit(
         )
     known = known_corrupt or {}
     plans = [
-        _plan_partition(copy, last.progress(copy.partition) if last else None, full, known.get(copy.partition, ()))
+        _plan_partition(
+            copy,
+            last.progress(copy.partition) if last else None,
+            _Options(full, known.get(copy.partition, ()), delete_retention),
+        )
         for copy in copies
     ]
     cluster_id = next(iter(cluster_ids), last.cluster_id if last else None)
@@ -86,12 +102,21 @@ def plan_audit(
         for p in plans
         if p.lost_from is not None
     ]
+    notes += [p.why_read_again for p in plans if p.why_read_again is not None]
     return AuditPlan(plans, cluster_id, notes)
 
 
-def _plan_partition(
-    copy: PartitionCopy, before: PartitionProgress | None, full: bool, known_corrupt: Collection[tuple[str, int]]
-) -> PartitionPlan:
+@dataclass(frozen=True)
+class _Options:
+    full: bool
+    known_corrupt: Collection[tuple[str, int]]
+    delete_retention: DeleteRetention | None
+
+
+Scan = Callable[[SegmentFile], BatchColumns]
+
+
+def _plan_partition(copy: PartitionCopy, before: PartitionProgress | None, options: _Options) -> PartitionPlan:
     log_start = copy.segments[0].base_offset if copy.segments else (before.end_offset if before else 0)
     if before is None:
         whole = _range(copy, log_start, copy.segments, 0)
@@ -102,24 +127,46 @@ def _plan_partition(
         return PartitionPlan(copy, log_start, before.end_offset, None, before=before)
     start = max(before.end_offset, log_start)
     segments = copy.segments_from(before.end_offset)
-    headers = scan_segment(segments[0])
-    _require_same_log(copy, before, segments[0], headers)
+    scan = cache(scan_segment)
+    headers = scan(segments[0])
+    _require_same_log(copy, before, scan)
     position = _position_after(headers, start)
-    new = _range(copy, start, segments, position, known_corrupt)
+    new = _range(copy, start, segments, position, options.known_corrupt)
     if len(segments) == 1 and not len(headers[headers.last_offset >= start]):
-        new = _only_unknown_damage(new, headers, segments[0], known_corrupt)
+        new = _only_unknown_damage(new, headers, segments[0], options.known_corrupt)
     lost = before.end_offset < log_start
-    reread = _reread(copy, log_start, start, segments, position) if full else None
+    why = None if options.full else _why_read_again(copy, before, segments, scan, options.delete_retention)
+    read_again = options.full or why is not None
     return PartitionPlan(
         copy,
         log_start,
         start,
         new,
-        reread,
+        _reread(copy, log_start, start, segments, position) if read_again else None,
         before.end_offset if lost else None,
         log_start if lost else None,
         before,
+        read_again,
+        why,
     )
+
+
+def _why_read_again(
+    copy: PartitionCopy,
+    before: PartitionProgress,
+    segments: Sequence[SegmentFile],
+    scan: Scan,
+    delete_retention: DeleteRetention | None,
+) -> str | None:
+    if delete_retention is None:
+        return None
+    last = _last_header(copy, scan)
+
+    def new() -> BatchColumns:
+        headers = BatchColumns.concat([scan(segment) for segment in segments])
+        return headers[headers.last_offset >= before.end_offset]
+
+    return delete_retention.why_read_again(before, _end_offset(copy, last), last, new)
 
 
 def _range(
@@ -182,15 +229,12 @@ def _require_nothing_was_read(copy: PartitionCopy, before: PartitionProgress) ->
         )
 
 
-def _require_same_log(
-    copy: PartitionCopy, before: PartitionProgress, segment: SegmentFile, headers: BatchColumns
-) -> None:
+def _require_same_log(copy: PartitionCopy, before: PartitionProgress, scan: Scan) -> None:
     """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, or has another last
     batch."""
     where = f"partition {copy.partition} in {copy.folder}"
-    last = headers[-1:] if len(headers) and segment == copy.segments[-1] else _last_header(copy)
-    # The active segment may be empty, and the cleaner may have taken the last batches before it.
-    end = max([copy.segments[-1].base_offset, *(last.last_offset + 1).tolist()])
+    last = _last_header(copy, scan)
+    end = _end_offset(copy, last)
     if end < before.end_offset and before.last_batch_crc is not None:
         raise AnotherLog(
             f"this is another log, or one that was cut back: {where} ends at offset {end}, the lake has read it up to "
@@ -204,8 +248,7 @@ def _require_same_log(
         )
     if before.last_batch_offset is None or before.last_batch_crc is None:
         return
-    holder = copy.segments_from(before.last_batch_offset)[0]
-    found = headers if holder == segment else scan_segment(holder)
+    found = scan(copy.segments_from(before.last_batch_offset)[0])
     crc = found.crc[found.base_offset == before.last_batch_offset]
     if len(crc) and int(crc[0]) != before.last_batch_crc and _untouched(found, before):
         raise AnotherLog(
@@ -224,9 +267,16 @@ def _untouched(headers: BatchColumns, before: PartitionProgress) -> bool:
     return full and int(headers.last_offset[batch]) + 1 == before.end_offset
 
 
-def _last_header(copy: PartitionCopy) -> BatchColumns:
+def _end_offset(copy: PartitionCopy, last: BatchColumns) -> int:
+    """Where the log ends: the active segment may be empty, and the cleaner may have taken the last batches before
+    it."""
+    ends: list[int] = (last.last_offset + 1).tolist()
+    return max([copy.segments[-1].base_offset, *ends])
+
+
+def _last_header(copy: PartitionCopy, scan: Scan) -> BatchColumns:
     for segment in reversed(copy.segments):
-        headers = scan_segment(segment)
+        headers = scan(segment)
         if len(headers):
             return headers[-1:]
     return BatchColumns.empty()

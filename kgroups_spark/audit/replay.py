@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, BinaryIO
@@ -46,10 +47,11 @@ from kgroups_spark.audit.row_replay import (
 )
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import rows as shard_rows
-from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.releases import RULES_VERSION, release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_difference import WAIT, Correction, corrections
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT, StateRow
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.transactions import EndedTransaction
 from kgroups_spark.coordinator.versions import MemberVersions
@@ -62,11 +64,26 @@ Output = tuple[str, pa.RecordBatch]
 
 
 @dataclass(frozen=True)
+class ReadAgain:
+    """An offsets partition whose log was read again from its start: it says what the saved state may have missed.
+
+    `end_offset`: up to where it was read. `waiting`: groups that have versions at the offset before that in history
+    already; no second one may stand there, so that they are corrected when the partition is read again after more has
+    come.
+    """
+
+    end_offset: int
+    waiting: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class ReplayContext:
     """What a replay needs besides its rows. `topics` names topic ids, as far as any partition's log does.
 
     `history_from`: per offsets partition where this audit's part of the log begins; versions, markers and failures
     before it stand in the history already (a rebuild replays them again).
+    `read_again`: offsets partitions that are replayed twice, because of them all records come: the saved state with
+    those from `history_from` on, as ever, and all of them from nothing. Where the two differ the log is right.
     """
 
     audit_id: int
@@ -75,6 +92,7 @@ class ReplayContext:
     topics: Topics
     open_file: Callable[[str], BinaryIO]
     history_from: dict[int, int] = field(default_factory=dict)
+    read_again: dict[int, ReadAgain] = field(default_factory=dict)
 
 
 class NoTopics(Topics):
@@ -104,11 +122,17 @@ class _ShardReplay:
         self._blocks = MemberBlocks(decoder)
         self._failures: list[Row] = []
         self._markers: list[Row] = []
+        self._again = context.read_again.get(offsets_partition)
+        # What the log alone says, from its start.
+        self._told = Shard(self._release, offsets_partition)
+        self._told.topics = NoTopics()
 
     def run(self, rows: Iterator[Row]) -> Iterator[Output]:
         """Replays the rows of the partition; the versions leave as they come, everything else at the end."""
         state: list[StateRow] = []
         flat = self._flat(rows, state)
+        if self._again is not None:
+            flat = self._also_told(flat)
         first = next(flat, None)
         self._shard = Shard.load(self._release, self._partition, state, recording=True)
         self._shard.topics = NoTopics()
@@ -129,24 +153,57 @@ class _ShardReplay:
             except ReplayFailure as failure:
                 self._failed(row, failure)
             pending += 1
+        if self._again is not None:
+            yield from self._corrected(self._again)
         yield from self._changes()
         yield from self._current()
 
     def _flat(self, rows: Iterator[Row], state: list[StateRow]) -> Iterator[Row]:
         """Records and corrections in log order; the saved state goes into `state` before the first of them."""
-        corrections: deque[Row] = deque()
+        waiting: deque[Row] = deque()
         for row in rows:
             if row[KIND] == STATE:
                 state.append(StateRow(row[OUTCOME], row[GROUP], row[TEXT]))
             elif row[KIND] == CORRECTION:
-                corrections.append(row)
+                waiting.append(row)
             elif row[KIND] == FILE:
-                yield from _with_corrections(self._rows_of_file(row[TEXT]), corrections)
-            elif corrections:
-                yield from _with_corrections(iter((row,)), corrections)
+                yield from _with_corrections(self._rows_of_file(row[TEXT]), waiting)
+            elif waiting:
+                yield from _with_corrections(iter((row,)), waiting)
             else:
                 yield row
-        yield from corrections
+        yield from waiting
+
+    def _also_told(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The rows that are new; all of them are replayed into a shard that began empty."""
+        replay = RowReplay(self._told, self._decoder).replay
+        for number, row in enumerate(rows, 1):
+            # A record that fails here has failed before, or fails on the saved state, where it is told.
+            with suppress(ReplayFailure):
+                replay(row)
+            if row[LOG_OFFSET] >= self._history_from:
+                yield row
+            if number % CHANGES_AT_ONCE == 0:
+                self._blocks.shrink()
+
+    def _corrected(self, again: ReadAgain) -> Iterator[Output]:
+        """Makes the state the one that the log tells; the rows of state_corrections."""
+        found = list(corrections(self._shard, self._told, again.waiting))
+        for correction in found:
+            if correction.correction != WAIT:
+                self._shard.correct(again.end_offset, *correction[1:])
+        # Where nothing was new their versions stand below this audit's part of the log.
+        self._history_from = min(self._history_from, again.end_offset - 1)
+        constants = {
+            "audit_id": self._context.audit_id,
+            "offsets_partition": self._partition,
+            "log_offset": again.end_offset,
+            "state_format": STATE_FORMAT,
+            "release_version": self._context.release_version,
+            "rules_version": RULES_VERSION,
+        }
+        for some in _in_lots(found):
+            yield "state_corrections", table_batch("state_corrections", Correction._fields, some, **constants)
 
     def _rows_of_file(self, path: str) -> Iterator[Row]:
         with self._context.open_file(path) as source, pa.ipc.open_file(source) as reader:
@@ -256,14 +313,14 @@ _FAILURE_COLUMNS = (
 )
 
 
-def _with_corrections(rows: Iterator[Row], corrections: deque[Row]) -> Iterator[Row]:
-    """The rows, and before each the corrections (by log offset) that come before it; they leave the queue."""
-    while corrections:
+def _with_corrections(rows: Iterator[Row], waiting: deque[Row]) -> Iterator[Row]:
+    """The rows, and before each the waiting corrections (by log offset) that come before it."""
+    while waiting:
         row = next(rows, None)
         if row is None:
             return
-        while corrections and corrections[0][LOG_OFFSET] <= row[LOG_OFFSET]:
-            yield corrections.popleft()
+        while waiting and waiting[0][LOG_OFFSET] <= row[LOG_OFFSET]:
+            yield waiting.popleft()
         yield row
     yield from rows
 

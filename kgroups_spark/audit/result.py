@@ -9,6 +9,7 @@ from typing import Any
 
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.plan import PartitionPlan
+from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import RULES_VERSION
@@ -31,10 +32,11 @@ class AuditResult:
 
 
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
-    """Rows of quarantine by reason: those of both stages."""
+    """Rows of quarantine by reason: those of both stages. What is read again stands there already."""
     reasons: Counter[str] = Counter()
     for each in progress:
-        reasons.update(each.quarantined)
+        if each.number >= 0:
+            reasons.update(each.quarantined)
     if replay_failures:
         reasons["load_would_fail"] += replay_failures
     return reasons
@@ -60,7 +62,8 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
-    said = [*work.plan.notes, *notes, *_without_segments(work)]
+    said = [*work.plan.notes, *correction_notes(work.lake, work.audit_id, work.plan, result.progress)]
+    said += [*notes, *_without_segments(work)]
     said += [*gone_before_we_came(work, partitions), *_missing(work, result), *_rebuilt(work)]
     return LedgerFacts(
         as_of_ms,

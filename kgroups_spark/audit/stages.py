@@ -10,7 +10,7 @@ import json
 import posixpath
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -59,6 +59,7 @@ REPLAY_TABLES = (
     "pending_offsets",
     "open_transactions",
     "coordinator_state",
+    "state_corrections",
 )
 # What stage 1 writes besides offset_commits.
 OTHER_HISTORY = ("group_records", "transaction_markers", "quarantine", "group_traffic")
@@ -141,14 +142,10 @@ def replay_by_parts(
     replay_files: dict[int, list[str]],
     state_files: Sequence[str],
     state_audit_id: int | None,
-    fresh_shards: Collection[int],
     context: ReplayContext,
     lake_uri: str,
 ) -> list[Part]:
-    """Stage 2 in one action: each hand is offsets partitions, which a task replays one by one from files.
-
-    `fresh_shards` start from nothing, whatever was saved of them.
-    """
+    """Stage 2 in one action: each hand is offsets partitions, which a task replays one by one from files."""
     hands = [list(hand) for hand in hands]
     if not hands:
         return []
@@ -156,7 +153,7 @@ def replay_by_parts(
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _numbers(batches):
             collector = PartCollector(lake_uri, context.audit_id)
-            rows = _rows_from_files(hands[number], replay_files, state_files, state_audit_id, fresh_shards)
+            rows = _rows_from_files(hands[number], replay_files, state_files, state_audit_id)
             lines = [
                 part_line(part)
                 for name, batch in replay_partitions(rows, context)
@@ -173,11 +170,10 @@ def _rows_from_files(
     replay_files: dict[int, list[str]],
     state_files: Sequence[str],
     state_audit_id: int | None,
-    fresh_shards: Collection[int],
 ) -> Iterator[pa.RecordBatch]:
     for offsets_partition in sorted(hand):
         mine = [("audit_id", "=", state_audit_id), ("offsets_partition", "=", offsets_partition)]
-        for path in () if state_audit_id is None or offsets_partition in fresh_shards else state_files:
+        for path in () if state_audit_id is None else state_files:
             file_system, local = lake_file_system(path)
             saved = pq.read_table(local, filesystem=file_system, filters=mine)
             if saved.num_rows:
@@ -212,7 +208,7 @@ def commits_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadConte
     hands = [list(hand) for hand in hands]
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for name, rows in _outputs(hands, _numbers(batches), context):
+        for _, name, rows in _outputs(hands, _numbers(batches), context):
             if name == "offset_commits":
                 yield from plain_batches(name, rows)
 
@@ -220,18 +216,19 @@ def commits_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadConte
 
 
 def others_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
-    """Stage 1 for Spark's writer: everything else, a struct column per table, the replay rows that history does not
-    hold (column `replay`), and what was read (column `progress`, JSON)."""
+    """Stage 1 for Spark's writer: everything else, a struct column per table, the replay rows that no history table
+    gets (column `replay`), and what was read (column `progress`, JSON)."""
     hands = [list(hand) for hand in hands]
     schema = union_schema(OTHER_HISTORY).add("replay", REPLAY_ROWS_SPARK, True).add("progress", "string", True)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for name, rows in _outputs(hands, _numbers(batches), context):
+        for log_range, name, rows in _outputs(hands, _numbers(batches), context):
             if name in OTHER_HISTORY:
                 for batch in union_batches(OTHER_HISTORY, [(name, rows)]):
                     yield _widened(batch, None, None)
             elif name == REPLAY:
-                kept = rows.filter(_only_here(rows))
+                # Nothing of what is read again is added to history: the replay finds it here alone.
+                kept = rows if log_range.is_reread else rows.filter(_only_here(rows))
                 if kept.num_rows:
                     yield _widened(None, kept, None)
             elif name == "progress":
@@ -263,14 +260,17 @@ def _widened(batch: pa.RecordBatch | None, replay: pa.RecordBatch | None, progre
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _outputs(hands: Sequence[Hand], numbers: Iterable[int], context: ReadContext) -> Iterator[tuple[str, Any]]:
+def _outputs(
+    hands: Sequence[Hand], numbers: Iterable[int], context: ReadContext
+) -> Iterator[tuple[LogRange, str, Any]]:
     decoder = GroupRecordDecoder()
     for number in numbers:
         for log_range in hands[number]:
             reading = RangeDecoder(log_range, context, decoder)
             for name, rows in reading.outputs():
-                yield name, _with_partition(rows, log_range.offsets_partition) if name == REPLAY else rows
-            yield "progress", json.dumps(progress_to_json(reading.progress))
+                rows = _with_partition(rows, log_range.offsets_partition) if name == REPLAY else rows
+                yield log_range, name, rows
+            yield log_range, "progress", json.dumps(progress_to_json(reading.progress))
 
 
 def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.partition_count import fitting_partition_counts, partition_count
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, cut, deal
+from kgroups_spark.audit.read_again import read_again
 from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.saved_state import SavedState
@@ -71,11 +72,6 @@ class AuditWork:
         tasks = min(2 * self.slots, len(self.shards))
         return [self.shards[number::tasks] for number in range(tasks)]
 
-    @property
-    def fresh_shards(self) -> set[int]:
-        """Shards that start from nothing: their log is read again from its start."""
-        return {log_range.offsets_partition for log_range in self.plan.reread_ranges}
-
     def read_context(self) -> ReadContext:
         return ReadContext(self.audit_id, self.options.release_version, open_uri)
 
@@ -89,6 +85,10 @@ class AuditWork:
             open_uri,
             {p.offsets_partition: p.start_offset for p in self.plan.partitions},
         )
+
+    def night_context(self, progress: list[RangeProgress]) -> ReplayContext:
+        """The same for what this audit has read, with the partitions that it read again."""
+        return replace(self.replay_context(progress), read_again=read_again(self.plan, progress, self.lake))
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
         """How many partitions the offsets topic has: as the user says, or the only number that fits."""

@@ -10,7 +10,7 @@ Kinds of rows (`entry_type`), their payload JSON:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -18,7 +18,7 @@ import orjson
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup, ConsumerMember
 from kgroups_spark.coordinator.conversions import Group
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit
+from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, TopicPartition
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.rows import Task
 from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember
@@ -45,17 +45,11 @@ class StateRow(NamedTuple):
 def save(shard: Shard) -> Iterator[StateRow]:
     """Rows that `load` makes the same state of."""
     for group_id in sorted(shard.groups.keys() | shard.offsets.committed.keys()):
-        group = shard.groups.get(group_id)
-        offsets = shard.offsets.committed.get(group_id, {})
-        payload = {
-            "group": None if group is None else _group_json(group),
-            "offsets": [(*slot, *commit[:3], *commit[3]) for slot, commit in offsets.items()],
-        }
-        yield _row("group", group_id, payload)
+        yield group_entry(group_id, shard.groups.get(group_id), shard.offsets.committed.get(group_id, {}))
     for producer_id in sorted(shard.offsets.pending.keys() | shard.transactions.by_producer.keys()):
-        yield _row("producer", None, _producer_json(shard, producer_id))
+        yield producer_entry(shard, producer_id)
     for group_id, producers in sorted(shard.offsets.noted_producers.items()):
-        yield _row("noted", group_id, {"producers": sorted(producers)})
+        yield noted_entry(group_id, producers)
     ids = shard.topics.ids
     topics = [
         [topic_id, topic, seen, source, ids[topic] == topic_id]
@@ -63,6 +57,30 @@ def save(shard: Shard) -> Iterator[StateRow]:
     ]
     for start in range(0, len(topics), TOPICS_PER_ROW):
         yield _row("topics", None, {"topics": topics[start : start + TOPICS_PER_ROW]})
+
+
+def group_entry(group_id: str, group: Group | None, offsets: Mapping[TopicPartition, OffsetCommit]) -> StateRow:
+    """The row of a group, or (None) of orphans alone, and of its committed offsets."""
+    payload = {
+        "group": None if group is None else _group_json(group),
+        "offsets": [(*slot, *commit[:3], *commit[3]) for slot, commit in offsets.items()],
+    }
+    return _row("group", group_id, payload)
+
+
+def producer_entry(shard: Shard, producer_id: int) -> StateRow:
+    """The row of a producer that has something pending or a transaction open."""
+    return _row("producer", None, _producer_json(shard, producer_id))
+
+
+def noted_entry(group_id: str, producers: set[int]) -> StateRow:
+    """The row of the producer ids noted for a group."""
+    return _row("noted", group_id, {"producers": sorted(producers)})
+
+
+def saved_and_loaded(group: Group) -> Group:
+    """The group as a saved state gives it back: equal groups are made of equal values, however they were decoded."""
+    return _group(group.release, group.group_id, orjson.loads(orjson.dumps(_group_json(group), default=list)))
 
 
 def load(shard: Shard, rows: Iterable[StateRow]) -> None:

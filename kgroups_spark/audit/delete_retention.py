@@ -1,0 +1,93 @@
+"""When a partition must be read again from its start, because the log may have forgotten what ended something (R6).
+
+Kafka's cleaner drops a tombstone, or the marker of a transaction without records, `delete.retention.ms` after it has
+first cleaned it (LogCleaner, `deleteHorizonMs`; before 3.1 as long after its segment was last written). One that was
+written after our last read can only be gone if that read is longer ago. Whether one is gone nobody can see; but where
+no offset is missing, nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from kgroups_spark.durations import UNITS_MS, format_duration
+from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.times import to_epoch_ms
+
+# Kafka's default of delete.retention.ms; __consumer_offsets is made without one of its own.
+DEFAULT_DELETE_RETENTION_MS = UNITS_MS["d"]
+
+
+class LastReads:
+    """Which audit last read something of a partition. `ledger_rows` is asked only if that was not the last audit."""
+
+    def __init__(self, last: AuditRow, ledger_rows: Callable[[], Sequence[AuditRow]]) -> None:
+        self._last = last
+        self._ledger_rows = ledger_rows
+
+    def of(self, offsets_partition: int) -> AuditRow | None:
+        """None: the ledger knows of none."""
+        if _has_read(self._last, offsets_partition):
+            return self._last
+        return next((row for row in self._finished if _has_read(row, offsets_partition)), None)
+
+    @cached_property
+    def _finished(self) -> list[AuditRow]:
+        rows = [row for row in self._ledger_rows() if row.status == FINISHED]
+        return sorted(rows, key=lambda row: -row.audit_id)
+
+
+def _has_read(row: AuditRow, offsets_partition: int) -> bool:
+    progress = row.progress(offsets_partition)
+    return progress is not None and bool(progress.records or progress.bytes)
+
+
+@dataclass(frozen=True)
+class DeleteRetention:
+    """`delete.retention.ms` of the topic, and what it is measured against. `now` is the ledger's clock, ms."""
+
+    delete_retention_ms: int
+    last_reads: LastReads
+    now: int
+
+    @classmethod
+    def since(
+        cls, last: AuditRow, ledger_rows: Callable[[], Sequence[AuditRow]], delete_retention_ms: int
+    ) -> DeleteRetention:
+        """Measured now, after the audit `last`."""
+        return cls(delete_retention_ms, LastReads(last, ledger_rows), to_epoch_ms(datetime.now(UTC)))
+
+    def why_read_again(
+        self, before: PartitionProgress, end_offset: int, last: BatchColumns, new: Callable[[], BatchColumns]
+    ) -> str | None:
+        """A sentence, or None where what is new in the partition is enough.
+
+        `before`: how far it was read; `end_offset` and `last`: where its log ends now, and the header of its last batch
+        (none: an empty log). `new` gives the headers of the new batches and is asked only if the last read is too old.
+        """
+        span = end_offset - before.end_offset
+        age = self._last_read_ago(before.offsets_partition, last) if span > 0 else 0
+        if age <= self.delete_retention_ms:
+            return None
+        gone = span - int(new().record_count.sum())
+        if gone <= 0:
+            return None
+        return (
+            f"partition {before.offsets_partition} was read again from its start: last read {format_duration(age)} "
+            f"ago, longer than delete.retention.ms ({format_duration(self.delete_retention_ms)}), and {gone:,} of "
+            f"{span:,} offsets were gone"
+        )
+
+    def _last_read_ago(self, offsets_partition: int, last: BatchColumns) -> int:
+        """By the ledger's clock or by the log's, which is the longer: copies of a log may be read long after."""
+        read = self.last_reads.of(offsets_partition)
+        if read is None:
+            return 0
+        ages = [self.now - to_epoch_ms(read.started_at)]
+        if read.newest_log_timestamp is not None:
+            ages += (last.max_timestamp - to_epoch_ms(read.newest_log_timestamp)).tolist()
+        return max(ages)
