@@ -16,6 +16,7 @@ from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
 from kgroups_spark.audit.decide import decide
+from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
@@ -50,7 +51,14 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
     with Claim.take(lake, take_over=options.take_over, software_version=software_version()) as claim:
         before = claim.before
         clear_up(lake, claim)
-        plan = plan_audit(choice.copies, before, full=options.full, known_corrupt=_known_corrupt(lake, before))
+        rows = Ledger(lake).rows
+        plan = plan_audit(
+            choice.copies,
+            before,
+            full=options.full,
+            known_corrupt=_known_corrupt(lake, before),
+            delete_retention=DeleteRetention.since(before, rows, options.delete_retention_ms) if before else None,
+        )
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
         return _audit(options, lake, claim, plan, writer, [*choice.notes, *([why] if why else [])])
 
@@ -63,7 +71,7 @@ def _audit(
     work = AuditWork(lake, writer, plan, before, state, options)
     # What an unfinished audit made of the tables of now must go, even if nothing it read is given this time.
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
-    is_new = bool(plan.new_ranges or plan.reread_ranges or must_rewrite)
+    is_new = bool(plan.new_ranges or plan.read_again or must_rewrite)
     then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
     result = AuditResult()
     if is_new:
