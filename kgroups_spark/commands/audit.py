@@ -88,6 +88,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--full", action="store_true", help="read everything again, not only what is new")
     parser.add_argument(
+        "--delete-retention",
+        type=positive_duration_value,
+        metavar="D",
+        help="delete.retention.ms of __consumer_offsets (default: 24h, as Kafka's): a partition that was read longer ago "
+        "is read again from its start if offsets are missing, because tombstones may be among them",
+    )
+    parser.add_argument(
         "--strict", action="store_true", help="exit 3 if something was quarantined or offsets were lost"
     )
     parser.add_argument(
@@ -163,6 +170,7 @@ def _audit_options(arguments: argparse.Namespace, lake: str, segments: list[str]
         partitions=sorted(set(arguments.partition)) if arguments.partition else None,
         offsets_partitions=arguments.offsets_partitions,
         full=arguments.full,
+        delete_retention_ms=arguments.delete_retention or DEFAULT_DELETE_RETENTION_MS,
         strict=arguments.strict,
         writer=arguments.writer,
         take_over=arguments.take_over,
