@@ -1,0 +1,25 @@
+"""Views over the tables of a lake, as plain SQL: one file a view, in a dialect for Spark and one for DuckDB.
+
+    register_views(spark, lake)     temporary views of a Spark session
+    duckdb_views("./lake")          a DuckDB connection, over deltalake; no Spark, no JVM
+
+Both first make a view of every table, under the table's name, as the last finished audit left it: at the newest version
+to which no later audit has committed. So whoever reads the views never sees half an audit, whether one runs, was
+killed, or finishes meanwhile: then they say what they said until they are registered anew. The views' own SQL reads
+nothing but these, and says nothing of versions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+Dialect = Literal["spark", "duckdb"]
+
+# In the order in which they are made: a view may read those before it.
+VIEWS = ("last_audit", "audit_partitions", "coverage", "expiry_outcomes")
+
+
+def view_sql(name: str, dialect: Dialect) -> str:
+    """The statements that make the view. Raises FileNotFoundError for a name that is no view's."""
+    return (Path(__file__).parent / dialect / f"{name}.sql").read_text()

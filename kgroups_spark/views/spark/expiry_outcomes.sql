@@ -1,0 +1,138 @@
+CREATE OR REPLACE TEMPORARY VIEW expiry_outcomes (
+  audit_id COMMENT 'The audit that decided; outcomes are as of the last finished one',
+  offsets_partition COMMENT 'Partition of __consumer_offsets',
+  group_id COMMENT 'Group',
+  topic COMMENT 'Topic',
+  partition COMMENT 'Partition of the topic',
+  committed_offset COMMENT 'The committed offset then',
+  decision COMMENT 'expire or keep, as decided then',
+  reason COMMENT 'Why, as in offset_expiry',
+  expires_at COMMENT 'When its time came or was to come, as decided then; null: not as things stood',
+  outcome COMMENT 'removed: gone, and not before expires_at; kept_alive: committed again; still_there: neither; not_foreseen: gone before expires_at or without one, by someone''s hand or by our error',
+  outcome_log_offset COMMENT 'Place of the first record since that changed it: a tombstone, a value, or the marker that committed a value; null: still there, or gone without a trace (compacted away)',
+  outcome_timestamp COMMENT 'Log time of that record; null: as before, or it has none',
+  removed_after_ms COMMENT 'removed: how long after expires_at its tombstone was written; null: another outcome, or its time is not known'
+)
+COMMENT 'What the log has shown since of the offsets that the audit before decided on: every one that it said will expire, and of the others those that are gone'
+AS
+WITH decided AS (
+  SELECT
+    previous.*,
+    read.end_offset AS read_to,
+    now.log_offset AS log_offset_now
+  FROM previous_offset_expiry AS previous
+  JOIN audit_partitions AS read
+    ON read.audit_id = previous.decided_by AND read.offsets_partition = previous.offsets_partition
+  LEFT JOIN committed_offsets AS now
+    ON now.offsets_partition = previous.offsets_partition
+    AND now.group_id = previous.group_id
+    AND now.topic = previous.topic
+    AND now.partition = previous.partition
+),
+-- The transactions that ended since; they may have begun before.
+committed AS (
+  SELECT
+    markers.offsets_partition,
+    markers.producer_id,
+    markers.transaction_start_offset,
+    markers.log_offset,
+    markers.log_timestamp
+  FROM transaction_markers AS markers
+  WHERE markers.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry) AND markers.outcome = 'committed'
+),
+-- A tombstone, whatever its transaction comes to, and a value without a producer take effect where they stand, a value
+-- of a transaction at its COMMIT marker.
+events AS (
+  SELECT
+    commits.offsets_partition,
+    commits.group_id,
+    commits.topic,
+    commits.partition,
+    commits.log_offset,
+    commits.committed_offset IS NULL AS is_tombstone,
+    coalesce(committed.log_offset, commits.log_offset) AS effective_log_offset,
+    CASE WHEN committed.log_offset IS NULL THEN commits.log_timestamp ELSE committed.log_timestamp END
+      AS effective_timestamp
+  FROM offset_commits AS commits
+  LEFT JOIN committed
+    ON committed.offsets_partition = commits.offsets_partition
+    AND committed.producer_id = commits.producer_id
+    AND commits.log_offset >= committed.transaction_start_offset
+    AND commits.log_offset < committed.log_offset
+    AND commits.is_transactional
+    AND commits.committed_offset IS NOT NULL
+  WHERE (commits.committed_offset IS NULL OR commits.producer_id IS NULL OR committed.log_offset IS NOT NULL)
+    -- Files of nights before those that count need not be read.
+    AND commits.audit_id >= (
+      SELECT min(read.audit_id)
+      FROM audit_partitions AS read
+      LEFT JOIN committed
+        ON committed.offsets_partition = read.offsets_partition
+        AND committed.transaction_start_offset < read.end_offset
+      WHERE committed.log_offset IS NOT NULL
+        OR read.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry)
+    )
+),
+numbered AS (
+  SELECT
+    decided.*,
+    events.is_tombstone,
+    events.effective_log_offset,
+    events.effective_timestamp,
+    row_number() OVER (
+      PARTITION BY decided.offsets_partition, decided.group_id, decided.topic, decided.partition
+      ORDER BY events.effective_log_offset, events.log_offset
+    ) AS number
+  FROM decided
+  LEFT JOIN events
+    ON events.offsets_partition = decided.offsets_partition
+    AND events.group_id = decided.group_id
+    AND events.topic = decided.topic
+    AND events.partition = decided.partition
+    AND events.effective_log_offset >= decided.read_to
+    -- A record older than the committed one changes nothing when its transaction ends.
+    AND events.log_offset > decided.log_offset
+    -- Nor has anything changed where the same record still is the committed one.
+    AND (decided.log_offset_now IS NULL OR decided.log_offset_now <> decided.log_offset)
+),
+seen AS (
+  SELECT
+    *,
+    CASE
+      WHEN is_tombstone THEN 'tombstone'
+      WHEN NOT is_tombstone THEN 'value'
+      WHEN log_offset_now IS NULL THEN 'gone'
+      ELSE 'nothing'
+    END AS shown
+  FROM numbered
+  WHERE number = 1
+),
+judged AS (
+  SELECT
+    seen.*,
+    CASE
+      WHEN shown = 'value' THEN 'kept_alive'
+      WHEN shown = 'nothing' THEN 'still_there'
+      WHEN decision = 'expire' AND coalesce(effective_timestamp >= expires_at, true) THEN 'removed'
+      WHEN decision = 'keep' AND expires_at <= coalesce(effective_timestamp, last_audit.as_of) THEN 'removed'
+      ELSE 'not_foreseen'
+    END AS outcome
+  FROM seen
+  CROSS JOIN last_audit
+  WHERE decision = 'expire' OR shown IN ('tombstone', 'gone')
+)
+SELECT
+  decided_by AS audit_id,
+  offsets_partition,
+  group_id,
+  topic,
+  partition,
+  committed_offset,
+  decision,
+  reason,
+  expires_at,
+  outcome,
+  effective_log_offset AS outcome_log_offset,
+  effective_timestamp AS outcome_timestamp,
+  CASE WHEN outcome = 'removed' THEN unix_millis(effective_timestamp) - unix_millis(expires_at) END AS removed_after_ms
+FROM judged
