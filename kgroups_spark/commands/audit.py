@@ -91,8 +91,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--delete-retention",
         type=positive_duration_value,
         metavar="D",
-        help="delete.retention.ms of __consumer_offsets (default: 24h, as Kafka's): a partition that was read longer ago "
-        "is read again from its start if offsets are missing, because tombstones may be among them",
+        help="delete.retention.ms of __consumer_offsets (default: 24h, Kafka's own): a partition that was read longer "
+        "ago is read again from its start if offsets are missing, because tombstones may be among them",
     )
     parser.add_argument(
         "--strict", action="store_true", help="exit 3 if something was quarantined or offsets were lost"
@@ -158,6 +158,7 @@ def audit(arguments: argparse.Namespace, lake: str, segments: list[str]) -> Audi
 
 
 def _audit_options(arguments: argparse.Namespace, lake: str, segments: list[str], progress: Progress) -> AuditOptions:
+    from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
     from kgroups_spark.audit.options import AuditOptions
     from kgroups_spark.coordinator.releases import NEWEST
 
