@@ -1,0 +1,110 @@
+"""Ten nights with Spark and Delta, by both writers: what they leave is what one audit of the whole leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgroups_spark.audit.plan import AnotherLog
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from tests.audit.cleaned_nights import random_night, write_folder
+from tests.audit.cleaner import GrowingLog
+from tests.audit.dense_logs import dense_log
+from tests.audit.lakes import COMPARED, contents, rows, versions
+from tests.audit.pipeline import Files, read_zip
+from tests.audit.test_cleaned_nights import written
+from tests.audit.test_generated_logs import LOGS
+
+pytestmark = pytest.mark.spark
+
+NIGHTS = 10
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def audit(spark, lake, segments, **options):
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
+
+
+def logs_of_every_profile() -> Files:
+    """One log: each partition is the first of a generated log, the last one is dense."""
+    found = read_zip(LOGS)
+    names = [sorted(n for n in found if n.startswith(profile))[0] for profile in ("adversarial", "compacted", "wellf")]
+    parts = [found[name] for name in names] + [dense_log(7, 40)]
+    merged: dict[str, bytes] = {}
+    for number, files in enumerate(parts):
+        folder = sorted(files)[0].split("/")[0]
+        merged |= {
+            f"__consumer_offsets-{number}/{path.split('/')[1]}": data
+            for path, data in files.items()
+            if path.startswith(f"{folder}/")
+        }
+    return merged
+
+
+@pytest.fixture(scope="module")
+def lakes(spark, tmp_path_factory):
+    """Folder of three lakes: ten nights by `parts` and by `spark`, in the same folder of segments, and one audit of
+    the `whole`. In one night nothing comes; in most of the others the cleaner runs behind the audits."""
+    folder = tmp_path_factory.mktemp("nights")
+    files = logs_of_every_profile()
+    log, rng = GrowingLog(files), np.random.default_rng(4)
+    for night in range(NIGHTS):
+        if night != 6:
+            random_night(log, rng, NIGHTS - night)
+        write_folder(folder / "log", log.files)
+        for writer in ("parts", "spark"):
+            audit(spark, folder / writer, folder / "log", writer=writer)
+        if rng.random() < 0.6:
+            log.clean(drop_tombstones=bool(rng.random() < 0.5))
+    write_folder(folder / "whole-log", written(files))
+    audit(spark, folder / "whole", folder / "whole-log", writer="parts")
+    return folder
+
+
+def comparable(lake: Path) -> dict[str, list[str]]:
+    """The tables of the lake, but for what is counted or settled night by night, and where a record stood."""
+    tables = contents(
+        lake, [name for name in COMPARED if name not in ("offset_commits", "group_traffic", "quarantine")]
+    )
+    for name, by_night in (("offset_commits", ("outcome", "marker_offset")), ("quarantine", ("file", "file_position"))):
+        for row in (found := rows(lake, name)):
+            for column in ("audit_id", *by_night):
+                del row[column]
+        tables[name] = sorted(map(repr, found))
+    return tables
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_ten_nights_are_one_audit_of_the_whole(lakes, writer):
+    assert comparable(lakes / writer) == comparable(lakes / "whole")
+
+
+def test_both_writers_wrote_the_same_history(lakes):
+    names = ["offset_commits", "group_traffic", "quarantine"]
+    assert contents(lakes / "parts", names) == contents(lakes / "spark", names)
+
+
+def test_a_log_that_was_cut_back_is_refused_with_the_reason(spark, lakes, tmp_path):
+    before = versions(lakes / "parts")
+    log = GrowingLog(logs_of_every_profile())
+    for partition in log.partitions:
+        log.append(partition, log.left(partition) - (partition == 2))
+    write_folder(tmp_path / "log", log.files)
+    with pytest.raises(AnotherLog, match=r"cut back: partition 2 .* ends at offset \d+, the lake has read it up to"):
+        audit(spark, lakes / "parts", tmp_path / "log")
+    assert versions(lakes / "parts") == before
+
+
+def test_a_topic_that_was_made_anew_is_refused_with_the_reason(spark, tmp_path):
+    files = dense_log(3)
+    write_folder(tmp_path / "log", files)
+    identity = tmp_path / "log" / "__consumer_offsets-0" / "partition.metadata"
+    identity.write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
+    audit(spark, tmp_path / "lake", tmp_path / "log")
+    before = versions(tmp_path / "lake")
+    identity.write_text(f"version: 0\ntopic_id: {TOPIC_ID[:-1]}g\n")
+    with pytest.raises(AnotherLog, match=rf"topic id {TOPIC_ID[:-1]}g in .*, the lake holds topic id {TOPIC_ID}"):
+        audit(spark, tmp_path / "lake", tmp_path / "log")
+    assert versions(tmp_path / "lake") == before
