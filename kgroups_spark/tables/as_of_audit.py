@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import FINISHED
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tables.writer import APP_ID
+from kgroups_spark.tables.writer import APP_ID, REBUILD_APP_ID
 
 # Everything that writes rows under the number of an audit.
-APP_IDS = (APP_ID, "kgroups-rebuild")
+APP_IDS = (APP_ID, REBUILD_APP_ID)
 
 
 @dataclass(frozen=True)
