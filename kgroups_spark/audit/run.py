@@ -60,7 +60,7 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
             delete_retention=DeleteRetention.since(before, rows, options.delete_retention_ms) if before else None,
         )
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
-        return _audit(options, lake, claim, plan, writer, [*choice.notes, *([why] if why else [])])
+        return _audit(options, lake, claim, plan, writer, [*choice.notes, *filter(None, (why, claim.migrated))])
 
 
 def _audit(

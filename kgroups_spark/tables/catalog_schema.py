@@ -15,17 +15,17 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.ddl import quoted, table_definition
 from kgroups_spark.tables.kernel import Kernel
 from kgroups_spark.tables.schemas import Table
 
 
 class CatalogSchema:
-    """The place of a catalog lake; `uri` is where the schema keeps its tables (empty: the catalog does not say).
+    """The place of a catalog lake; `uri` is where the schema keeps its tables.
 
-    Raises UsageError where there is no such schema.
+    Raises UsageError where there is no such schema, KgroupsError where the catalog does not say where it lies.
     """
 
     def __init__(self, spark: SparkSession, kernel: Kernel, location: str) -> None:
@@ -62,11 +62,9 @@ class CatalogSchema:
 
     def create(self, table: Table, properties: dict[str, str]) -> None:
         """Makes the table, empty; nothing if someone else has just made it."""
-        columns = ", ".join(_definition(field) for field in table.schema)
-        told = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
-        create = f"({columns}) USING delta COMMENT {_text(table.comment)} TBLPROPERTIES ({told})"
+        definition = table_definition(table, properties)
         try:
-            self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {create}")
+            self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {definition}")
         except PySparkException:
             if table.name not in self.names():
                 raise
@@ -96,8 +94,10 @@ class CatalogSchema:
                 f"lake {self.location}: the catalog has no schema of that name; CREATE SCHEMA {self.location} makes "
                 f"one, and for a folder of that name write ./{self.location}"
             ) from error
-        said = {row[0]: row[1] for row in described}
-        return str(said.get("Location") or "").rstrip("/")
+        folder = {row[0]: row[1] for row in described}.get("Location")
+        if not folder:
+            raise KgroupsError(f"lake {self.location}: the catalog does not say where that schema lies; take a folder")
+        return str(folder).rstrip("/")
 
     def _require_plain(self, name: str) -> None:
         if MANAGED_BY_CATALOG.intersection(self.kernel.table(self.path(name)).features()):
@@ -121,19 +121,3 @@ def schema_words(location: str) -> list[str]:
             f"lake {location} is neither `schema` nor `catalog.schema`; for a folder of that name write ./{location}"
         )
     return words
-
-
-def quoted(word: str) -> str:
-    """The word as an identifier in SQL."""
-    return f"`{word.replace('`', '``')}`"
-
-
-def _definition(field: StructField) -> str:
-    required = "" if field.nullable else " NOT NULL"
-    return f"{quoted(field.name)} {field.dataType.simpleString()}{required} COMMENT {_text(field.metadata['comment'])}"
-
-
-def _text(text: str) -> str:
-    """The text as a literal in SQL."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -22,6 +22,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.kernel import AlreadyWritten
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, Ledger, finished, last_finished
+from kgroups_spark.tables.migrations import migrate
 from kgroups_spark.times import format_time
 
 GIVEN_UP_AFTER = timedelta(hours=6)
@@ -73,8 +74,11 @@ class Claim:
     """A claimed number, held until the end of its `with` block.
 
     `row` is its row `running`, `before` the last finished audit (None: none has), `unfinished` the numbers after that
-    one whose audits never finished: what they wrote must go first.
+    one whose audits never finished: what they wrote must go first. `migrated` says, for the ledger's notes, that the
+    lake had an older layout (None: it had not).
     """
+
+    migrated: str | None = None
 
     def __init__(self, ledger: Ledger, row: AuditRow, before: AuditRow | None, unfinished: tuple[int, ...]) -> None:
         self.ledger = ledger
@@ -100,7 +104,10 @@ class Claim:
 
     @classmethod
     def take(cls, lake: Lake, *, take_over: bool = False, software_version: str | None = None) -> Claim:
-        """The claim on the next number. Raises ClaimLost if another audit runs, or claimed the number first."""
+        """The claim on the next number, of a lake of today's layout.
+
+        Raises ClaimLost if another audit runs, or claimed the number first.
+        """
         ledger = Ledger(lake)
         newest = next(reversed(ledger.newest()), None)
         if newest is not None and newest.status != FINISHED:
@@ -123,7 +130,8 @@ class Claim:
         claim = cls(ledger, row, before, tuple(sorted({each.audit_id for each in earlier if each.audit_id > since})))
         try:
             claim.check()
-        except ClaimLost:
+            claim.migrated = migrate(lake, claim.check)
+        except Exception:
             claim.release()
             raise
         return claim

@@ -90,6 +90,10 @@ class Lake:
         with told_in_one_line(f"the lake at {self.location} cannot be opened"):
             return self.place.has("audits")
 
+    def names(self) -> list[str]:
+        """The tables that are there: all, but in a lake of an older layout."""
+        return [name for name in TABLES if self.version >= LAKE_VERSION or self.place.has(name)]
+
     def table(self, name: str) -> KernelTable:
         """The table's log. Raises KeyError for a name that is no table's."""
         return self.kernel.table(self._path(name))

@@ -1,4 +1,7 @@
-"""Which writer an audit takes: `auto` takes `parts` where plain files by pyarrow are right and reach the lake."""
+"""Which writer an audit takes: `auto` takes `parts` where plain files by pyarrow are right and reach the lake.
+
+In a catalog's schema it takes `spark`: who may write there is the catalog's to say.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ import pyarrow as pa
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.reach import require_shared, what_hinders_pyarrow
-from kgroups_spark.tables.schemas import TABLES
 
 WriterName = Literal["parts", "spark"]
 WRITER_NAMES = ("auto", "parts", "spark")
@@ -27,6 +29,8 @@ def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
     if wanted == "spark":
         require_shared(lake)
         return "spark", None
+    if wanted == "auto" and lake.is_in_catalog:
+        return "spark", None
     hindrance = _what_hinders_parts(lake)
     if hindrance is None:
         return "parts", None
@@ -36,8 +40,11 @@ def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
 
 
 def _what_hinders_parts(lake: Lake) -> str | None:
-    for name in TABLES:
-        refusal = lake.table(name).refusal()
+    for name in lake.names():
+        log = lake.table(name)
+        refusal = log.refusal()
         if refusal is not None:
             return f"table {name} {refusal}"
+        if log.path != f"{lake.uri}/{name}":
+            return f"table {name} does not lie in {lake.uri} under its name"
     return what_hinders_pyarrow(lake)

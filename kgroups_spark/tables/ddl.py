@@ -1,0 +1,33 @@
+"""Our tables as SQL defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructField
+
+from kgroups_spark.tables.schemas import Table
+
+
+def table_definition(table: Table, properties: Mapping[str, str]) -> str:
+    """What stands behind the table's name in CREATE TABLE."""
+    columns = ", ".join(column_definition(field) for field in table.schema)
+    told = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    return f"({columns}) USING delta COMMENT {text(table.comment)} TBLPROPERTIES ({told})"
+
+
+def column_definition(field: StructField) -> str:
+    """A column in CREATE TABLE or ADD COLUMNS."""
+    required = "" if field.nullable else " NOT NULL"
+    return f"{quoted(field.name)} {field.dataType.simpleString()}{required} COMMENT {text(field.metadata['comment'])}"
+
+
+def quoted(word: str) -> str:
+    """The word as an identifier."""
+    return f"`{word.replace('`', '``')}`"
+
+
+def text(value: str) -> str:
+    """The text as a literal."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,104 @@
+"""An older lake brought to today's layout, by whoever takes the next claim on it.
+
+A layout is a number in the property `kgroups.lakeVersion` of every table; the ledger's counts, and is raised last: a
+migration that was killed is done again from its start, and each step leaves alone what is done. Software of the older
+layout keeps out from the claim on, whose row names the layout that it was written with.
+
+What a layout needs is mostly said by its tables: those missing are made, columns that are missing are added as nullable
+ones, and an internal table of other columns is made anew if it is empty. STEPS has what goes beyond.
+
+    layout 1 -> 2: `state_corrections` has columns for a rebuild (no software of layout 1 wrote to it);
+                   `previous_offset_expiry` is new
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+from pyspark.sql.types import StructField, StructType
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.ddl import column_definition
+from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake, table_properties
+from kgroups_spark.tables.schemas import TABLES, Table
+from kgroups_spark.tables.writer import until_nobody_interferes
+
+# From a layout to the next one: what the tables' columns do not say.
+STEPS: dict[int, Callable[[Lake, Callable[[], None]], None]] = {1: lambda lake, check_claim: None}
+
+
+def migrate(lake: Lake, check_claim: Callable[[], None]) -> str | None:
+    """Brings the lake to today's layout, and says so in a sentence for the ledger; None: it has it.
+
+    Only under a claim, which `check_claim` checks before each commit. Raises KgroupsError for a table that is neither
+    of the older layout nor of today's.
+    """
+    older = lake.version
+    if older == LAKE_VERSION:
+        return None
+    for layout in range(older, LAKE_VERSION):
+        STEPS[layout](lake, check_claim)
+    there = set(lake.place.names())
+    for table in TABLES.values():
+        _bring_to_columns(lake, table, check_claim, may_be_there=table.name in there)
+    for table in sorted(TABLES.values(), key=lambda table: table.kind == "ledger"):
+        _raise_version(lake, table, check_claim)
+    del lake.version
+    return f"the lake was brought from layout {older} to {LAKE_VERSION}"
+
+
+def _bring_to_columns(lake: Lake, table: Table, check_claim: Callable[[], None], *, may_be_there: bool) -> None:
+    # A folder may be there without a table in it: its creation was killed.
+    if not may_be_there or not lake.place.has(table.name):
+        check_claim()
+        lake.create_table(table)
+        return
+    found = StructType.fromJson(json.loads(lake.table(table.name).schema_json()))
+    if _has_columns(found, table.schema):
+        return
+    check_claim()
+    if table.kind == "internal" and not lake.table(table.name).files():
+        lake.commit(table.name, "replace", partial(_make_anew, lake, table))
+    else:
+        lake.commit(table.name, "alter", partial(_add_columns, lake, table, found))
+
+
+def _make_anew(lake: Lake, table: Table) -> None:
+    log = lake.table(table.name)
+    until_nobody_interferes(partial(log.define_anew, table.schema.json(), table.comment, table_properties(table)))
+
+
+def _has_columns(found: StructType, expected: StructType) -> bool:
+    """Whether rows of the expected columns can be written: one that is there may be nullable where it no longer need
+    be."""
+    there = {field.name: field for field in found}
+    return there.keys() == set(expected.names) and all(_fits(there[field.name], field) for field in expected)
+
+
+def _fits(found: StructField, expected: StructField) -> bool:
+    return found.dataType == expected.dataType and (found.nullable or not expected.nullable)
+
+
+def _add_columns(lake: Lake, table: Table, found: StructType) -> None:
+    there = {field.name: field for field in found}
+    misfits = [field.name for field in table.schema if field.name in there and not _fits(there[field.name], field)]
+    if misfits or set(there) - set(table.schema.names):
+        wrong = sorted({*misfits, *(set(there) - set(table.schema.names))})
+        raise KgroupsError(
+            f"table {table.name} of the lake at {lake.location} is neither of layout {lake.version} nor of "
+            f"{LAKE_VERSION}: column {wrong[0]} is not as it should be; audit into a new lake"
+        )
+    new = [StructField(f.name, f.dataType, True, f.metadata) for f in table.schema if f.name not in there]
+    columns = ", ".join(column_definition(field) for field in new)
+    lake.spark.sql(f"ALTER TABLE {lake.identifier(table.name)} ADD COLUMNS ({columns})")
+
+
+def _raise_version(lake: Lake, table: Table, check_claim: Callable[[], None]) -> None:
+    log, properties = lake.table(table.name), {LAKE_VERSION_PROPERTY: str(LAKE_VERSION)}
+    if log.properties().get(LAKE_VERSION_PROPERTY) == str(LAKE_VERSION):
+        return
+    check_claim()
+    by = f"kgroups-spark, from layout {lake.version} to {LAKE_VERSION}"
+    lake.commit(table.name, "alter", partial(log.set_properties, properties, by=by))

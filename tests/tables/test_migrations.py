@@ -1,0 +1,185 @@
+"""A lake that software of layout 1 made (tests/data/lakes/layout-1.zip): two nights of the recorded log
+`transactions-4.3`, and a third that was killed on its way."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.commands.reading import LakeReader
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.kernel import KernelTable
+from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake
+from kgroups_spark.tables.migrations import migrate
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.writer_choice import choose_writer
+from tests.audit.lakes import contents, copy_until
+
+pytestmark = pytest.mark.spark
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture
+def old(tmp_path):
+    """The lake of layout 1."""
+    with zipfile.ZipFile(DATA / "lakes" / "layout-1.zip") as archive:
+        archive.extractall(tmp_path)
+    return str(tmp_path / "lake")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("log")
+    with zipfile.ZipFile(DATA / "corpora" / "corpora.zip") as archive:
+        archive.extractall(folder)
+    return folder / "logs" / "transactions-4.3"
+
+
+def layouts(lake):
+    return {name: int(lake.table(name).properties()[LAKE_VERSION_PROPERTY]) for name in TABLES}
+
+
+def columns(lake):
+    return {name: [(f.name, f.dataType) for f in lake.place.read(name).schema] for name in TABLES}
+
+
+TODAYS_COLUMNS = {name: [(f.name, f.dataType) for f in table.schema] for name, table in TABLES.items()}
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, old, log, tmp_path, writer):
+    def audit(lake, segments, **options):
+        options = {"writer": writer, "take_over": True, **options}
+        return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
+
+    summary = audit(old, log)
+    assert summary.audit.audit_id == 4
+    assert f"the lake was brought from layout 1 to {LAKE_VERSION}" in summary.audit.notes
+    lake = Lake.open(spark, old)
+    assert set(layouts(lake).values()) == {LAKE_VERSION}
+    assert columns(lake) == TODAYS_COLUMNS
+    for share in (0.35, 0.6, 1):
+        copy_until(log, tmp_path / "nights", share)
+        audit(tmp_path / "new", tmp_path / "nights")
+    assert contents(old) == contents(tmp_path / "new")
+    assert not any("layout" in note for note in audit(old, log).audit.notes)
+
+
+def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, old):
+    reader = LakeReader(spark, Lake.open(spark, old))
+    assert reader.last_audit["audit_id"] == 2
+    groups = reader.rows("groups")
+    assert len(groups) == 11
+    assert reader.table("groups").count() == 11
+    assert reader.history("offset_commits").schema == TABLES["offset_commits"].schema
+    assert reader.lake.version == 1
+    for read in (reader.lake.read, reader.lake.read_files, reader.lake.rows):
+        with pytest.raises(
+            KgroupsError, match=r"no table previous_offset_expiry yet: run kgroups audit once, .* layout 1 to 2$"
+        ):
+            read("previous_offset_expiry")
+
+
+def test_columns_that_an_older_layout_lacks_are_null_and_then_added(spark, old):
+    # As if today's layout had one column more than it has.
+    table = TABLES["topics"]
+    lake = Lake.open(spark, old)
+    lake.place.append("topics", lake.place.read("topics").limit(0), {})
+    shorter = [field.name for field in table.schema if field.name != "source"]
+    rows = lake.place.read("topics").select(*shorter)
+    shutil.rmtree(f"{old}/topics")
+    rows_there = spark.createDataFrame([], rows.schema)
+    rows_there.write.format("delta").option("delta.dataSkippingStatsColumns", "audit_id").save(f"{old}/topics")
+    assert Lake.open(spark, old).read("topics").columns == table.schema.names
+    with Claim.take(Lake.open(spark, old), take_over=True) as claim:
+        assert claim.migrated is not None
+    found = Lake.open(spark, old).place.read("topics").schema
+    assert set(found.names) == set(table.schema.names)
+    assert found["source"].nullable
+    assert found["source"].metadata["comment"] == table.schema["source"].metadata["comment"]
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, old, monkeypatch):
+    commit = Lake.commit
+    before = contents(old)
+    commits = []
+
+    def counted(self, table, operation, write):
+        if table != "audits" or operation != "append":
+            commits.append(table)
+            if len(commits) == die_at:
+                raise Killed
+        return commit(self, table, operation, write)
+
+    monkeypatch.setattr(Lake, "commit", counted)
+    for die_at in (1, 2, 5, 12):
+        commits.clear()
+        with pytest.raises(Killed), Claim.take(Lake.open(spark, old), take_over=True):
+            pytest.fail("the migration went on")
+        reader = LakeReader(spark, Lake.open(spark, old))
+        assert reader.last_audit["audit_id"] == 2
+        assert len(reader.rows("groups")) == 11
+        assert reader.lake.version == 1
+    die_at = -1
+    with Claim.take(Lake.open(spark, old), take_over=True) as claim:
+        assert claim.migrated == f"the lake was brought from layout 1 to {LAKE_VERSION}"
+    assert commits[-1] == "audits"
+    lake = Lake.open(spark, old)
+    assert set(layouts(lake).values()) == {LAKE_VERSION}
+    assert columns(lake) == TODAYS_COLUMNS
+    assert contents(old) == before
+    commits.clear()
+    assert migrate(lake, lambda: None) is None
+    assert commits == []
+
+
+def test_software_of_the_older_layout_keeps_out_from_the_claim_on(spark, old, monkeypatch):
+    def die(self, *_):
+        raise Killed
+
+    monkeypatch.setattr("kgroups_spark.tables.claim.migrate", die)
+    with pytest.raises(Killed):
+        Claim.take(Lake.open(spark, old), take_over=True)
+    monkeypatch.undo()
+    monkeypatch.setattr("kgroups_spark.tables.ledger.LAKE_VERSION", 1)
+    with pytest.raises(KgroupsError, match=r"audit 4 of the lake at .* was written with layout 2"):
+        Claim.take(Lake.open(spark, old), take_over=True)
+
+
+def test_a_table_of_neither_layout_is_named(spark, old):
+    spark.sql(f"ALTER TABLE delta.`{old}/topics` ADD COLUMNS (colour STRING)")
+    with pytest.raises(KgroupsError, match=r"table topics of .* is neither of layout 1 nor of 2: column colour is"):
+        Claim.take(Lake.open(spark, old), take_over=True)
+
+
+def test_the_writer_is_chosen_before_the_lake_is_brought_up(spark, old):
+    assert choose_writer(Lake.open(spark, old), "auto") == ("parts", None)
+
+
+def test_a_table_audits_of_somebody_else_is_no_lake(spark, tmp_path):
+    place = str(tmp_path / "books")
+    spark.range(3).write.format("delta").save(f"{place}/audits")
+    for opened in (Lake.open, Lake.create):
+        with pytest.raises(UsageError, match=r"is no lake: its table audits has no property kgroups\.lakeVersion"):
+            opened(spark, place)
+    assert [path.name for path in Path(place).iterdir()] == ["audits"]
+
+
+def test_properties_that_are_there_are_no_commit(lake):
+    log: KernelTable = lake.table("topics")
+    log.set_properties({LAKE_VERSION_PROPERTY: str(LAKE_VERSION)}, by="test")
+    assert log.version() == 0
+    log.set_properties({"colour": "blue"}, by="test")
+    assert (log.version(), log.properties()["colour"]) == (1, "blue")
+    assert log.properties()[LAKE_VERSION_PROPERTY] == str(LAKE_VERSION)
+    assert log.last_transaction("kgroups-audit") is None
