@@ -17,6 +17,7 @@ from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
 from kgroups_spark.audit.decide import decide
 from kgroups_spark.audit.delete_retention import DeleteRetention
+from kgroups_spark.audit.known_corrupt import known_corrupt
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
@@ -56,7 +57,7 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
             choice.copies,
             before,
             full=options.full,
-            known_corrupt=_known_corrupt(lake, before),
+            known_corrupt=known_corrupt(lake, before),
             delete_retention=DeleteRetention.since(before, rows, options.delete_retention_ms) if before else None,
         )
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
@@ -100,19 +101,6 @@ def _chosen_copies(options: AuditOptions) -> Choice:
     if missing:
         raise UsageError(f"there is no partition {missing[0]} in {', '.join(options.segments)}")
     return Choice([copy for copy in choice.copies if copy.partition in wanted], choice.notes)
-
-
-def _known_corrupt(lake: Lake, before: AuditRow | None) -> dict[int, set[tuple[str, int]]]:
-    """Corrupt batches behind what was read last: the next audit comes upon them again."""
-    if before is None:
-        return {}
-    known: dict[int, set[tuple[str, int]]] = {}
-    columns = ["offsets_partition", "reason", "file", "file_position"]
-    for row in lake.rows("quarantine").select(columns).to_pylist():
-        if row["reason"] == "corrupt_batch" and row["file"] is not None:
-            name = row["file"].rsplit("/", 1)[-1]
-            known.setdefault(row["offsets_partition"], set()).add((name, row["file_position"]))
-    return known
 
 
 def _must_decide(facts: LedgerFacts, before: AuditRow | None, is_new: bool) -> bool:
