@@ -91,10 +91,12 @@ class Kernel:
         path = self.jvm.org.apache.hadoop.fs.Path(file_or_folder)
         path.getFileSystem(self.hadoop).delete(path, True)
 
-    def size_of(self, file_or_folder: str) -> int:
-        """Bytes of the file, or of all files below the folder."""
-        path = self.jvm.org.apache.hadoop.fs.Path(file_or_folder)
-        return int(path.getFileSystem(self.hadoop).getContentSummary(path).getLength())
+    def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
+        """Bytes and time of the last change (ms) of each file that lies in the folder, by name."""
+        path = self.jvm.org.apache.hadoop.fs.Path(folder)
+        found = path.getFileSystem(self.hadoop).listStatus(path)
+        files = (each for each in found if each.isFile())
+        return {each.getPath().getName(): (each.getLen(), each.getModificationTime()) for each in files}
 
     def names_in(self, folder: str) -> list[str]:
         """The names of what lies in the folder; none if there is no such folder."""

@@ -1,0 +1,23 @@
+"""Upkeep for spark-submit: `kgroups maintain` with the same options, in the session that spark-submit made.
+
+Reads and rewrites history tables of the lake, deletes files that no version needs; answers stay the same. A second run
+finds little to do; after one that was killed the next does what was left over.
+
+    spark-submit --properties-file conf/spark-cluster.conf jobs/maintain.py --lake s3://bucket/kgroups --keep 400d
+
+Exit codes are those of kgroups: 0 done, 1 failed, 2 bad usage.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from kgroups_spark.cli import main as kgroups
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code of `kgroups maintain` with these options."""
+    return kgroups(["maintain", *argv])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

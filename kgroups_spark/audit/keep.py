@@ -1,0 +1,142 @@
+"""`--keep`: the state at H is saved, then what lies below H is reduced, table by table, each in one commit.
+
+A baseline counts once its audit has finished; only then is history reduced to it, by the next audit number. Whatever is
+killed in between, nothing is gone that a rebuild needs, and the next maintenance reduces what is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from kgroups_spark.audit.baseline import baseline_rows, baselines
+from kgroups_spark.audit.history_reduction import (
+    reduced_group_records,
+    reduced_markers,
+    reduced_offset_commits,
+    reduced_quarantine,
+    reduced_traffic,
+    reduced_versions,
+)
+from kgroups_spark.audit.horizons import Horizons, horizons, horizons_frame
+from kgroups_spark.tables.kernel import TableFile
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.upkeep import Change, rewrite
+from kgroups_spark.tables.writer import LakeWriter
+
+
+def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
+    """H of each offsets partition, where history below it is more than what is reduced already."""
+    assert audit.release_version is not None
+    known = baselines(lake, audit.release_version)
+    found = horizons(lake, audit, moment_ms)
+    return {p: at for p, at in found.items() if at > (known[p].log_offset if p in known else 0)}
+
+
+def save_baseline(writer: LakeWriter, audit: AuditRow, of: Horizons) -> None:
+    """Appends the state at H of these partitions to state_corrections."""
+    assert audit.release_version is not None
+    writer.append("state_corrections", baseline_rows(writer.lake, of, audit.release_version, writer.audit_id))
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The reduction of a lake's history below `of` (and of traffic up to the moment)."""
+
+    lake: Lake
+    of: Horizons
+    moment_ms: int
+
+    def apply(self, writer: LakeWriter, say: Callable[[str], None]) -> dict[str, int]:
+        """Reduces every table; how many rows went, by table."""
+        removed = {}
+        for name, change in self.changes():
+            say(f"reducing {name}")
+            gone = self._reduce(writer, name, change)
+            if gone and TABLES[name].kind == "history":
+                removed[name] = gone
+        return removed
+
+    def foreseen(self) -> dict[str, int]:
+        """How many rows would go, by table, if only those of finished audits are there."""
+        counts = {}
+        for name, change in self.changes():
+            rows = self.lake.read(name)
+            gone = rows.count() - change(rows).count()
+            if gone and TABLES[name].kind == "history":
+                counts[name] = gone
+        return counts
+
+    def changes(self) -> Iterator[tuple[str, Change]]:
+        """What becomes of each table's rows; markers last, as they stay with what is left of the others."""
+        read, of = self.lake.read, self._frame
+        yield "offset_commits", lambda rows: reduced_offset_commits(rows, read("transaction_markers"), of)
+        yield "group_records", lambda rows: reduced_group_records(rows, read("transaction_markers"), of)
+        yield "quarantine", lambda rows: reduced_quarantine(rows, of)
+        yield "group_versions", lambda rows: reduced_versions(rows, of)
+        yield "group_member_versions", lambda rows: reduced_versions(rows, of)
+        yield "group_traffic", lambda rows: reduced_traffic(rows, self.moment_ms)
+        yield "transaction_markers", self._markers
+        yield "state_corrections", without_old_baselines
+
+    def _markers(self, rows: DataFrame) -> DataFrame:
+        read = self.lake.read
+        return reduced_markers(rows, read("offset_commits"), read("group_records"), read("quarantine"), self._frame)
+
+    @cached_property
+    def _frame(self) -> DataFrame:
+        return horizons_frame(self.lake.spark, self.of)
+
+    def _reduce(self, writer: LakeWriter, name: str, change: Change) -> int:
+        if writer.name == "parts":
+            files = self._old_files(name)
+            return rewrite(writer, name, files, change) if files else 0
+        rows = self.lake.read(name)
+        kept = change(rows)
+        gone = rows.count() - kept.count()
+        if gone:
+            writer.replace(name, kept)
+        return gone
+
+    def _old_files(self, name: str) -> list[TableFile]:
+        """The table's files with a row below H: the change looks at such rows alone, and leaves the others."""
+        log = self.lake.table(name)
+        files = [file for file in log.files() if self._may_be_old(file)]
+        if not files or "log_offset" not in TABLES[name].schema.names or name == "state_corrections":
+            return files
+        paths = [f"{log.path}/{unquote(file.path)}" for file in files]
+        rows = self.lake.spark.read.schema("offsets_partition int, log_offset bigint").parquet(*paths)
+        is_old = F.col("log_offset") < F.col("horizon")
+        old = rows.join(F.broadcast(self._frame), "offsets_partition").where(is_old)
+        names = {row.file_name for row in old.select(F.col("_metadata.file_name")).distinct().collect()}
+        return [file for file in files if unquote(file.path).rsplit("/", 1)[-1] in names]
+
+    def _may_be_old(self, file: TableFile) -> bool:
+        """As far as the file's statistics tell."""
+        first, last = (file.bound(which, "offsets_partition") for which in ("minValues", "maxValues"))
+        oldest = file.bound("minValues", "log_offset")
+        if first is None or last is None or oldest is None:
+            return True
+        return any(first <= p <= last and oldest < at for p, at in self.of.items())
+
+
+def without_old_baselines(state_corrections: DataFrame) -> DataFrame:
+    """The rows but for baselines of which there is a newer one of the same offsets partition."""
+    is_baseline = F.col("correction") == "baseline"
+    newest = F.max(F.when(is_baseline, F.col("audit_id"))).over(Window.partitionBy("offsets_partition"))
+    rows = state_corrections.withColumn("_newest", newest)
+    return rows.where(~is_baseline | (F.col("audit_id") == F.col("_newest"))).drop("_newest")
+
+
+def reduction(lake: Lake, audit: AuditRow, moment_ms: int, further: Horizons | None = None) -> Reduction:
+    """The reduction to the newest baselines, or where `further` says so beyond them (only to foresee it)."""
+    assert audit.release_version is not None
+    of = {p: baseline.log_offset for p, baseline in baselines(lake, audit.release_version).items()}
+    return Reduction(lake, {**of, **(further or {})}, moment_ms)

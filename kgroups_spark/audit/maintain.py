@@ -1,0 +1,218 @@
+"""Upkeep of a lake, under the audit's claim: one audit at a time, and maintenance is one of them.
+
+    claim a number -> clear up -> [save the state at H -> ledger -> claim the next number] -> reduce history below H
+    -> optimize -> vacuum -> ledger
+
+What `keep` needs to go on rebuilding is finished before anything is reduced: a reduction that was killed has lost
+nothing, and the next one ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.keep import new_horizons, reduction, save_baseline
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.lake import WORK_FOLDER, Lake
+from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.unfinished import clear_up
+from kgroups_spark.tables.upkeep import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
+from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.tables.writer_choice import choose_writer
+from kgroups_spark.times import to_epoch_ms
+
+DAY_MS = 86_400_000
+# Delta's own bound. Files that young may belong to a reader that is still at work, to a version that someone goes back
+# to, and to what the last finished audit left while another one rewrites the tables of now.
+LEAST_VACUUM_MS = 7 * DAY_MS
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class MaintainOptions:
+    """The options of `kgroups maintain`; durations in ms. `keep_ms` None: all history stays as it is."""
+
+    lake: str
+    optimize: bool = True
+    vacuum_ms: int = LEAST_VACUUM_MS
+    keep_ms: int | None = None
+    dry_run: bool = False
+    writer: str = "auto"
+    take_over: bool = False
+    progress: Callable[[str], None] = _silent
+
+
+@dataclass
+class MaintainSummary:
+    """What was done, or would be (`audit` None)."""
+
+    audit: AuditRow | None = None
+    rewritten: list[Rewritten] = field(default_factory=list)
+    rows_removed: dict[str, int] = field(default_factory=dict)
+    bytes_freed: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        """What a person should see, line by line."""
+        yield (
+            "nothing was done (--dry-run); this is what would be:"
+            if self.audit is None
+            else (f"audit {self.audit.audit_id}: maintenance")
+        )
+        yield from (f"  {line}" for line in self.told())
+
+    def told(self) -> Iterator[str]:
+        """The same as the ledger's notes have it."""
+        for name, rows in self.rows_removed.items():
+            yield f"{name}: {rows:,} rows removed"
+        for each in (each for each in self.rewritten if each.files_before != each.files_after):
+            size = f"{each.bytes_before / 1e6:,.1f} MB"
+            if each.bytes_after is not None:
+                size += f" to {each.bytes_after / 1e6:,.1f} MB"
+            yield f"{each.table}: {each.files_before:,} files to {each.files_after:,} ({size})"
+        yield f"{self.bytes_freed / 1e6:,.1f} MB of files deleted that no version needed"
+        yield from self.notes
+
+
+def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSummary:
+    """Does what the options ask for, under a claim. Raises KgroupsError, UsageError; a killed one can be repeated."""
+    if options.vacuum_ms < LEAST_VACUUM_MS:
+        raise UsageError(
+            "--vacuum below 7d is refused: somebody may still read files that young, or they are what the last "
+            "finished audit left while another one rewrites the tables of now"
+        )
+    lake = Lake.open(spark, options.lake)
+    if options.dry_run:
+        return _foreseen(lake, options)
+    writer_name, why = choose_writer(lake, options.writer)
+    summary = MaintainSummary(notes=[why] if why else [])
+    if options.keep_ms is not None:
+        with _claim(lake, options) as claim:
+            writer = _writer(lake, claim, writer_name)
+            _save_baseline(claim, writer, options)
+    with _claim(lake, options) as claim:
+        writer = _writer(lake, claim, writer_name)
+        _maintain(writer, _audit_before(claim), options, summary)
+        summary.audit = claim.finish(**_carried_over(_audit_before(claim), tuple(summary.told())))
+    return summary
+
+
+def _claim(lake: Lake, options: MaintainOptions) -> Claim:
+    from kgroups_spark.audit.run import software_version
+
+    return Claim.take(lake, take_over=options.take_over, software_version=software_version())
+
+
+def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
+    """A writer for the claim, once the lake is what the last finished audit left."""
+    writer = LakeWriter(lake, claim.audit_id, name, claim.check)
+    if claim.unfinished:
+        _audit_before(claim)
+        clear_up(lake, claim)
+        _restore_tables_of_now(writer, claim)
+    return writer
+
+
+def _audit_before(claim: Claim) -> AuditRow:
+    if claim.before is None:
+        raise KgroupsError(f"the lake at {claim.ledger.lake.location} has no finished audit: nothing to maintain")
+    return claim.before
+
+
+def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
+    """Tables of now as the last finished audit left them: this one will finish without rewriting them."""
+    left = LakeAsOfAudit(writer.lake, _audit_before(claim).audit_id)
+    for name, table in TABLES.items():
+        if table.kind == "current" or name == "previous_offset_expiry":
+            restore_files(writer, name, left.version(name))
+
+
+def _save_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> None:
+    before = _audit_before(claim)
+    of = new_horizons(writer.lake, before, _moment_ms(before, options))
+    if of:
+        options.progress(f"saving the state of {len(of)} partitions where old history ends")
+        save_baseline(writer, before, of)
+    claim.finish(**_carried_over(before, (f"state of {len(of)} partitions saved where the history to keep begins",)))
+
+
+def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int:
+    if audit.newest_log_timestamp is None or options.keep_ms is None:
+        return -(1 << 62)
+    return to_epoch_ms(audit.newest_log_timestamp) - options.keep_ms
+
+
+def _maintain(writer: LakeWriter, before: AuditRow, options: MaintainOptions, summary: MaintainSummary) -> None:
+    if options.keep_ms is not None:
+        reduced = reduction(writer.lake, before, _moment_ms(before, options))
+        summary.rows_removed = reduced.apply(writer, options.progress)
+    if options.optimize:
+        for name in filter(is_optimized, TABLES):
+            options.progress(f"optimizing {name}")
+            summary.rewritten.append(optimize(writer, name))
+    for name in TABLES:
+        options.progress(f"deleting files of {name} that no version needs")
+        summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
+    _remove_work_folders(writer)
+
+
+def _remove_work_folders(writer: LakeWriter) -> None:
+    """What killed audits left of their work: whoever else works there has lost the claim."""
+    writer.check_claim()
+    writer.lake.kernel.delete(f"{writer.lake.uri}/{WORK_FOLDER}")
+
+
+def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
+    """The ledger's row: what the last audit knew, and nothing read."""
+    names = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
+    partitions = [
+        replace(
+            p,
+            start_offset=p.end_offset,
+            records=0,
+            records_reread=0,
+            bytes=0,
+            offsets_missing=0,
+            lost_from=None,
+            lost_to=None,
+        )
+        for p in before.partitions or ()
+    ]
+    return {
+        **{name: getattr(before, name) for name in (*names, "cluster_id", "newest_log_timestamp")},
+        "source": "tables",
+        "partitions": tuple(partitions),
+        "rows_added": {},
+        "quarantined": {},
+        "record_counts": (),
+        "notes": notes,
+    }
+
+
+def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
+    """What would be done, from the tables as they are."""
+    before = Ledger(lake).last_finished()
+    if before is None:
+        raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
+    summary = MaintainSummary()
+    if options.keep_ms is not None:
+        moment_ms = _moment_ms(before, options)
+        options.progress("counting rows that would go")
+        further = new_horizons(lake, before, moment_ms)
+        summary.rows_removed = reduction(lake, before, moment_ms, further).foreseen()
+    if options.optimize:
+        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, TABLES)]
+    for name in TABLES:
+        options.progress(f"looking for files of {name} that no version needs")
+        summary.bytes_freed += vacuumable(lake, name, options.vacuum_ms)
+    return summary

@@ -1,0 +1,101 @@
+"""`kgroups maintain`: brings small files together, deletes old ones, and lets history go that is not to be kept."""
+
+from __future__ import annotations
+
+import argparse
+
+from kgroups_spark.commands.options import add_lake_option, lake_location, name_value, positive_duration_value
+from kgroups_spark.commands.output import say
+from kgroups_spark.commands.progress import Progress
+from kgroups_spark.commands.reading import require_lake, require_lake_path
+from kgroups_spark.commands.spark import start_spark
+from kgroups_spark.errors import UsageError
+
+NAME = "maintain"
+SUMMARY = "bring small files together, delete old ones, reduce old history"
+DESCRIPTION = """\
+Keeps a lake small and quick, between two audits and under their claim. Answers stay the same.
+  1. History before --keep, if given, is reduced as Kafka's log cleaner would: the last record of each key stays,
+     tombstones too, and values of aborted transactions go. The state before it is saved first, so that a rebuild
+     still gives the same tables.
+  2. Small files of many nights become few, sorted by group: questions about one group read a small part of them.
+  3. Files that no version of the last --vacuum needs are deleted.
+A killed maintenance has lost nothing; the next one does what was left over."""
+EXAMPLES = """\
+examples:
+  kgroups maintain --lake ./lake                 once a week, say
+  kgroups maintain --lake ./lake --keep 400d     history older than that is reduced
+  kgroups maintain --lake ./lake --keep 90d --dry-run
+
+--keep counts back from the newest time in the log. Reduced history cannot be had again from Kafka."""
+
+SEVEN_DAYS_MS = 7 * 86_400_000
+WRITERS = ("auto", "parts", "spark")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups maintain`."""
+    add_lake_option(parser)
+    parser.add_argument(
+        "--optimize",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="bring small files of history together, sorted (default), or leave them",
+    )
+    parser.add_argument(
+        "--vacuum",
+        type=positive_duration_value,
+        default=SEVEN_DAYS_MS,
+        metavar="D",
+        help="delete files that no version of the last D needs (default: 7d, which is the least)",
+    )
+    parser.add_argument(
+        "--keep",
+        type=positive_duration_value,
+        metavar="D",
+        help="reduce history older than D to the last record of each key (default: all is kept)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument(
+        "--writer",
+        type=name_value(WRITERS),
+        default="auto",
+        metavar="|".join(WRITERS),
+        help="who writes the new files; as for kgroups audit (spark sorts nothing)",
+    )
+    parser.add_argument(
+        "--take-over", action="store_true", help="take the claim of an unfinished audit of another host"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Maintains; the summary goes to stderr, as there are no rows."""
+    location = lake_location(arguments)
+    if arguments.vacuum < SEVEN_DAYS_MS:
+        raise UsageError(
+            "kgroups maintain: --vacuum below 7d is refused: somebody may still read files that young, or they are "
+            "what the last finished audit left while another one rewrites the tables of now"
+        )
+    require_lake_path(location)
+    require_lake(location, NAME)
+    spark = start_spark(NAME)
+    from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
+
+    progress = Progress()
+    options = MaintainOptions(
+        lake=location,
+        optimize=arguments.optimize,
+        vacuum_ms=arguments.vacuum,
+        keep_ms=arguments.keep,
+        dry_run=arguments.dry_run,
+        writer=arguments.writer,
+        take_over=arguments.take_over,
+        progress=progress,
+    )
+    try:
+        summary = run_maintain(spark, options)
+    finally:
+        progress.done()
+    for line in summary.lines():
+        say(line)
+    return 0
