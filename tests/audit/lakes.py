@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from deltalake import DeltaTable
 
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.tables.schemas import TABLES
+
+# Every record read is in exactly one of these (R1).
+HISTORY = ["offset_commits", "group_records", "transaction_markers", "quarantine"]
 
 # Rows of these say which audit wrote them and nothing else of when: they must be equal however the lake came to be.
 COMPARED = [n for n, t in TABLES.items() if t.kind in ("history", "current")]
@@ -53,3 +57,17 @@ def copy_until(source: Path, target: Path, share: float) -> None:
             wanted -= segment.stat().st_size
             if wanted <= 0:
                 break
+
+
+def assert_every_record_is_in_one_table(lake: Path | str) -> None:
+    """Per audit and partition, records read and not read before = rows added (R1)."""
+    added: Counter[tuple[int, int]] = Counter()
+    for name in HISTORY:
+        for row in rows(lake, name):
+            added[row["audit_id"], row["offsets_partition"]] += row.get("record_count", 1)
+    said: Counter[tuple[int, int]] = Counter()
+    for row in rows(lake, "audits"):
+        for partition in row["partitions"] or ():
+            key = row["audit_id"], partition["offsets_partition"]
+            said[key] += partition["records"] - partition["records_reread"]
+    assert added == +said

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,11 @@ from kgroups_spark.commands.reading import LakeReader, rows_of
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.lakes import contents, copy_until, rows, versions
+from tests.audit.lakes import HISTORY, assert_every_record_is_in_one_table, contents, copy_until, rows, versions
 
 pytestmark = pytest.mark.spark
 
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
-HISTORY = ["offset_commits", "group_records", "transaction_markers", "quarantine"]
 
 
 def audit(spark, lake, segments, **options):
@@ -48,19 +46,6 @@ def whole(spark, log, tmp_path_factory):
     lake = tmp_path_factory.mktemp("whole") / "lake"
     audit(spark, lake, log, writer="parts")
     return lake
-
-
-def assert_every_record_is_in_one_table(lake):
-    added = Counter()
-    for name in HISTORY:
-        for row in rows(lake, name):
-            added[row["audit_id"], row["offsets_partition"]] += row.get("record_count", 1)
-    said = Counter()
-    for row in rows(lake, "audits"):
-        for partition in row["partitions"] or ():
-            key = row["audit_id"], partition["offsets_partition"]
-            said[key] += partition["records"] - partition["records_reread"]
-    assert added == +said
 
 
 def test_every_record_read_is_in_exactly_one_history_table(whole):
