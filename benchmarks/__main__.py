@@ -1,6 +1,6 @@
 """Measures kgroups-spark against others on one generated log, and prints ratios.
 
-    python -m benchmarks [--records 5000000] [--rounds 5] [--audit-rounds 3] [--work DIR] [--json FILE]
+    python -m benchmarks [--records 5000000] [--rounds 5] [--audit-rounds 3] [--nights 20] [--work DIR] [--json FILE]
 
 Sides take turns, so that a busy machine is busy for all of them; what counts is CPU seconds (user and system) of the
 whole process tree, and the median of each round's ratio. Exits 1 if the programs disagree about the state, 2 without Go
@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks import nights
 from benchmarks.generate_log import Shape, generate
 from benchmarks.wire import CODECS
 
@@ -81,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="another seed, another log (default: 1)")
     parser.add_argument("--rounds", type=int, default=5, help="of decoding and replaying (default: 5)")
     parser.add_argument("--audit-rounds", type=int, default=3, help="of whole audits; 0: none (default: 3)")
+    parser.add_argument("--nights", type=int, default=20, help="of a fifth of the records; 0: none (default: 20)")
     parser.add_argument(
         "--first-compiler-only",
         action="store_true",
@@ -99,11 +101,17 @@ def _measure(options: argparse.Namespace, work: Path) -> list[Ratio]:
     if options.audit_rounds:
         small = _log(options, work, options.records // 5)
         ratios += _whole_audits(options, work, small, large)
+    if options.nights > 1:
+        ratios += _nights(options, work)
     return ratios
 
 
+def _shape(options: argparse.Namespace, records: int) -> Shape:
+    return Shape(records, options.partitions, options.codec, options.transactional, options.groups, options.seed)
+
+
 def _log(options: argparse.Namespace, work: Path, records: int) -> Path:
-    shape = Shape(records, options.partitions, options.codec, options.transactional, options.groups, options.seed)
+    shape = _shape(options, records)
     folder = work / "-".join(str(value) for value in asdict(shape).values())
     if not (folder / "whole").exists():
         _say(f"generating {records:,} records")
@@ -140,6 +148,16 @@ def _whole_audits(options: argparse.Namespace, work: Path, small: Path, large: P
         _ratio("whole audit, against Spark writing ready commits", rounds["audit"], rounds["write"], 0.8),
         _ratio("second audit with nothing new, against the first", rounds["second"], rounds["audit"], None),
         Ratio("largest worker, against a fifth of the records", peaks[1], peaks[0], "MB", peaks[1] / peaks[0], 1.25),
+    ]
+
+
+def _nights(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    seconds = nights.measure(work, _shape(options, options.records // 5), options.nights, options.rounds)
+    second, last = seconds.nights[1], seconds.nights[-1]
+    nothing, session = statistics.median(seconds.nothing_new), statistics.median(seconds.session)
+    return [
+        Ratio(f"night {options.nights}, against night 2", last, second, "CPU s", last / second, 1.3),
+        Ratio("a night with nothing new, against a session", nothing, session, "CPU s", nothing / session, None),
     ]
 
 

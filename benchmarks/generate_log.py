@@ -73,6 +73,23 @@ def generate(folder: Path, shape: Shape) -> int:
         return sum(pool.map(partial(_write, folder, shape), placed, placed.values(), shares))
 
 
+def generate_nights(folder: Path, shape: Shape, nights: int) -> int:
+    """Writes one log as so many nights left it, `shape.records` each: the segments that night n added are below
+    `folder/n`. The number of records."""
+    placed = _groups(shape)
+    shares = [shape.records * (p + 1) // shape.partitions - shape.records * p // shape.partitions for p in placed]
+    with ProcessPoolExecutor() as pool:
+        return sum(pool.map(partial(_write_nights, folder, shape, nights), placed, placed.values(), shares))
+
+
+def _write_nights(folder: Path, shape: Shape, nights: int, partition: int, groups: list[Group], records: int) -> int:
+    log = PartitionLog(folder, shape, partition, groups)
+    for night in range(1, nights + 1):
+        log.folder = folder / str(night) / f"__consumer_offsets-{partition}"
+        log.write(records * night)
+    return log.write(0)
+
+
 def _write(folder: Path, shape: Shape, partition: int, groups: list[Group], records: int) -> int:
     return PartitionLog(folder / f"__consumer_offsets-{partition}", shape, partition, groups).write(records)
 
@@ -114,7 +131,7 @@ class PartitionLog:
     """The log of one offsets partition, written batch by batch."""
 
     def __init__(self, folder: Path, shape: Shape, partition: int, groups: list[Group]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._shape = shape
         self._groups = groups
         self._rng = random.Random(shape.seed * 1_000_003 + partition)
@@ -124,11 +141,11 @@ class PartitionLog:
         self._now = FIRST_TIMESTAMP_MS
 
     def write(self, records: int) -> int:
-        """Writes the log; the number of records in it, about as many as asked for."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        """Writes on until the log has about as many records, from a new segment on; the number of records in it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         version_4_from = records // 2
         while self._offset < records:
-            with open(self._folder / f"{self._offset:020d}.log", "wb") as segment:
+            with open(self.folder / f"{self._offset:020d}.log", "wb") as segment:
                 while self._offset < records and segment.tell() < SEGMENT_BYTES:
                     is_v4 = (self._offset >= version_4_from) != (self._rng.random() < 0.1)
                     segment.write(self._batch(is_v4))
