@@ -126,7 +126,7 @@ def add_lake_option(parser: argparse.ArgumentParser, default: str = "") -> None:
         "--lake",
         default=argparse.SUPPRESS,
         metavar="LAKE",
-        help=f"where the tables are: a folder, or a URI of one (default: $KGROUPS_LAKE{otherwise})",
+        help=f"where the tables are: a folder, a URI of one, or catalog.schema (default: $KGROUPS_LAKE{otherwise})",
     )
 
 

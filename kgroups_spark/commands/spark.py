@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from kgroups_spark.commands.output import say
@@ -23,6 +24,17 @@ def start_spark(command: str, lake: str = "") -> SparkSession:
     if SparkSession.getActiveSession() is None:
         say("starting Spark ...")
     return spark_session(f"kgroups {command}", s3=is_s3(lake))
+
+
+# Where someone says how Spark is set up, and so perhaps which catalog it has.
+SET_UP_BY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
+
+
+def may_have_catalog() -> bool:
+    """Whether the session may know more than an empty catalog that ends with it."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)
 
 
 def require_pyspark() -> None:

@@ -41,8 +41,10 @@ class LakeAsOfAudit:
         """The table's version; None: the newest, or the lake is of a layout without that table."""
         if name == "audits":
             return self.ledger_version
+        if not self.lake.has(name):
+            return None
         log = self.lake.table(name)
-        return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS) if log.exists() else None
+        return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS)
 
     def read(self, name: str) -> DataFrame:
         """The table's rows; nothing that is committed later changes what the frame says."""

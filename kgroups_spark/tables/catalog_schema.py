@@ -91,12 +91,14 @@ class CatalogSchema:
             if error.getCondition() not in NO_SUCH_SCHEMA:
                 raise
             raise UsageError(
-                f"lake {self.location}: the catalog has no schema of that name; CREATE SCHEMA {self.location} makes "
+                f"--lake {self.location}: the catalog has no schema of that name; CREATE SCHEMA {self.location} makes "
                 f"one, and for a folder of that name write ./{self.location}"
             ) from error
         folder = {row[0]: row[1] for row in described}.get("Location")
         if not folder:
-            raise KgroupsError(f"lake {self.location}: the catalog does not say where that schema lies; take a folder")
+            raise KgroupsError(
+                f"--lake {self.location}: the catalog does not say where that schema lies; take a folder"
+            )
         return str(folder).rstrip("/")
 
     def _require_plain(self, name: str) -> None:
@@ -118,6 +120,6 @@ def schema_words(location: str) -> list[str]:
     words = location.split(".")
     if len(words) > 2 or not all(words):
         raise UsageError(
-            f"lake {location} is neither `schema` nor `catalog.schema`; for a folder of that name write ./{location}"
+            f"--lake {location} is neither schema nor catalog.schema; for a folder of that name write ./{location}"
         )
     return words

@@ -92,7 +92,11 @@ class Lake:
 
     def names(self) -> list[str]:
         """The tables that are there: all, but in a lake of an older layout."""
-        return [name for name in TABLES if self.version >= LAKE_VERSION or self.place.has(name)]
+        return [name for name in TABLES if self.has(name)]
+
+    def has(self, name: str) -> bool:
+        """Whether the table is there, which only in a lake of an older layout may not be."""
+        return self.version >= LAKE_VERSION or self.place.has(name)
 
     def table(self, name: str) -> KernelTable:
         """The table's log. Raises KeyError for a name that is no table's."""
@@ -196,7 +200,7 @@ class Lake:
             )
 
     def _require_table(self, name: str) -> None:
-        if self.version < LAKE_VERSION and not self.place.has(name):
+        if not self.has(name):
             raise KgroupsError(
                 f"the lake at {self.location} has no table {name} yet: "
                 f"run kgroups audit once, it brings the lake from layout {self.version} to {LAKE_VERSION}"

@@ -5,11 +5,7 @@ In a catalog's schema it takes `spark`: who may write there is the catalog's to 
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from typing import Literal
-
-import pyarrow as pa
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.lake import Lake
@@ -26,10 +22,8 @@ def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
     """
     if wanted not in WRITER_NAMES:
         raise UsageError(f"--writer {wanted}: auto, parts and spark are known")
-    if wanted == "spark":
+    if wanted == "spark" or (wanted == "auto" and lake.is_in_catalog):
         require_shared(lake)
-        return "spark", None
-    if wanted == "auto" and lake.is_in_catalog:
         return "spark", None
     hindrance = _what_hinders_parts(lake)
     if hindrance is None:

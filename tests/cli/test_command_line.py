@@ -35,11 +35,7 @@ BAD_USAGE = [
         "kgroups expiring: no lake at ./nothing: there is nothing; kgroups audit --lake ./nothing",
     ),
     ("expiring --lake .", "kgroups expiring: no lake at .: there is a folder without tables of an audit"),
-    (
-        "expiring --lake nothing",
-        "kgroups: --lake nothing names a schema of a catalog, which cannot hold a lake yet; for",
-    ),
-    ("audit --lake nothing --segments .", "kgroups: --lake nothing names a schema of a catalog, which cannot hold"),
+    ("expiring --lake a.b.c", "kgroups: --lake a.b.c is neither schema nor catalog.schema; for a folder of that name"),
     ("groups --format xml", "kgroups groups: --format: 'xml' is unknown; there are table, json, csv"),
     ("groups --type genric", "kgroups groups: --type: 'genric' is unknown; did you mean generic?"),
     ("groups --state empty,stabel", "kgroups groups: --state: 'stabel' is unknown; did you mean Stable?"),
@@ -79,7 +75,6 @@ BAD_USAGE = [
     ("dump . --format table", "kgroups dump: --format: 'table' is unknown; there are json"),
     (f"audit --lake {__file__} --segments .", f"kgroups: --lake {__file__} is a file; name a folder"),
     (f"groups --lake {__file__}", f"kgroups: --lake {__file__} is a file; name a folder"),
-    ("demo --lake nothing", "kgroups: --lake nothing names a schema of a catalog, which cannot hold a lake yet; for a"),
     ("demo --segments .", "kgroups demo: unknown option --segments"),
 ]
 
@@ -114,6 +109,16 @@ def test_bad_usage_is_one_message_and_exit_2(line, message, capsys):
     assert out == ""
     assert err.startswith(message)
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("line", ["expiring", "audit --segments .", "demo"])
+def test_a_schema_is_refused_at_once_where_nobody_set_up_a_catalog(line, capsys, monkeypatch):
+    monkeypatch.setattr("kgroups_spark.commands.reading.may_have_catalog", lambda: False)
+    assert main([*line.split(), "--lake", "nothing"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kgroups: --lake nothing names a schema of a catalog, and Spark starts here without one")
+    assert err.endswith("for a folder of that name write ./nothing\n")
 
 
 def test_no_command_shows_the_help_on_stderr(capsys):

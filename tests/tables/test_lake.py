@@ -95,13 +95,11 @@ def test_a_lake_of_a_newer_layout_is_refused(spark, lake):
             opened(spark, lake.location)
 
 
-def test_a_catalogs_schema_is_told_from_a_folder(spark, tmp_path, monkeypatch):
+def test_a_catalogs_schema_is_told_from_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("here").mkdir()
     assert is_path("here") and is_path("./x") and is_path("s3a://bucket/x") and is_path("file:x")
     assert not is_path("main.kafka") and not is_path("nowhere")
-    with pytest.raises(UsageError, match=r"for a folder of that name write \./main\.kafka"):
-        Lake.create(spark, "main.kafka")
 
 
 def test_a_place_where_nothing_can_be_written_is_told_in_one_line(spark, tmp_path):

@@ -77,7 +77,7 @@ def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, o
     groups = reader.rows("groups")
     assert len(groups) == 11
     assert reader.table("groups").count() == 11
-    assert reader.history("offset_commits").schema == TABLES["offset_commits"].schema
+    assert reader.table("offset_commits").schema == TABLES["offset_commits"].schema
     assert reader.lake.version == 1
     for read in (reader.lake.read, reader.lake.read_files, reader.lake.rows):
         with pytest.raises(
@@ -112,17 +112,17 @@ class Killed(Exception):
 def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, old, monkeypatch):
     commit = Lake.commit
     before = contents(old)
-    commits = []
+    commits, deadly = [], [0]
 
     def counted(self, table, operation, write):
         if table != "audits" or operation != "append":
             commits.append(table)
-            if len(commits) == die_at:
+            if len(commits) == deadly[0]:
                 raise Killed
         return commit(self, table, operation, write)
 
     monkeypatch.setattr(Lake, "commit", counted)
-    for die_at in (1, 2, 5, 12):
+    for deadly[0] in (1, 2, 5, 12):
         commits.clear()
         with pytest.raises(Killed), Claim.take(Lake.open(spark, old), take_over=True):
             pytest.fail("the migration went on")
@@ -130,7 +130,7 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, 
         assert reader.last_audit["audit_id"] == 2
         assert len(reader.rows("groups")) == 11
         assert reader.lake.version == 1
-    die_at = -1
+    deadly[0] = 0
     with Claim.take(Lake.open(spark, old), take_over=True) as claim:
         assert claim.migrated == f"the lake was brought from layout 1 to {LAKE_VERSION}"
     assert commits[-1] == "audits"
