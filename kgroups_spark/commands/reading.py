@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.commands.options import lake_location
-from kgroups_spark.commands.spark import require_pyspark, start_spark
+from kgroups_spark.commands.spark import may_have_catalog, require_pyspark, start_spark
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 
@@ -85,22 +85,27 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
 
 
 def require_lake_path(location: str) -> None:
-    """Raises UsageError for what is read as `catalog.schema`, and for a file."""
+    """Raises UsageError for a file, and for a schema where Spark has no catalog that could hold one."""
     require_pyspark()
+    from kgroups_spark.tables.catalog_schema import schema_words
     from kgroups_spark.tables.lake import is_path
 
     if not is_path(location):
-        raise UsageError(
-            f"kgroups: --lake {location} names a schema of a catalog, which cannot hold a lake yet; "
-            f"for a folder of that name write ./{location}"
-        )
-    if Path(location).is_file():
+        schema_words(location)
+        if not may_have_catalog():
+            raise UsageError(
+                f"kgroups: --lake {location} names a schema of a catalog, and Spark starts here without one that lasts "
+                f"(SPARK_CONF_DIR names none); for a folder of that name write ./{location}"
+            )
+    elif Path(location).is_file():
         raise UsageError(f"kgroups: --lake {location} is a file; name a folder")
 
 
 def require_lake(location: str, command: str) -> None:
-    """Raises UsageError if a local path cannot be a lake; of remote ones only Spark can tell."""
-    if ":" not in location and not (Path(location) / "audits").is_dir():
+    """Raises UsageError if a local path cannot be a lake; of remote ones and schemas only Spark can tell."""
+    from kgroups_spark.tables.lake import is_path
+
+    if is_path(location) and ":" not in location and not (Path(location) / "audits").is_dir():
         found = "there is a folder without tables of an audit" if Path(location).is_dir() else "there is nothing"
         raise UsageError(
             f"kgroups {command}: no lake at {location}: {found}; "
