@@ -75,13 +75,13 @@ def read_overview(reader: LakeReader) -> Overview:
     """What the screen shows, read from the lake."""
     from kgroups_spark.history import LOG_TABLES, oldest_log_timestamp, rewinds
 
-    log = [reader.history(name) for name in LOG_TABLES]
+    log = [reader.table(name) for name in LOG_TABLES]
     return Overview(
         audit=reader.last_audit,
         groups=reader.rows("groups"),
         expiry=expiry_rows(reader),
         pending=_pending(reader),
-        rewinds=rows_of(rewinds(reader.history("offset_commits"))),
+        rewinds=rows_of(rewinds(reader.table("offset_commits"))),
         oldest_log_timestamp=rows_of(oldest_log_timestamp(log))[0]["oldest_log_timestamp"],
     )
 

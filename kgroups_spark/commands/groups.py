@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _groups_as_of(reader: LakeReader, as_of_ms: int) -> DataFrame:
     from kgroups_spark.history import LOG_TABLES, groups_as_of, log_ends_as_of
 
-    ends = log_ends_as_of([reader.history(name) for name in LOG_TABLES], as_of_ms)
-    return groups_as_of(reader.history("group_versions"), ends)
+    ends = log_ends_as_of([reader.table(name) for name in LOG_TABLES], as_of_ms)
+    return groups_as_of(reader.table("group_versions"), ends)
 
 
 def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str] | None) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from kgroups_spark.times import format_time_for_people, to_epoch_ms
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
     from kgroups_spark.tables.lake import Lake
 
 
@@ -27,40 +28,29 @@ class LakeReader:
     lake: Lake
 
     def table(self, name: str) -> DataFrame:
-        """A table of now as the last finished audit left it, or the ledger."""
-        return self.lake.read_files(name, self._version(name))
-
-    def history(self, name: str) -> DataFrame:
-        """A history table without rows of an audit that has not finished."""
-        from pyspark.sql import functions as F
-
-        return self.lake.read(name).where(F.col("audit_id") <= self.last_audit["audit_id"])
+        """A table as the last finished audit left it, or the ledger."""
+        return self._tables.read(name)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """A table of now as the last finished audit left it, or the ledger, as rows."""
-        try:
-            # Without a Spark job: they take a second each, however small the table.
-            table = self.lake.rows(name, self._version(name))
-        except OSError:  # a place that pyarrow does not reach
-            return rows_of(self.table(name))
-        rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
+        """The rows of a small one."""
+        # Without a Spark job where pyarrow reaches the lake: they take a second each, however small the table.
+        rows: list[dict[str, Any]] = self._tables.rows(name).to_pylist(maps_as_pydicts="strict")
         return rows
 
-    def _version(self, name: str) -> int | None:
-        """An audit that has not finished, or never will, may have rewritten the tables of now: nothing of it counts."""
-        if name == "audits":
-            return None
-        from kgroups_spark.tables.writer import APP_ID
+    @cached_property
+    def _tables(self) -> LakeAsOfAudit:
+        from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 
-        return self.lake.table(name).version_as_of(APP_ID, self.last_audit["audit_id"])
+        return LakeAsOfAudit.last_finished(self.lake)
 
     @cached_property
     def last_audit(self) -> dict[str, Any]:
         """The ledger's row of the last finished audit. Raises KgroupsError if there is none."""
-        finished = [row for row in self.rows("audits") if row["status"] == "finished"]
-        if not finished:
-            raise KgroupsError(f"the lake at {self.lake.location} has no finished audit: run kgroups audit first")
-        return max(finished, key=lambda row: int(row["audit_id"]))
+        its = (self._tables.audit_id, "finished")
+        for row in self.rows("audits"):
+            if (row["audit_id"], row["status"]) == its:
+                return row
+        raise KgroupsError(f"the lake at {self.lake.location} has no finished audit: run kgroups audit first")
 
     @property
     def as_of_ms(self) -> int:
