@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from kgroups_spark.tables.parts_writer import Part, PartWriter
+from kgroups_spark.tables.parts_writer import ROWS_PER_GROUP, Part, PartWriter
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
@@ -31,7 +31,11 @@ MANIFEST = StructType([StructField("kind", StringType(), False), StructField("pa
 
 @dataclass
 class PartCollector:
-    """Packs the rows of a task into few parts per table."""
+    """Packs the rows of a task into few parts per table.
+
+    Rows of offset_commits come in sorted lots, one offsets partition after the other, and stay in that order; those of
+    other tables are sorted here.
+    """
 
     lake_uri: str
     audit_id: int
@@ -52,11 +56,22 @@ class PartCollector:
 
     def _write(self, name: str) -> Iterator[Part]:
         lots = self._waiting.pop(name)
-        if name != "offset_commits" and "group_id" in lots[0].column_names:
-            lots = [_by_group(pa.concat_tables(lots))]
-        part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(lots)
+        in_order = [_by_group(pa.concat_tables(lots))] if name != "offset_commits" else _row_groups(lots)
+        part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(in_order)
         if part is not None:
             yield part
+
+
+def _row_groups(lots: list[pa.Table]) -> Iterator[pa.Table]:
+    """The rows in tables of at least a row group each: a small offsets partition is not worth one of its own."""
+    few: list[pa.Table] = []
+    for lot in lots:
+        few.append(lot)
+        if sum(each.num_rows for each in few) >= ROWS_PER_GROUP:
+            yield pa.concat_tables(few).unify_dictionaries()
+            few = []
+    if few:
+        yield pa.concat_tables(few).unify_dictionaries()
 
 
 def _by_group(rows: pa.Table) -> pa.Table:

@@ -75,12 +75,55 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
     ]
 
 
+# So much heavier the heaviest hand may be for the sake of neighbours.
+WORTH_NEIGHBOURS = 1.2
+
+
 def deal(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
-    """The ranges in at most `tasks` hands of about equal bytes, largest first; no hand is empty."""
-    hands: list[list[LogRange]] = [[] for _ in range(max(1, min(tasks, len(ranges))))]
+    """The ranges in at most `tasks` hands of about equal bytes; no hand is empty.
+
+    A hand is neighbouring offsets partitions where that costs little: its parts then are of few partitions, and whoever
+    asks for one partition opens few files. Else the largest ranges are dealt first, each to the lightest hand.
+    """
+    if not ranges:
+        return []
+    tasks = max(1, min(tasks, len(ranges)))
+    in_order = sorted(ranges, key=_place)
+    balanced = _balanced(in_order, tasks)
+    neighbours = _neighbours(in_order, tasks, int(max(map(_weight, balanced)) * WORTH_NEIGHBOURS))
+    return balanced if neighbours is None else neighbours
+
+
+def _balanced(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
+    hands: list[list[LogRange]] = [[] for _ in range(tasks)]
     loads = [0] * len(hands)
-    for log_range in sorted(ranges, key=lambda r: (-r.size_bytes, r.offsets_partition, r.number)):
+    for log_range in sorted(ranges, key=lambda r: (-r.size_bytes, *_place(r))):
         lightest = loads.index(min(loads))
         hands[lightest].append(log_range)
-        loads[lightest] += log_range.size_bytes + 1
-    return [sorted(hand, key=lambda r: (r.offsets_partition, r.number)) for hand in hands if hand]
+        loads[lightest] += _weight([log_range])
+    return [sorted(hand, key=_place) for hand in hands if hand]
+
+
+def _neighbours(ranges: Sequence[LogRange], tasks: int, most: int) -> list[list[LogRange]] | None:
+    """The ranges, in order, in hands of as equal weight as that allows; None: one would be heavier than `most`."""
+    hands: list[list[LogRange]] = []
+    left, waiting = sum(map(_weight, ([r] for r in ranges))), list(ranges)
+    for hands_left in range(tasks, 0, -1):
+        share, hand = left / hands_left, [waiting.pop(0)]
+        # The next range comes along if the hand is nearer to its share with it, and enough are left for the others.
+        while len(waiting) >= hands_left and _weight(hand) + _weight(waiting[:1]) / 2 <= share:
+            hand.append(waiting.pop(0))
+        if hands_left == 1:
+            hand += waiting
+        left -= _weight(hand)
+        hands.append(hand)
+    return hands if all(_weight(hand) <= most for hand in hands) else None
+
+
+def _place(log_range: LogRange) -> tuple[int, int]:
+    return log_range.offsets_partition, log_range.number
+
+
+def _weight(hand: Sequence[LogRange]) -> int:
+    # One more than its bytes: ranges without any are spread as well.
+    return sum(log_range.size_bytes + 1 for log_range in hand)

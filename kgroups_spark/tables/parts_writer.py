@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 from kgroups_spark.sources.files import file_system
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
-# Rows come sorted by group: "one group, last week" should touch a few row groups only.
-ROWS_PER_GROUP = 131_072
+# Rows come sorted by group: "one group, last week" should touch a few row groups only. A quarter of the rows costs one
+# hundredth more bytes.
+ROWS_PER_GROUP = 32_768
 
 # Rising or rarely repeating numbers: packed differences take half the bytes of a dictionary and no more time.
 PACKED = {"log_offset", "log_timestamp", "committed_offset", "commit_timestamp", "marker_offset", "seen_log_timestamp"}

@@ -64,6 +64,30 @@ def test_the_largest_ranges_are_dealt_first_and_hands_are_about_equal() -> None:
     assert [[r.offsets_partition for r in hand] for hand in hands] == [[0, 1], [2, 3]]
 
 
+def test_a_hand_is_neighbouring_partitions_where_that_costs_little() -> None:
+    hands = deal([log(p, 100 + p % 3) for p in range(12)], tasks=4)
+    assert [[r.offsets_partition for r in hand] for hand in hands] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+
+
+def test_equal_hands_count_more_than_neighbours() -> None:
+    hands = deal([log(0, 60), log(1, 100), log(2, 60)], tasks=2)
+    assert sorted([r.offsets_partition for r in hand] for hand in hands) == [[0, 2], [1]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hands_are_never_much_heavier_than_the_heaviest_of_balanced_ones(seed: int) -> None:
+    rng = random.Random(seed)
+    ranges = [log(p, rng.choice([1, 5, 50, 400])) for p in range(rng.randint(1, 60))]
+    tasks = rng.randint(1, 9)
+    hands = deal(ranges, tasks)
+    assert sorted(r.offsets_partition for hand in hands for r in hand) == list(range(len(ranges)))
+    assert len(hands) == min(tasks, len(ranges))
+    share = sum(r.size_bytes for r in ranges) / len(hands)
+    largest = max(r.size_bytes for r in ranges)
+    # Dealing the largest first is at most 4/3 of the best (Graham), and the best no more than share and largest.
+    assert max(sum(r.size_bytes for r in hand) for hand in hands) <= 1.2 * 4 / 3 * (share + largest)
+
+
 def test_no_hand_is_empty_and_none_is_left_out() -> None:
     ranges = [log(p, 5) for p in range(3)]
     hands = deal(ranges, tasks=10)
