@@ -1,5 +1,6 @@
 # make demo   a virtual environment, the audit of the shipped segments into ./lake, and what is in it
 # make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
+# make soak   audits killed at random moments, 40 times, and what they leave (about half an hour)
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
 
@@ -10,7 +11,7 @@ LAKE ?= ./lake
 # Two processes; the tests that use Spark share one of them (tests/conftest.py).
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 
-.PHONY: demo test bench lint ruff-check ruff-format mypy clean
+.PHONY: demo test soak bench lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -18,6 +19,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+soak: $(VENV)/.installed-test
+	@$(BIN)/python -m tests.crash.soak $(SOAK_ARGS)
 
 bench: $(VENV)/.installed
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

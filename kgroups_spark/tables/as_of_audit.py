@@ -35,7 +35,7 @@ class LakeAsOfAudit:
     def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
         """The lake as of its last finished audit, and the ledger that says so."""
         version = lake.table("audits").version()
-        return cls(lake, last_finished_of(lake.rows("audits", version)), version)
+        return cls(lake, last_finished_of(lake.rows("audits", version, columns=["audit_id", "status"])), version)
 
     def version(self, name: str) -> int | None:
         """The table's version; None: the newest, or the lake is of a layout without that table."""
