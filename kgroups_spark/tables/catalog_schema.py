@@ -11,6 +11,7 @@ The schema must be there: who may use it and where it lies is for those to say w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.ddl import quoted, table_definition
-from kgroups_spark.tables.kernel import Kernel
+from kgroups_spark.tables.kernel import Kernel, repetition_refused
 from kgroups_spark.tables.schemas import Table
 
 
@@ -76,13 +77,16 @@ class CatalogSchema:
         return reader.table(self.identifier(name))
 
     def append(self, name: str, rows: DataFrame, options: Mapping[str, str]) -> None:
-        """Adds the rows by Spark's Delta writer with its options."""
-        rows.writeTo(self.identifier(name)).options(**options).append()
+        """Adds the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that somebody
+        else commits at the same time."""
+        with repetition_refused():
+            rows.writeTo(self.identifier(name)).options(**options).append()
 
     def replace(self, name: str, rows: DataFrame, options: Mapping[str, str], where: str | None = None) -> None:
         """Makes the rows the only ones of those that the condition holds for (None: of all)."""
         replaced = F.lit(True) if where is None else F.expr(where)
-        rows.writeTo(self.identifier(name)).options(**options).overwrite(replaced)
+        with repetition_refused():
+            rows.writeTo(self.identifier(name)).options(**options).overwrite(replaced)
 
     def _schemas_folder(self) -> str:
         try:
@@ -99,7 +103,8 @@ class CatalogSchema:
             raise KgroupsError(
                 f"--lake {self.location}: the catalog does not say where that schema lies; take a folder"
             )
-        return str(folder).rstrip("/")
+        # Told as a URI, unlike the places of tables.
+        return unquote(str(folder)).rstrip("/")
 
     def _require_plain(self, name: str) -> None:
         if MANAGED_BY_CATALOG.intersection(self.kernel.table(self.path(name)).features()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql.types import StructField
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from kgroups_spark.tables.schemas import Table
 
@@ -19,7 +19,22 @@ def table_definition(table: Table, properties: Mapping[str, str]) -> str:
 def column_definition(field: StructField) -> str:
     """A column in CREATE TABLE or ADD COLUMNS."""
     required = "" if field.nullable else " NOT NULL"
-    return f"{quoted(field.name)} {field.dataType.simpleString()}{required} COMMENT {text(field.metadata['comment'])}"
+    return f"{quoted(field.name)} {_type(field.dataType)}{required}{_comment(field)}"
+
+
+def _type(data_type: DataType) -> str:
+    if isinstance(data_type, ArrayType):
+        return f"array<{_type(data_type.elementType)}>"
+    if isinstance(data_type, MapType):
+        return f"map<{_type(data_type.keyType)}, {_type(data_type.valueType)}>"
+    if isinstance(data_type, StructType):
+        return f"struct<{', '.join(f'{quoted(f.name)}: {_type(f.dataType)}{_comment(f)}' for f in data_type)}>"
+    return data_type.simpleString()
+
+
+def _comment(field: StructField) -> str:
+    comment = field.metadata.get("comment")
+    return "" if comment is None else f" COMMENT {text(comment)}"
 
 
 def quoted(word: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.tables.kernel import Kernel
+from kgroups_spark.tables.kernel import Kernel, repetition_refused
 from kgroups_spark.tables.schemas import Table
 
 
@@ -43,10 +43,13 @@ class Folder:
         return (reader if version is None else reader.option("versionAsOf", version)).load(self.path(name))
 
     def append(self, name: str, rows: DataFrame, options: Mapping[str, str]) -> None:
-        """Adds the rows by Spark's Delta writer with its options."""
-        rows.write.format("delta").mode("append").options(**options).save(self.path(name))
+        """Adds the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that somebody
+        else commits at the same time."""
+        with repetition_refused():
+            rows.write.format("delta").mode("append").options(**options).save(self.path(name))
 
     def replace(self, name: str, rows: DataFrame, options: Mapping[str, str], where: str | None = None) -> None:
         """Makes the rows the only ones of those that the condition holds for (None: of all)."""
         replaced = {} if where is None else {"replaceWhere": where}
-        rows.write.format("delta").mode("overwrite").options(**replaced, **options).save(self.path(name))
+        with repetition_refused():
+            rows.write.format("delta").mode("overwrite").options(**replaced, **options).save(self.path(name))

@@ -14,12 +14,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
@@ -35,6 +37,17 @@ Removal = Callable[["TableFile"], bool]
 
 class AlreadyWritten(Exception):
     """The table's log already has this transaction: nothing was committed."""
+
+
+@contextmanager
+def repetition_refused() -> Iterator[None]:
+    """Turns Spark's Delta writer's refusal of a transaction that has just been committed into AlreadyWritten."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        if "DELTA_CONCURRENT_TRANSACTION" not in str(error):
+            raise
+        raise AlreadyWritten("somebody else has just written it") from error
 
 
 class ChangedMeanwhile(Exception):

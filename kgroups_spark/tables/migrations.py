@@ -78,7 +78,8 @@ def _has_columns(found: StructType, expected: StructType) -> bool:
 
 
 def _fits(found: StructField, expected: StructField) -> bool:
-    return found.dataType == expected.dataType and (found.nullable or not expected.nullable)
+    same_type = found.dataType.simpleString() == expected.dataType.simpleString()
+    return same_type and (found.nullable or not expected.nullable)
 
 
 def _add_columns(lake: Lake, table: Table, found: StructType) -> None:
