@@ -13,19 +13,14 @@ WITH decided AS (
     AND now.topic = previous.topic
     AND now.partition = previous.partition
 ),
--- The transactions that ended since; they may have begun before.
+-- COMMIT markers since; their transactions may have begun before.
 committed AS (
-  SELECT
-    markers.offsets_partition,
-    markers.producer_id,
-    markers.transaction_start_offset,
-    markers.log_offset,
-    markers.log_timestamp
-  FROM transaction_markers AS markers
-  WHERE markers.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry) AND markers.outcome = 'committed'
+  SELECT offsets_partition, producer_id, transaction_start_offset, log_offset
+  FROM transaction_markers
+  WHERE audit_id > (SELECT max(decided_by) FROM previous_offset_expiry) AND outcome = 'committed'
 ),
 -- A tombstone, whatever its transaction comes to, and a value without a producer take effect where they stand, a value
--- of a transaction at its COMMIT marker.
+-- of a transaction at its COMMIT marker, which may have been read in another range than the value (outcome is null).
 events AS (
   SELECT
     commits.offsets_partition,
@@ -33,36 +28,38 @@ events AS (
     commits.topic,
     commits.partition,
     commits.log_offset,
+    commits.log_timestamp,
     commits.committed_offset IS NULL AS is_tombstone,
-    coalesce(committed.log_offset, commits.log_offset) AS effective_log_offset,
-    CASE WHEN committed.log_offset IS NULL THEN commits.log_timestamp ELSE committed.log_timestamp END
-      AS effective_timestamp
+    CASE
+      WHEN commits.committed_offset IS NULL OR commits.producer_id IS NULL THEN commits.log_offset
+      WHEN commits.outcome = 'committed' THEN commits.marker_offset
+      ELSE committed.log_offset
+    END AS effective_log_offset
   FROM offset_commits AS commits
   LEFT JOIN committed
     ON committed.offsets_partition = commits.offsets_partition
-    AND committed.producer_id = commits.producer_id
+    -- Null for all but a few rows, which then are compared with no marker.
+    AND committed.producer_id = CASE
+      WHEN commits.is_transactional AND commits.outcome IS NULL AND commits.committed_offset IS NOT NULL
+        THEN commits.producer_id
+    END
     AND commits.log_offset >= committed.transaction_start_offset
     AND commits.log_offset < committed.log_offset
-    AND commits.is_transactional
-    AND commits.committed_offset IS NOT NULL
-  WHERE (commits.committed_offset IS NULL OR commits.producer_id IS NULL OR committed.log_offset IS NOT NULL)
-    -- Files of nights before those that count need not be read.
-    AND commits.audit_id >= (
-      SELECT min(read.audit_id)
-      FROM audit_partitions AS read
-      LEFT JOIN committed
-        ON committed.offsets_partition = read.offsets_partition
-        AND committed.transaction_start_offset < read.end_offset
-      WHERE committed.log_offset IS NOT NULL
-        OR read.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry)
-    )
+  -- Files of nights before those that count need not be read.
+  WHERE commits.audit_id >= (
+    SELECT min(read.audit_id)
+    FROM audit_partitions AS read
+    LEFT JOIN committed
+      ON committed.offsets_partition = read.offsets_partition AND committed.transaction_start_offset < read.end_offset
+    WHERE committed.log_offset IS NOT NULL OR read.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry)
+  )
 ),
 numbered AS (
   SELECT
     decided.*,
     events.is_tombstone,
-    events.effective_log_offset,
-    events.effective_timestamp,
+    events.log_offset AS outcome_log_offset,
+    events.log_timestamp AS outcome_timestamp,
     row_number() OVER (
       PARTITION BY decided.offsets_partition, decided.group_id, decided.topic, decided.partition
       ORDER BY events.effective_log_offset, events.log_offset
@@ -97,8 +94,8 @@ judged AS (
     CASE
       WHEN shown = 'value' THEN 'kept_alive'
       WHEN shown = 'nothing' THEN 'still_there'
-      WHEN decision = 'expire' AND coalesce(effective_timestamp >= expires_at, true) THEN 'removed'
-      WHEN decision = 'keep' AND expires_at <= coalesce(effective_timestamp, last_audit.as_of) THEN 'removed'
+      WHEN decision = 'expire' AND coalesce(outcome_timestamp >= expires_at, true) THEN 'removed'
+      WHEN decision = 'keep' AND expires_at <= coalesce(outcome_timestamp, last_audit.as_of) THEN 'removed'
       ELSE 'not_foreseen'
     END AS outcome
   FROM seen
@@ -116,9 +113,9 @@ SELECT
   reason,
   expires_at,
   outcome,
-  effective_log_offset AS outcome_log_offset,
-  effective_timestamp AS outcome_timestamp,
-  CASE WHEN outcome = 'removed' THEN epoch_ms(effective_timestamp) - epoch_ms(expires_at) END AS removed_after_ms
+  outcome_log_offset,
+  outcome_timestamp,
+  CASE WHEN outcome = 'removed' THEN epoch_ms(outcome_timestamp) - epoch_ms(expires_at) END AS removed_after_ms
 FROM judged;
 
 COMMENT ON VIEW expiry_outcomes IS 'What the log has shown since of the offsets that the audit before decided on: every one that it said will expire, and of the others those that are gone';
@@ -132,6 +129,6 @@ COMMENT ON COLUMN expiry_outcomes.decision IS 'expire or keep, as decided then';
 COMMENT ON COLUMN expiry_outcomes.reason IS 'Why, as in offset_expiry';
 COMMENT ON COLUMN expiry_outcomes.expires_at IS 'When its time came or was to come, as decided then; null: not as things stood';
 COMMENT ON COLUMN expiry_outcomes.outcome IS 'removed: gone, and not before expires_at; kept_alive: committed again; still_there: neither; not_foreseen: gone before expires_at or without one, by someone''s hand or by our error';
-COMMENT ON COLUMN expiry_outcomes.outcome_log_offset IS 'Place of the first record since that changed it: a tombstone, a value, or the marker that committed a value; null: still there, or gone without a trace (compacted away)';
+COMMENT ON COLUMN expiry_outcomes.outcome_log_offset IS 'The record of offset_commits that was the first to change it since (a transaction''s when it was committed); null: still there, or gone without a trace (compacted away)';
 COMMENT ON COLUMN expiry_outcomes.outcome_timestamp IS 'Log time of that record; null: as before, or it has none';
 COMMENT ON COLUMN expiry_outcomes.removed_after_ms IS 'removed: how long after expires_at its tombstone was written; null: another outcome, or its time is not known';

@@ -1,0 +1,44 @@
+"""A lake's tables as Arrow tables in memory, and the views over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.views import VIEWS, view_sql
+
+Rows = list[dict[str, Any]]
+
+
+def in_duckdb(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+    """The views over these tables; the others are empty."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for name in TABLES:
+        connection.register(name, tables.get(name, arrow_schema(name).empty_table()))
+    for name in VIEWS:
+        connection.execute(view_sql(name, "duckdb"))
+    return connection
+
+
+def in_spark(spark: SparkSession, tables: Mapping[str, pa.Table]) -> SparkSession:
+    """The same in a Spark session."""
+    for name, table in TABLES.items():
+        rows = tables.get(name, arrow_schema(name).empty_table())
+        spark.createDataFrame(rows, table.schema).createOrReplaceTempView(name)
+    for name in VIEWS:
+        spark.sql(view_sql(name, "spark"))
+    return spark
+
+
+def rows_of(view: duckdb.DuckDBPyConnection | SparkSession, query: str) -> Rows:
+    """The rows of a query, in an order of their own."""
+    answer = view.sql(query)
+    table = answer.to_arrow_table() if hasattr(answer, "to_arrow_table") else answer.toArrow()
+    rows: Rows = table.to_pylist(maps_as_pydicts="strict")
+    return sorted(rows, key=repr)

@@ -1,0 +1,99 @@
+"""Real brokers did what was decided: after each of their expiry checks the view says `removed` of exactly those.
+
+The corpus is the one of tests/audit/test_recorded_expiry.py: an audit before each check, and one behind it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.audit.pipeline import Audited, Border, How, audit_night, borders, range_between, segments_of
+from tests.audit.test_corpora import ANSWERS
+from tests.audit.test_recorded_expiry import FILES, RELEASE, RETENTION_MS, in_ms, tombstone_batches
+from tests.expiry.twin import expires, judge_offset
+from tests.tables.table_rows import rows_of as table_rows
+from tests.views.arrow_tables import in_duckdb, rows_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SLOT = ("group_id", "topic", "partition")
+
+
+@pytest.mark.parametrize("partition", segments_of(FILES))
+def test_each_check_of_a_broker_is_told(partition: int) -> None:
+    restarted_at = ANSWERS["expiry-4.3-before"]["ends"][str(partition)]
+    checks = [(begin, behind, removed) for begin, _, behind, removed in tombstone_batches(partition)]
+    checks = [check for check in checks if check[0].next_offset >= restarted_at]
+    assert checks
+    places = {border.next_offset: border for border in borders(FILES, partition)}
+    audited, read, removed_by_all = Audited(), Border(0, 0, 0), 0
+    for begin, behind, removed in checks:
+        audited = night(audited, partition, read, begin)
+        before, read = audited, places[behind]
+        audited = night(audited, partition, begin, read)
+        offsets_removed = {name for name in removed if len(name) == 3}
+        assert told_as_removed(before, audited, partition, begin, read) == offsets_removed
+        removed_by_all += len(offsets_removed)
+    assert removed_by_all
+
+
+def night(audited: Audited, partition: int, start: Border, end: Border) -> Audited:
+    new = range_between(FILES, partition, 0, start, end)
+    return audit_night(FILES, [new] if new.pieces else [], How("4.3"), audited)
+
+
+def told_as_removed(before: Audited, after: Audited, partition: int, then: Border, now: Border) -> set[tuple[Any, ...]]:
+    """What the view says was removed, of what was decided at the newest log time of then; the rest is still there."""
+    decisions = decided(before)
+    last = max(decisions, default=None, key=lambda row: row["as_of"])
+    tables = {name: history(after, name) for name in ("offset_commits", "transaction_markers")}
+    tables["committed_offsets"] = table_rows("committed_offsets", *after.rows("committed_offsets"))
+    tables["previous_offset_expiry"] = table_rows("previous_offset_expiry", *decisions)
+    tables["audits"] = table_rows(
+        "audits",
+        ledger_row(before.audits, partition, then.next_offset, last["as_of"] if last else EPOCH),
+        ledger_row(after.audits, partition, now.next_offset, newest_log_timestamp(after)),
+    )
+    seen = rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes")
+    assert {row["outcome"] for row in seen} <= {"removed", "still_there"}
+    assert all(row["removed_after_ms"] >= 0 for row in seen if row["outcome"] == "removed")
+    return {tuple(row[name] for name in SLOT) for row in seen if row["outcome"] == "removed"}
+
+
+def history(audited: Audited, name: str) -> pa.Table:
+    schema = arrow_schema(name)
+    return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in audited.history[name])])
+
+
+def newest_log_timestamp(audited: Audited) -> datetime:
+    return EPOCH + timedelta(milliseconds=max(p.newest_log_timestamp or 0 for p in audited.progress))
+
+
+def decided(audited: Audited) -> list[dict[str, Any]]:
+    """Rows of previous_offset_expiry by the slow twin of the expiry rules."""
+    as_of = newest_log_timestamp(audited)
+    as_of_ms = round(as_of.timestamp() * 1000)
+    groups, members, offsets, pending = (
+        [in_ms(row) for row in audited.rows(name)]
+        for name in ("groups", "group_members", "committed_offsets", "pending_offsets")
+    )
+    rows = []
+    for row in offsets:
+        reason, _, _, expires_at, _ = judge_offset(row, groups, members, pending, as_of_ms, RETENTION_MS, RELEASE, True)
+        names = (*SLOT, "offsets_partition", "committed_offset", "log_offset")
+        rows.append(
+            {name: row[name] for name in names}
+            | {"as_of": as_of, "decided_by": audited.audits, "reason": reason}
+            | {"decision": "expire" if expires(reason) else "keep"}
+            | {"expires_at": None if expires_at is None else EPOCH + timedelta(milliseconds=expires_at)}
+        )
+    return rows
+
+
+def ledger_row(audit_id: int, partition: int, end_offset: int, as_of: datetime) -> dict[str, Any]:
+    read = {"offsets_partition": partition, "start_offset": 0, "end_offset": end_offset}
+    return {"audit_id": audit_id, "status": "finished", "as_of": as_of, "partitions": [read]}
