@@ -221,7 +221,7 @@ def tables_of(cases: tuple[Case, ...]) -> dict[str, pa.Table]:
             "decided_by": 1,
             "log_offset": 50,
             "committed_offset": 5,
-            "reason": "within_retention",
+            "reason": "as then",
         }
         rows["previous_offset_expiry"].append({**where, **SLOT, **decided, **times, "decision": case.decision})
         if case.now is not None:
