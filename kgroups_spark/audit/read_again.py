@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pyspark.sql import functions as F
 
@@ -16,18 +16,23 @@ from kgroups_spark.tables.lake import Lake
 NAMES_TOLD = 3
 
 
-def read_again(plan: AuditPlan, progress: Sequence[RangeProgress], lake: Lake) -> dict[int, ReadAgain]:
-    """By offsets partition what was read again and can be relied on: what is damaged by now says nothing of the log."""
-    if not plan.read_again:
-        return {}
+def read_again(
+    plan: AuditPlan,
+    progress: Sequence[RangeProgress],
+    groups_with_versions: Callable[[Mapping[int, int]], Mapping[int, set[str]]],
+) -> dict[int, ReadAgain]:
+    """By offsets partition what was read again and can be relied on: what is damaged by now says nothing of the log.
+
+    `groups_with_versions` is asked for partitions and log offsets where nothing was new.
+    """
     damaged = damaged_batches(progress)
-    ends = {p.offsets_partition: p.start_offset for p in plan.read_again if p.offsets_partition not in damaged}
-    nothing_new = dict(ends)
+    starts = {p.offsets_partition: p.start_offset for p in plan.read_again if p.offsets_partition not in damaged}
+    ends = dict(starts)
     for each in progress:
         if each.number >= 0 and each.offsets_partition in ends:
             ends[each.offsets_partition] = max(ends[each.offsets_partition], each.next_offset)
-    nothing_new = {number: end for number, end in nothing_new.items() if ends[number] == end}
-    waiting = _with_versions_before(lake, nothing_new)
+    last_offsets = {number: end - 1 for number, end in ends.items() if end == starts[number]}
+    waiting = groups_with_versions(last_offsets) if last_offsets else {}
     return {number: ReadAgain(end, frozenset(waiting.get(number, ()))) for number, end in ends.items()}
 
 
@@ -37,18 +42,17 @@ def damaged_batches(progress: Sequence[RangeProgress]) -> dict[int, int]:
     return {number: count for number, count in counts.items() if count}
 
 
-def _with_versions_before(lake: Lake, end_offsets: dict[int, int]) -> dict[int, set[str]]:
-    """By offsets partition the groups that have versions, or members with such, at the last offset before the end."""
-    if not end_offsets:
-        return {}
-    at_the_end = F.lit(False)
-    for number, end in end_offsets.items():
-        at_the_end |= (F.col("offsets_partition") == number) & (F.col("log_offset") == end - 1)
-    columns = ("offsets_partition", "group_id")
-    versions = lake.read("group_versions").where(at_the_end).select(*columns)
-    members = lake.read("group_member_versions").where(at_the_end).select(*columns)
+def groups_with_versions(lake: Lake, log_offsets: Mapping[int, int]) -> dict[int, set[str]]:
+    """By offsets partition the groups that have versions, or members with such, at the log offset given for it."""
+    at_one = F.lit(False)
+    for number, log_offset in log_offsets.items():
+        at_one |= (F.col("offsets_partition") == number) & (F.col("log_offset") == log_offset)
+    groups, members = (
+        lake.read(name).where(at_one).select("offsets_partition", "group_id")
+        for name in ("group_versions", "group_member_versions")
+    )
     found: dict[int, set[str]] = {}
-    for row in versions.union(members).distinct().collect():
+    for row in groups.union(members).distinct().collect():
         found.setdefault(row.offsets_partition, set()).add(row.group_id)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -14,7 +14,7 @@ from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.partition_count import fitting_partition_counts, partition_count
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, cut, deal
-from kgroups_spark.audit.read_again import read_again
+from kgroups_spark.audit.read_again import groups_with_versions, read_again
 from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.saved_state import SavedState
@@ -88,7 +88,8 @@ class AuditWork:
 
     def night_context(self, progress: list[RangeProgress]) -> ReplayContext:
         """The same for what this audit has read, with the partitions that it read again."""
-        return replace(self.replay_context(progress), read_again=read_again(self.plan, progress, self.lake))
+        again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
+        return replace(self.replay_context(progress), read_again=again)
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
         """How many partitions the offsets topic has: as the user says, or the only number that fits."""

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from kgroups_spark.audit.plan import plan_audit
+from kgroups_spark.audit.delete_retention import DeleteRetention
+from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.result import _read_now
 from kgroups_spark.sources.segments import find_partitions
 from kgroups_spark.tables.ledger import FINISHED, AuditRow
 from tests.audit.cleaner import GrowingLog, records_of
-from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit_night
+from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit_plan
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -31,20 +32,22 @@ class Nights:
     last: AuditRow | None = None
     seen: set[tuple[int, int]] = field(default_factory=set)
 
-    def audit(self, files: Files) -> None:
-        """One night."""
+    def audit(self, files: Files, *, full: bool = False, delete_retention: DeleteRetention | None = None) -> AuditPlan:
+        """One night; what it read."""
         write_folder(self.folder, files)
-        plan = plan_audit(find_partitions([str(self.folder)]), self.last)
+        copies = find_partitions([str(self.folder)])
+        plan = plan_audit(copies, self.last, full=full, delete_retention=delete_retention)
         start = {p.offsets_partition: p.start_offset for p in plan.partitions}
         self.seen |= {(p, record.offset) for p, record in records_of(files) if record.offset >= start[p]}
         by_path = {str(self.folder / path): data for path, data in files.items()}
         read = len(self.audited.progress)
-        self.audited = audit_night(by_path, plan.new_ranges, self.how, self.audited)
+        self.audited = audit_plan(by_path, plan, self.how, self.audited)
         partitions = [
             _read_now(p, [r for r in self.audited.progress[read:] if r.offsets_partition == p.offsets_partition])
             for p in plan.partitions
         ]
         self.last = AuditRow(self.audited.audits, FINISHED, "host", DAY, partitions=tuple(partitions))
+        return plan
 
     def history(self) -> Counter[tuple[int, int]]:
         """How often each record stands in the tables that together are the log, by partition and offset."""

@@ -21,10 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, SegmentPiece
+from kgroups_spark.audit.read_again import read_again
 from kgroups_spark.audit.reduce_range import Candidates, RangeReducer
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
-from kgroups_spark.audit.replay_rows import FILE, REPLAY_ROWS, STATE, replay_batch
+from kgroups_spark.audit.replay_rows import CORRECTION, FILE, REPLAY_ROWS, STATE, replay_batch
 from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.messages.group_records import GroupRecordDecoder
@@ -47,6 +49,8 @@ class Audited:
     now: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     progress: list[RangeProgress] = field(default_factory=list)
     names: TopicNames = field(default_factory=TopicNames)
+    # By offsets partition what stage 1 left of each new range for the replay.
+    left: dict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     replayed: int = 0
     audits: int = 0
 
@@ -87,7 +91,18 @@ class Audited:
         )
 
     def records_read(self, offsets_partition: int | None = None) -> int:
-        return sum(p.records for p in self.progress if offsets_partition in (None, p.offsets_partition))
+        """Without those that were read again."""
+        return sum(
+            p.records for p in self.progress if p.number >= 0 and offsets_partition in (None, p.offsets_partition)
+        )
+
+    def groups_with_versions(self, log_offsets: Mapping[int, int]) -> dict[int, set[str]]:
+        """As read_again.py asks a lake."""
+        found: dict[int, set[str]] = {}
+        for row in (*self.rows("group_versions"), *self.rows("group_member_versions")):
+            if log_offsets.get(row["offsets_partition"]) == row["log_offset"]:
+                found.setdefault(row["offsets_partition"], set()).add(row["group_id"])
+        return found
 
 
 def unordered(value: Any) -> Any:
@@ -233,9 +248,33 @@ def audit_night(files: Files, ranges: Sequence[LogRange], how: How, before: Audi
     kept: dict[int, list[bytes]] = defaultdict(list)
     for log_range, rows in _read(files, ranges, how, after):
         kept[log_range.offsets_partition].append(rows)
+        after.left[log_range.offsets_partition].append(rows)
     if how.replay:
         _replay(kept, before.rows("coordinator_state"), how, after)
     return after
+
+
+def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audited:
+    """One audit of what the plan names, some of it read again."""
+    after = replace(before, now=defaultdict(list), audits=before.audits + 1)
+    kept: dict[int, list[bytes]] = defaultdict(list)
+    for log_range, rows in _read(files, [*plan.reread_ranges, *plan.new_ranges], how, after):
+        kept[log_range.offsets_partition].append(rows)
+        if not log_range.is_reread:
+            after.left[log_range.offsets_partition].append(rows)
+    progress = after.progress[len(after.progress) - len(plan.reread_ranges) - len(plan.new_ranges) :]
+    again = read_again(plan, progress, before.groups_with_versions)
+    starts = {p.offsets_partition: p.start_offset for p in plan.partitions}
+    _replay(kept, before.rows("coordinator_state"), how, after, history_from=starts, read_again=again)
+    return after
+
+
+def rebuild(audited: Audited, how: How) -> Audited:
+    """Tables of now and versions from what was read and what was corrected alone."""
+    rebuilt = Audited(names=audited.names)
+    corrections = [row for table in audited.history["state_corrections"] for row in table.to_pylist()]
+    _replay(audited.left, [], how, rebuilt, corrections=corrections)
+    return rebuilt
 
 
 def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) -> Iterator[tuple[LogRange, bytes]]:
@@ -262,7 +301,14 @@ def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) 
             yield log_range, sink.getvalue()
 
 
-def _replay(kept: Mapping[int, list[bytes]], state: Sequence[Row], how: How, audited: Audited) -> None:
+def _replay(
+    kept: Mapping[int, list[bytes]],
+    state: Sequence[Row],
+    how: How,
+    audited: Audited,
+    corrections: Sequence[Row] = (),
+    **context_fields: Any,
+) -> None:
     saved = {p: list(rows) for p, rows in itertools.groupby(state, lambda row: row["offsets_partition"])}
     by_path = {f"{p}/{number}": rows for p, of_one in kept.items() for number, rows in enumerate(of_one)}
     context = ReplayContext(
@@ -271,11 +317,17 @@ def _replay(kept: Mapping[int, list[bytes]], state: Sequence[Row], how: How, aud
         how.offsets_partitions,
         known_topics(audited.names),
         lambda path: io.BytesIO(by_path[path]),
+        **context_fields,
     )
+    corrected = [row for row in corrections if row["correction"] != "wait"]
     batches = [
         batch
         for p in sorted(saved.keys() | kept.keys())
-        for batch in (_state_rows(p, saved.get(p, [])), _file_rows(p, len(kept.get(p, ()))))
+        for batch in (
+            _state_rows(p, saved.get(p, [])),
+            _correction_rows(p, [row for row in corrected if row["offsets_partition"] == p]),
+            _file_rows(p, len(kept.get(p, ()))),
+        )
         if batch.num_rows
     ]
     for name, rows in replay_partitions(batches, context):
@@ -295,6 +347,15 @@ def _state_rows(partition: int, rows: Sequence[Row]) -> pa.RecordBatch:
             "text": pa.array([row["payload"] for row in rows], pa.string()),
         },
     )
+
+
+def _correction_rows(partition: int, rows: Sequence[Row]) -> pa.RecordBatch:
+    state = _state_rows(partition, rows)
+    kinds = pa.array([CORRECTION] * len(rows), pa.int8())
+    offsets = pa.array([row["log_offset"] for row in rows], pa.int64())
+    for name, column in (("kind", kinds), ("log_offset", offsets)):
+        state = state.set_column(REPLAY_ROWS.get_field_index(name), REPLAY_ROWS.field(name), column)
+    return state
 
 
 def _file_rows(partition: int, count: int) -> pa.RecordBatch:

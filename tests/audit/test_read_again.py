@@ -1,0 +1,266 @@
+"""What tombstones and markers ended that were gone before they were read: a partition read again from its start says
+what the log says, to readers of the tables of now, of the versions, and to a rebuild."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
+from kgroups_spark.audit.plan import plan_audit
+from kgroups_spark.audit.read_again import damaged_batches
+from kgroups_spark.audit.result import quarantined_by_reason
+from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.times import to_epoch_ms
+from tests.audit.cleaned_nights import Nights, random_night, write_folder
+from tests.audit.cleaner import Files, GrowingLog
+from tests.audit.forgetful_logs import forgetful_log, forgetful_night, gone, joined, offset_tombstones
+from tests.audit.pipeline import (
+    CURRENT,
+    VERSIONS,
+    Audited,
+    How,
+    Row,
+    audit_night,
+    audit_plan,
+    read_zip,
+    rebuild,
+    whole_ranges,
+)
+from tests.audit.test_generated_logs import LOGS
+from tests.records.build import KeyValue, batch
+
+DAY_MS = 86_400_000
+# Where and since when something was told: a state that was carried has seen records that the log no longer has.
+PROVENANCE = {"groups": ("state_since", "log_offset"), "group_members": ("log_offset",)}
+RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
+
+
+def long_after(nights: Nights, age_ms: int = 2 * DAY_MS) -> DeleteRetention | None:
+    """As if the audits so far had been so long ago."""
+    if nights.last is None:
+        return None
+    return DeleteRetention(DAY_MS, LastReads(nights.last, list), to_epoch_ms(nights.last.started_at) + age_ms)
+
+
+def now(audited: Audited) -> dict[str, Any]:
+    """The tables of now in substance."""
+    tables = {name: audited.rows(name) for name in CURRENT}
+    for name, columns in PROVENANCE.items():
+        for row in tables[name]:
+            for column in columns:
+                del row[column]
+    return tables
+
+
+def log_as_it_is(files: Files, nights: Nights) -> Audited:
+    """One audit of all that the log still holds; what topic ids are called is known for good."""
+    names = TopicNames()
+    names.merge(nights.audited.names.rows())
+    return audit_night(files, whole_ranges(files), nights.how, Audited(names=names))
+
+
+def corrections(audited: Audited) -> list[Row]:
+    return audited.rows("state_corrections")
+
+
+def groups_by_versions(audited: Audited) -> list[Row]:
+    """The last version of each group, if it did not remove it, with the columns of `groups` that versions have."""
+    last: dict[tuple[int, str], Row] = {}
+    for row in sorted(audited.rows("group_versions"), key=lambda row: row["log_offset"]):
+        last[row["offsets_partition"], row["group_id"]] = row
+    dropped = ("is_removed", "log_offset", "log_timestamp")
+    return [
+        {name: value for name, value in row.items() if name not in dropped}
+        for _, row in sorted(last.items())
+        if not row["is_removed"]
+    ]
+
+
+def groups_now(audited: Audited) -> list[Row]:
+    dropped = ("topology", "log_offset")
+    return [{name: value for name, value in row.items() if name not in dropped} for row in audited.rows("groups")]
+
+
+def members_by_versions(audited: Audited) -> set[tuple[int, str, str]]:
+    last: dict[tuple[int, str, str], bool] = {}
+    for row in sorted(audited.rows("group_member_versions"), key=lambda row: row["log_offset"]):
+        last[row["offsets_partition"], row["group_id"], row["member_id"]] = row["is_removed"]
+    return {member for member, is_removed in last.items() if not is_removed}
+
+
+def members_now(audited: Audited) -> set[tuple[int, str, str]]:
+    return {(row["offsets_partition"], row["group_id"], row["member_id"]) for row in audited.rows("group_members")}
+
+
+def assert_versions_say_what_is(audited: Audited) -> None:
+    for name in VERSIONS:
+        keys = Counter(
+            (r["offsets_partition"], r["log_offset"], r["group_id"], r.get("member_id")) for r in audited.rows(name)
+        )
+        assert not [key for key, count in keys.items() if count > 1]
+    assert groups_by_versions(audited) == groups_now(audited)
+    assert members_by_versions(audited) == members_now(audited)
+
+
+def assert_rebuild_says_the_same(audited: Audited, how: How) -> None:
+    rebuilt = rebuild(audited, how)
+    for name in (*CURRENT, *VERSIONS):
+        assert rebuilt.rows(name) == audited.rows(name), name
+    assert rebuilt.state() == audited.state()
+
+
+def waiting(audited: Audited) -> set[tuple[int, str]]:
+    """Groups that the last audit could not correct yet."""
+    last = audited.history["state_corrections"]
+    rows = [row for table in last for row in table.to_pylist() if row["audit_id"] == audited.audits]
+    return {(row["offsets_partition"], row["group_id"]) for row in rows if row["correction"] == "wait"}
+
+
+def but_for(groups: set[tuple[int, str]], tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """The tables without these groups; whether their offsets are orphans is left open."""
+    left = {
+        name: [row for row in rows if (row["offsets_partition"], row.get("group_id")) not in groups]
+        for name, rows in tables.items()
+    }
+    return {**left, "committed_offsets": [{**row, "is_orphan": None} for row in tables["committed_offsets"]]}
+
+
+def assert_as_the_log_is(nights: Nights, files: Files) -> None:
+    late, as_it_is = waiting(nights.audited), now(log_as_it_is(files, nights))
+    assert but_for(late, now(nights.audited)) == but_for(late, as_it_is)
+    assert late or now(nights.audited) == as_it_is
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(release: str, tmp_path: Path) -> None:
+    corrected: Counter[tuple[str, str]] = Counter()
+    for seed in range(8):
+        log, nights = GrowingLog(forgetful_log(seed)), Nights(tmp_path / str(seed), How(release))
+        for left in range(5, 0, -1):
+            forgetful_night(log, left)
+            nights.audit(log.files, full=left % 2 == 1)
+            if left % 2 == 1:
+                assert_as_the_log_is(nights, log.files)
+            assert_versions_say_what_is(nights.audited)
+        assert_rebuild_says_the_same(nights.audited, How(release))
+        assert nights.audited.record_count() == nights.audited.records_read()  # R1
+        corrected.update((row["entry_type"], row["correction"]) for row in corrections(nights.audited))
+    kinds = {("group", "put"), ("group", "remove"), ("producer", "remove")}
+    assert corrected.keys() >= kinds | ({("noted", "remove")} if release == "4.0.0" else set())
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_any_log_read_again_in_any_night_says_what_it_says(release: str, tmp_path: Path) -> None:
+    found = read_zip(LOGS)
+    for seed, name in enumerate(sorted(found)[RELEASES.index(release) :: 13]):
+        rng, log, nights = np.random.default_rng(seed), GrowingLog(found[name]), Nights(tmp_path / name, How(release))
+        for left in range(5, 0, -1):
+            random_night(log, rng, left)
+            if rng.random() < 0.8:
+                log.clean(drop_tombstones=True)
+            again = bool(rng.random() < 0.5) or left == 1
+            nights.audit(log.files, full=again)
+            if again:
+                assert_as_the_log_is(nights, log.files)
+            assert_versions_say_what_is(nights.audited)
+        assert_rebuild_says_the_same(nights.audited, How(release))
+
+
+def test_a_partition_is_read_again_by_itself_when_its_last_read_is_too_old_and_offsets_are_missing(
+    tmp_path: Path,
+) -> None:
+    log, nights = GrowingLog(forgetful_log(1)), Nights(tmp_path)
+    for left in range(5, 1, -1):
+        forgetful_night(log, left)
+        nights.audit(log.files, delete_retention=long_after(nights, DAY_MS))
+    assert corrections(nights.audited) == []
+    assert now(nights.audited) != now(log_as_it_is(log.files, nights))
+    forgetful_night(log, 1)
+    plan = nights.audit(log.files, delete_retention=long_after(nights, DAY_MS + 1))
+    assert [p.offsets_partition for p in plan.read_again] == [0]
+    assert corrections(nights.audited) != []
+    assert_as_the_log_is(nights, log.files)
+
+
+def test_a_group_that_has_a_version_at_the_last_offset_waits_until_more_has_come(tmp_path: Path) -> None:
+    """The log ends in a record of the group whose tombstones were never read: no second version may stand there."""
+    records = [
+        joined("m", "x", 1),
+        joined("m", "y", 1),
+        gone("m", "x"),
+        joined("m", "y", 2),
+        offset_tombstones(Random(0)),
+    ]
+    log, nights = GrowingLog(log_of(records)), Nights(tmp_path)
+    log.append(0, 2)
+    nights.audit(log.files)
+    log.append(0, 1)
+    log.roll(0)
+    log.clean(drop_tombstones=True)
+    log.append(0, 1)
+    nights.audit(log.files)
+    assert members_now(nights.audited) == {(0, "m", "x"), (0, "m", "y")}
+    before = nights.audited.rows("group_versions")
+    nights.audit(log.files, full=True)
+    assert [(row["correction"], row["group_id"]) for row in corrections(nights.audited)] == [("wait", "m")]
+    assert nights.audited.rows("group_versions") == before
+    log.append(0, 1)
+    nights.audit(log.files, full=True)
+    assert members_now(nights.audited) == members_by_versions(nights.audited) == {(0, "m", "y")}
+    assert_as_the_log_is(nights, log.files)
+    assert_rebuild_says_the_same(nights.audited, How())
+
+
+def log_of(batches: list[list[KeyValue]]) -> Files:
+    """One offsets partition."""
+    starts = accumulate((len(records) for records in batches), initial=0)
+    data = b"".join(batch(start, records) for start, records in zip(starts, batches, strict=False))
+    return {"__consumer_offsets-0/00000000000000000000.log": data}
+
+
+def test_what_is_damaged_by_now_corrects_nothing_and_is_not_quarantined_again(tmp_path: Path) -> None:
+    log, nights = GrowingLog(forgetful_log(1)), Nights(tmp_path)
+    for left in range(5, 0, -1):
+        forgetful_night(log, left)
+        if left > 1:
+            nights.audit(log.files)
+    path, carried = min(log.files), nights.audited
+    data = bytearray(log.files[path])
+    data[80] ^= 1
+    files = {**log.files, path: bytes(data)}
+    write_folder(nights.folder, files)
+    plan = plan_audit(find_partitions([str(nights.folder)]), nights.last, full=True)
+    audited = audit_plan({str(nights.folder / path): data for path, data in files.items()}, plan, How(), carried)
+    assert plan.read_again
+    progress = audited.progress[-2:]
+    assert [(each.number, each.quarantined["corrupt_batch"]) for each in progress] == [(-1, 1), (0, 0)]
+    assert damaged_batches(progress) == {0: 1}
+    assert quarantined_by_reason(progress, 0) == {}
+    assert audited.rows("quarantine") == corrections(audited) == []
+    assert members_now(audited) >= members_now(carried) != set()
+
+
+def test_what_lay_before_the_logs_start_is_gone_when_it_is_read_again(tmp_path: Path) -> None:
+    """The first segments were deleted before they were read (`lost_from`): nothing lies before what is new."""
+    log, nights = GrowingLog(forgetful_log(3)), Nights(tmp_path)
+    for left in (3, 2, 1):
+        log.append(0, log.left(0) // left)
+        log.roll(0)
+        if left == 3:
+            nights.audit(log.files)
+    rest = dict(sorted(log.files.items())[2:])
+    plan = nights.audit(rest, delete_retention=long_after(nights))
+    (partition,) = plan.partitions
+    assert partition.lost_from is not None and partition.read_again and partition.reread is None
+    assert corrections(nights.audited) != []
+    assert_as_the_log_is(nights, rest)
+    assert_versions_say_what_is(nights.audited)
+    assert_rebuild_says_the_same(nights.audited, How())
