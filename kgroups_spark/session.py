@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -131,6 +132,8 @@ def _builder(app_name: str, settings: Mapping[str, str]) -> SparkSession.Builder
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:
+    # When the JVM is killed, PySpark's thread for accumulators would print a stack beside our one line.
+    accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign]
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
@@ -138,6 +141,10 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
             f"Spark did not start ({error.getCondition()}): what it said stands above. The first start downloads "
             f"{DELTA_JAR} and what it needs into {ivy_folder()}; later ones need no network"
         ) from error
+
+
+def _say_nothing(*_: object) -> None:
+    pass
 
 
 def ivy_folder() -> Path:
