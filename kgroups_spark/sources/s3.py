@@ -143,8 +143,8 @@ def _connected(bucket: str) -> fs.S3FileSystem:
 
 def require_no_credentials(location: str) -> None:
     """Raises UsageError for s3://key:secret@bucket: places are printed, and stand in tables."""
-    scheme, separator, rest = location.partition("://")
-    if separator and "@" in rest.partition("/")[0]:
+    scheme, _, rest = location.partition("://")
+    if is_s3(location) and "@" in rest.partition("/")[0]:
         raise UsageError(
             f"a {scheme}:// location with credentials in it would be printed and stored: give them as "
             "spark.hadoop.fs.s3a.access.key and .secret.key, or as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
