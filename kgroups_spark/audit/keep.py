@@ -113,9 +113,9 @@ class Reduction:
             return files
         paths = [f"{log.path}/{unquote(file.path)}" for file in files]
         rows = self.lake.spark.read.schema("offsets_partition int, log_offset bigint").parquet(*paths)
-        is_old = F.col("log_offset") < F.col("horizon")
-        old = rows.join(F.broadcast(self._frame), "offsets_partition").where(is_old)
-        names = {row.file_name for row in old.select(F.col("_metadata.file_name")).distinct().collect()}
+        places = rows.select("offsets_partition", "log_offset", F.col("_metadata.file_name").alias("file_name"))
+        old = places.join(F.broadcast(self._frame), "offsets_partition").where("log_offset < horizon")
+        names = {row.file_name for row in old.select("file_name").distinct().collect()}
         return [file for file in files if unquote(file.path).rsplit("/", 1)[-1] in names]
 
     def _may_be_old(self, file: TableFile) -> bool:

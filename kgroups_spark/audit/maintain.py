@@ -101,6 +101,7 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
             writer = _writer(lake, claim, writer_name)
             _save_baseline(claim, writer, options)
     with _claim(lake, options) as claim:
+        summary.notes += [claim.migrated] if claim.migrated else []
         writer = _writer(lake, claim, writer_name)
         _maintain(writer, _audit_before(claim), options, summary)
         summary.audit = claim.finish(**_carried_over(_audit_before(claim), tuple(summary.told())))
@@ -143,7 +144,8 @@ def _save_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) -
     if of:
         options.progress(f"saving the state of {len(of)} partitions where old history ends")
         save_baseline(writer, before, of)
-    claim.finish(**_carried_over(before, (f"state of {len(of)} partitions saved where the history to keep begins",)))
+    said = f"the state of {len(of)} partitions is saved where the history to keep begins"
+    claim.finish(**_carried_over(before, (*filter(None, [claim.migrated]), said)))
 
 
 def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int:
@@ -211,8 +213,8 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
         further = new_horizons(lake, before, moment_ms)
         summary.rows_removed = reduction(lake, before, moment_ms, further).foreseen()
     if options.optimize:
-        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, TABLES)]
-    for name in TABLES:
+        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, lake.names())]
+    for name in lake.names():
         options.progress(f"looking for files of {name} that no version needs")
         summary.bytes_freed += vacuumable(lake, name, options.vacuum_ms)
     return summary

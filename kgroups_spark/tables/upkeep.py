@@ -2,10 +2,10 @@
 any more is deleted.
 
 An audit leaves a few small files a table, each with the rows of one night. They are rewritten in lots of consecutive
-nights, sorted by offsets partition, group, topic, partition and log offset: "one group, last week" then is a few row
-groups of a few files. Delta's own OPTIMIZE only puts one file behind the other, and its ZORDER BY starts from the whole
-table each time and sorts nothing inside a file; benchmarks/README.md has the figures. Neither this nor theirs asks for
-more than reader version 1 and writer version 2.
+nights, sorted by group, offsets partition, topic, partition and log offset: "one group, last week" then is a few row
+groups of a few files, also for who does not know the group's offsets partition. Delta's own OPTIMIZE only puts one file
+behind the other, and its ZORDER BY starts from the whole table each time and sorts nothing inside a file;
+benchmarks/README.md has the figures. Neither this nor theirs asks for more than reader version 1 and writer version 2.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FILE_BYTES = 32 << 20
 SMALL_BYTES = FILE_BYTES // 2
 LOT_BYTES = 256 << 20
 
-IN_ORDER_OF = ("offsets_partition", "group_id", "topic", "partition", "hour", "log_offset")
+IN_ORDER_OF = ("group_id", "offsets_partition", "topic", "partition", "hour", "log_offset")
 
 Change = Callable[[DataFrame], DataFrame]
 

@@ -1,0 +1,232 @@
+"""How much of a large table one group's rows cost, before and after its files are brought together.
+
+    python -m benchmarks.one_group [--nights 100] [--records 1000000] [--json FILE]
+
+Makes an `offset_commits` of so many nights, each as an audit leaves it, and asks it for one group of one offsets
+partition, its last week and all of it: with Spark (files and bytes that it opens and reads) and with DuckDB over
+deltalake. Asks again after Delta's OPTIMIZE, after its ZORDER BY (group_id), and after `kgroups maintain`'s rewriting,
+each from a copy of the same table. 100 nights of 1 M records need 6 GB of disk and some 40 minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from benchmarks.process_tree import cpu_seconds
+from kgroups_spark.audit.outputs import PartCollector
+from kgroups_spark.audit.rows import constant, timestamps
+from kgroups_spark.session import spark_session
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.upkeep import optimize
+from kgroups_spark.tables.writer import LakeWriter
+
+NAME = "offset_commits"
+PARTITIONS, GROUPS_PER_PARTITION, TOPICS, TASKS = 50, 100, 40, 4
+FIRST_NIGHT = datetime(2026, 8, 1, tzinfo=UTC)
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which rows are wanted, as SQL and for pyarrow."""
+
+    condition: str
+    expression: pc.Expression
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an answer cost: seconds (the least of some rounds), files opened, and bytes read of them."""
+
+    engine: str
+    seconds: float
+    rows: int
+    files: int
+    megabytes: float
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.one_group", description=__doc__.splitlines()[0])
+    parser.add_argument("--nights", type=int, default=100)
+    parser.add_argument("--records", type=int, default=1_000_000, help="a night (default: 1,000,000)")
+    parser.add_argument("--work", type=Path, help="where the tables go (default: a temporary folder, deleted after)")
+    parser.add_argument("--json", type=Path, help="a file for the figures in JSON")
+    options = parser.parse_args(arguments)
+    work = options.work or Path(tempfile.mkdtemp(prefix="kgroups-one-group-"))
+    spark = spark_session("one group", {"spark.driver.memory": "4g"})
+    try:
+        costs = list(_measured(spark, work, options.nights, options.records))
+    finally:
+        spark.stop()
+        if options.work is None:
+            shutil.rmtree(work, ignore_errors=True)
+    if options.json:
+        options.json.write_text(json.dumps(costs, indent=2) + "\n")
+    return 0
+
+
+def _measured(spark: SparkSession, work: Path, nights: int, records: int) -> Iterator[dict[str, object]]:
+    lake = Lake.create(spark, str(work / "nights"))
+    started = cpu_seconds()
+    for night in range(nights):
+        _write_night(lake, night, records)
+    _say(f"{nights} nights of {records:,} records written", started, lake)
+    ways: dict[str, Callable[[Lake], object]] = {
+        "as audits leave it": lambda _: None,
+        "OPTIMIZE": lambda of: spark.sql(f"OPTIMIZE {of.identifier(NAME)}").collect(),
+        "OPTIMIZE ZORDER BY": lambda of: spark.sql(f"OPTIMIZE {of.identifier(NAME)} ZORDER BY (group_id)").collect(),
+        "kgroups maintain": lambda of: optimize(LakeWriter(of, nights + 1, "parts", lambda: None), NAME),
+    }
+    for table, arrange in ways.items():
+        # Files of a table are never written again: a link is as good as a copy.
+        shutil.copytree(work / "nights", work / "copy", copy_function=os.link)
+        copy = Lake(spark, str(work / "copy"))
+        started = cpu_seconds()
+        arrange(copy)
+        _say(table, started, copy)
+        for name, question in _questions(nights).items():
+            for ask in (_by_spark, _by_duckdb):
+                told = {"table": table, "question": name, **asdict(ask(copy, question))}
+                sys.stdout.write(json.dumps(told) + "\n")
+                yield told
+        shutil.rmtree(work / "copy")
+
+
+def _questions(nights: int) -> dict[str, Question]:
+    group_id, since = _group(17, 3), FIRST_NIGHT + timedelta(days=nights - 7)
+    one = f"group_id = '{group_id}'"
+    is_it, is_new = pc.field("group_id") == group_id, pc.field("log_timestamp") >= pa.scalar(since)
+    return {
+        "one group, last week": Question(
+            f"offsets_partition = 17 AND {one} AND log_timestamp >= TIMESTAMP '{since:%Y-%m-%d} 00:00:00+00:00'",
+            (pc.field("offsets_partition") == 17) & is_it & is_new,
+        ),
+        "one group, all of it": Question(one, is_it),
+    }
+
+
+def _group(offsets_partition: int, number: int) -> str:
+    # Names say nothing of the partition: that is a hash of them.
+    return f"group-{(offsets_partition * 7919 + number * 104_729) % 1_000_003:06d}-{offsets_partition}-{number}"
+
+
+def _write_night(lake: Lake, night: int, records: int) -> None:
+    """One audit's parts: as many collectors as it has tasks, the partitions of each next to each other."""
+    audit_id, rng = night + 1, np.random.default_rng(night)
+    parts = []
+    for partitions in np.array_split(np.arange(PARTITIONS), TASKS):
+        collector = PartCollector(lake.uri, audit_id)
+        for partition in partitions.tolist():
+            parts += collector.add(NAME, _rows(night, partition, records // PARTITIONS, audit_id, rng))
+        parts += collector.rest()
+    LakeWriter(lake, audit_id, "parts", lambda: None).append_parts(NAME, parts)
+
+
+def _rows(night: int, partition: int, records: int, audit_id: int, rng: np.random.Generator) -> pa.Table:
+    """Commits of one partition and night, sorted as stage 1 gives them; a few groups commit most."""
+    group = np.minimum(rng.zipf(1.3, records) - 1, GROUPS_PER_PARTITION - 1)
+    topic, topic_partition = (group * 7 + rng.integers(0, 3, records)) % TOPICS, rng.integers(0, 12, records)
+    at = np.arange(records)
+    order = np.lexsort((at, topic_partition, topic, group))
+    group, topic, topic_partition, at = group[order], topic[order], topic_partition[order], at[order]
+    day_ms = 86_400_000
+    ms = int((FIRST_NIGHT + timedelta(days=night)).timestamp() * 1000) + np.sort(rng.integers(0, day_ms, records))[at]
+    columns = {
+        "audit_id": constant(audit_id, records, pa.int64()),
+        "offsets_partition": constant(partition, records, pa.int32()),
+        "log_offset": pa.array(partition * 10**8 + night * records + at),
+        "log_timestamp": timestamps(ms),
+        "group_id": pa.DictionaryArray.from_arrays(
+            pa.array(group.astype(np.int32)), pa.array([_group(partition, n) for n in range(GROUPS_PER_PARTITION)])
+        ),
+        "topic": pa.DictionaryArray.from_arrays(
+            pa.array(topic.astype(np.int32)), pa.array([f"topic-{n}" for n in range(TOPICS)])
+        ),
+        "partition": pa.array(topic_partition.astype(np.int32)),
+        "committed_offset": pa.array(group * 10**6 + night * 10**5 + at * 17 + rng.integers(0, 17, records)),
+        "leader_epoch": constant(5, records, pa.int32()),
+        "metadata": constant("", records, pa.string()),
+        "commit_timestamp": timestamps(ms),
+        "record_type": constant(1, records, pa.int16()),
+        "value_version": constant(3, records, pa.int16()),
+        "is_transactional": constant(False, records, pa.bool_()),
+    }
+    schema = arrow_schema(NAME)
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(records, f.type) for f in schema]
+    return pa.table(arrays, names=schema.names)
+
+
+def _by_spark(lake: Lake, question: Question) -> Cost:
+    """All columns of the rows that are asked for; files and bytes are those that the tasks read."""
+    frame = lake.read(NAME).where(question.condition)
+    rows, seconds = _least(lambda: len(frame.toArrow()))
+    before = _input_bytes(lake.spark)
+    frame.toArrow()
+    read = _input_bytes(lake.spark) - before
+    return Cost("Spark", seconds, rows, len(frame.inputFiles()), read / 1e6)
+
+
+def _input_bytes(spark: SparkSession) -> int:
+    """Bytes that tasks have read so far; told by listeners, a moment after the job."""
+    time.sleep(0.5)
+    executors = spark._jsc.sc().statusStore().executorList(True)
+    return sum(int(executors.apply(i).totalInputBytes()) for i in range(executors.size()))
+
+
+def _by_duckdb(lake: Lake, question: Question) -> Cost:
+    """The same by DuckDB, over the files that deltalake names after a look at the statistics."""
+    folder = lake.table(NAME).path.removeprefix("file:")
+
+    def ask() -> int:
+        connection = duckdb.connect()
+        connection.register("offset_commits", DeltaTable(folder).to_pyarrow_dataset())
+        return connection.sql(f"SELECT * FROM offset_commits WHERE {question.condition}").to_arrow_table().num_rows
+
+    rows, seconds = _least(ask)
+    before = _read_bytes()
+    ask()
+    megabytes = (_read_bytes() - before) / 1e6
+    files = len(list(DeltaTable(folder).to_pyarrow_dataset().get_fragments(filter=question.expression)))
+    return Cost("DuckDB", seconds, rows, files, megabytes)
+
+
+def _read_bytes() -> int:
+    """Bytes that this process has read, from the page cache or not."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def _least(ask: Callable[[], int]) -> tuple[int, float]:
+    found = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        rows = ask()
+        found.append(time.perf_counter() - started)
+    return rows, min(found)
+
+
+def _say(what: str, since: float, lake: Lake) -> None:
+    files = lake.table(NAME).files()
+    size = sum(file.size for file in files) / 1e6
+    sys.stderr.write(f"{what}: {len(files)} files, {size:,.0f} MB, {cpu_seconds() - since:,.0f} CPU s\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
