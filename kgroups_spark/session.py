@@ -133,7 +133,7 @@ def _builder(app_name: str, settings: Mapping[str, str]) -> SparkSession.Builder
 
 def _started(builder: SparkSession.Builder) -> SparkSession:
     # When the JVM is killed, PySpark's thread for accumulators would print a stack beside our one line.
-    accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign]
+    accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign, assignment]
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
