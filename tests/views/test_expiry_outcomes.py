@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
+from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
+from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.schemas import arrow_schema
+from tests.views.arrow_lake import ArrowLake
 from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
 from tests.views.outcome_cases import CASES, SLOT, Case, at, expected_rows, tables_of
+from tests.views.random_logs import RandomLog, expected_outcomes
+from tests.views.random_logs import tables_of as tables_of_logs
 
 QUERY = "SELECT offsets_partition, decision, outcome, outcome_log_offset, removed_after_ms FROM expiry_outcomes"
 
@@ -44,3 +53,38 @@ def test_a_row_says_who_decided_what_and_why() -> None:
 def test_without_an_audit_before_there_is_nothing_to_say() -> None:
     tables = tables_of(CASES) | {"previous_offset_expiry": arrow_schema("previous_offset_expiry").empty_table()}
     assert rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes") == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_logs_end_as_the_coordinator_leaves_them(seed: int) -> None:
+    logs = [RandomLog(100 * seed + partition, partition) for partition in range(30)]
+    choice = random.Random(seed)
+    expire = {(log.partition, slot) for log in logs for slot in log.decided if choice.random() < 0.5}
+    tables = tables_of_logs(logs, expire)
+    seen = {
+        (row["offsets_partition"], (row["group_id"], row["topic"], row["partition"])): (
+            row["outcome"],
+            row["outcome_log_offset"],
+        )
+        for row in rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes")
+    }
+    assert seen == expected_outcomes(logs, expire)
+    assert counted(tables) == Counter(outcome for outcome, _ in seen.values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_counts_of_an_audit_are_those_of_the_view(case: Case) -> None:
+    assert counted(tables_of((case,))) == Counter(row["outcome"] for row in expected_rows((case,)))
+
+
+def test_an_audit_that_decided_nothing_anew_counts_nothing() -> None:
+    tables = tables_of(CASES)
+    later = replace(Ledger(ArrowLake(tables)).rows()[-1], audit_id=3)
+    assert expiry_outcome_counts(ArrowLake(tables), later) is None
+
+
+def counted(tables) -> Counter[str]:
+    lake = ArrowLake(tables)
+    counts = expiry_outcome_counts(lake, Ledger(lake).rows()[-1])
+    assert list(counts) == ["removed", "kept_alive", "still_there", "not_foreseen"]
+    return +Counter(counts)

@@ -62,7 +62,8 @@ numbered AS (
     events.log_timestamp AS outcome_timestamp,
     row_number() OVER (
       PARTITION BY decided.offsets_partition, decided.group_id, decided.topic, decided.partition
-      ORDER BY events.effective_log_offset, events.log_offset
+      -- Of a transaction's values for one slot the last one counts.
+      ORDER BY events.effective_log_offset, events.log_offset DESC
     ) AS number
   FROM decided
   LEFT JOIN events

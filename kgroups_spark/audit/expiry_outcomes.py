@@ -1,0 +1,212 @@
+"""Did it happen? How many of the offsets that the audit before decided on went, stayed, or came back.
+
+The counts are those of the view expiry_outcomes, whose SQL says the rule; here they are made on the driver, from the
+files that this audit wrote, as every audit tells them. Where pyarrow does not reach the lake the view itself is asked.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.tables.kernel import TableFile
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import FINISHED, AuditRow, Ledger
+from kgroups_spark.views.spark_views import register_views
+
+OUTCOMES = ("removed", "kept_alive", "still_there", "not_foreseen")
+
+SLOT = ["offsets_partition", "group_id", "topic", "partition"]
+DECIDED = [*SLOT, "log_offset", "decision", "expires_at", "decided_by"]
+COMMIT = [*SLOT, "log_offset", "log_timestamp", "producer_id", "outcome", "marker_offset"]
+
+
+def expiry_outcome_counts(lake: Lake, audit: AuditRow) -> dict[str, int] | None:
+    """How many rows the view expiry_outcomes has by outcome (OUTCOMES), as of the audit that has just finished.
+
+    None: it decided nothing anew, or there was no audit before it.
+    """
+    files = [
+        f for f in lake.table("previous_offset_expiry").files() if f.bound("minValues", "audit_id") == audit.audit_id
+    ]
+    if not files:
+        return None
+    counts = _by_files(lake, audit, files) if lake.files_in_reach else _by_view(lake)
+    return {outcome: counts[outcome] for outcome in OUTCOMES}
+
+
+def outcome_line(counts: dict[str, int]) -> str:
+    """What a person should see."""
+    told = ", ".join(f"{counts[outcome]:,} {outcome.replace('_', ' ')}" for outcome in OUTCOMES)
+    return f"of what the audit before decided on offsets: {told}"
+
+
+def _by_view(lake: Lake) -> Counter[str]:
+    register_views(lake.spark, lake)
+    return Counter(lake.spark.table("expiry_outcomes").groupBy("outcome").count().rdd.collectAsMap())
+
+
+def _by_files(lake: Lake, audit: AuditRow, files: list[TableFile]) -> Counter[str]:
+    decided = lake.rows("previous_offset_expiry", files=files, columns=DECIDED)
+    now = lake.rows("committed_offsets", columns=[*SLOT, "log_offset"]).rename_columns([*SLOT, "log_offset_now"])
+    decided = decided.join(now, SLOT, join_type="left outer")
+    is_the_same = pc.fill_null(pc.equal(decided["log_offset"], decided["log_offset_now"]), False)
+    changed = decided.filter(pc.invert(is_the_same))
+    unchanged = pc.and_(is_the_same, pc.equal(decided["decision"], "expire"))
+    counts = Counter({"still_there": pc.sum(unchanged).as_py() or 0})
+    if changed.num_rows:
+        first = _first_events(lake, changed)
+        counts.update(_outcomes(changed.join(first, SLOT, join_type="left outer"), audit.as_of))
+    return counts
+
+
+def _first_events(lake: Lake, changed: pa.Table) -> pa.Table:
+    """Per slot of `changed` the first record since the decision that changed it: is_tombstone, log_timestamp."""
+    decided_by = changed["decided_by"][0].as_py()
+    transactions = EndedTransactions.since(lake, decided_by)
+    wanted = changed.select([*SLOT, "log_offset"]).rename_columns([*SLOT, "decided_log_offset"])
+    firsts = [
+        _first(_events(rows, transactions).join(wanted, SLOT, join_type="inner"))
+        for rows in _commits(lake, transactions)
+    ]
+    return _first(pa.concat_tables(firsts)).drop_columns(["effective_log_offset", "log_offset", "decided_log_offset"])
+
+
+def _first(events: pa.Table) -> pa.Table:
+    """Of events beside the slots they are of the first one each; of a transaction's values for a slot the last.
+
+    What is older than the committed record is none.
+    """
+    newer = events.filter(pc.greater(events["log_offset"], events["decided_log_offset"]))
+    in_order = newer.sort_by([("effective_log_offset", "ascending"), ("log_offset", "descending")])
+    names = [name for name in in_order.column_names if name not in SLOT]
+    # On one thread `first` is the first in the table's order.
+    first = in_order.group_by(SLOT, use_threads=False).aggregate([(name, "first") for name in names])
+    return first.rename_columns([*SLOT, *names])
+
+
+@dataclass(frozen=True)
+class EndedTransactions:
+    """What has been read since audit `decided_by`: from where on, by offsets partition, and the COMMIT markers in it,
+    whose transactions may have begun before."""
+
+    decided_by: int
+    read_to: dict[int, int]
+    markers: pa.Table
+
+    @classmethod
+    def since(cls, lake: Lake, decided_by: int) -> EndedTransactions:
+        (then,) = (row for row in Ledger(lake).rows() if (row.audit_id, row.status) == (decided_by, FINISHED))
+        markers = lake.rows(
+            "transaction_markers",
+            files=_newer_files(lake, "transaction_markers", decided_by),
+            columns=["offsets_partition", "producer_id", "transaction_start_offset", "log_offset"],
+            where=(pc.field("outcome") == "committed") & pc.field("transaction_start_offset").is_valid(),
+        )
+        return cls(decided_by, {p.offsets_partition: p.end_offset for p in then.partitions or ()}, markers)
+
+    def oldest_before(self) -> int | None:
+        """The least log offset of those that began before; None: none did."""
+        oldest = self.markers.group_by("offsets_partition").aggregate([("transaction_start_offset", "min")])
+        began = zip(*(column.to_pylist() for column in oldest.columns), strict=True)
+        return min((start for partition, start in began if start < self.read_to.get(partition, 0)), default=None)
+
+    def marker_offset(self, offsets_partition: int, producer_id: int, log_offset: int) -> int:
+        """Where the transaction with that record was committed; -1: it was not."""
+        spans = self._spans.get((offsets_partition, producer_id), [])
+        at = bisect_right(spans, log_offset, key=lambda span: span[0]) - 1
+        return spans[at][1] if at >= 0 and log_offset < spans[at][1] else -1
+
+    @cached_property
+    def _spans(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """By partition and producer: first record and marker of each transaction, in order."""
+        spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for partition, producer_id, *span in zip(*(c.to_pylist() for c in self.markers.columns), strict=True):
+            spans.setdefault((partition, producer_id), []).append(tuple(span))
+        return {producer: sorted(its) for producer, its in spans.items()}
+
+
+def _commits(lake: Lake, transactions: EndedTransactions) -> Iterator[pa.Table]:
+    """Rows of offset_commits among which all events since are, a file at a time; none at first, for their columns."""
+    columns = [*COMMIT, "committed_offset", "is_transactional"]
+    newer = _newer_files(lake, "offset_commits", transactions.decided_by)
+    yield lake.rows("offset_commits", files=[], columns=columns)
+    for file in newer:
+        yield lake.rows("offset_commits", files=[file], columns=columns)
+    oldest, read = transactions.oldest_before(), {file.path for file in newer}
+    if oldest is not None:
+        older = [
+            f for f in lake.table("offset_commits").files() if f.path not in read and _reaches(f, "log_offset", oldest)
+        ]
+        without_marker = pc.field("is_transactional") & pc.field("outcome").is_null()
+        yield lake.rows("offset_commits", files=older, columns=columns, where=without_marker)
+
+
+def _newer_files(lake: Lake, table: str, audit_id: int) -> list[TableFile]:
+    return [file for file in lake.table(table).files() if _reaches(file, "audit_id", audit_id + 1)]
+
+
+def _reaches(file: TableFile, column: str, least: int) -> bool:
+    highest = file.bound("maxValues", column)
+    return highest is None or highest >= least
+
+
+def _events(commits: pa.Table, transactions: EndedTransactions) -> pa.Table:
+    """The rows that took effect since the decision, with the place where they did."""
+    effective = _effective_log_offsets(commits, transactions)
+    partitions = commits["offsets_partition"].to_numpy()
+    numbers, at = np.unique(partitions, return_inverse=True)
+    # A partition that had not been read then has no decisions.
+    since = np.array(
+        [transactions.read_to.get(number, np.iinfo(np.int64).max) for number in numbers.tolist()], np.int64
+    )
+    events = commits.select([*SLOT, "log_offset", "log_timestamp"])
+    events = events.append_column("is_tombstone", pc.is_null(commits["committed_offset"]))
+    events = events.append_column("effective_log_offset", pa.array(effective))
+    return events.filter(pa.array(effective >= since[at])) if len(effective) else events
+
+
+def _effective_log_offsets(commits: pa.Table, transactions: EndedTransactions) -> np.ndarray:
+    """int64[rows], -1: it has no effect. Tombstones and plain values: their own; transactions: their COMMIT marker."""
+    own = commits["log_offset"].to_numpy()
+    at_once = pc.or_(pc.is_null(commits["committed_offset"]), pc.is_null(commits["producer_id"])).to_numpy()
+    committed = pc.fill_null(pc.equal(commits["outcome"], "committed"), False).to_numpy()
+    markers = pc.fill_null(commits["marker_offset"], -1).to_numpy()
+    effective = np.where(at_once, own, np.where(committed, markers, -1))
+    elsewhere = pc.and_(commits["is_transactional"], pc.is_null(commits["outcome"])).to_numpy() & ~at_once
+    rows = np.flatnonzero(elsewhere)
+    if len(rows):
+        some = commits.select(["offsets_partition", "producer_id", "log_offset"]).take(pa.array(rows))
+        places = zip(*(column.to_pylist() for column in some.columns), strict=True)
+        effective[rows] = [transactions.marker_offset(*place) for place in places]
+    return effective
+
+
+def _outcomes(changed: pa.Table, as_of: datetime | None) -> Counter[str]:
+    """What became of slots whose committed record is another one or gone; `as_of`: when the last audit judged."""
+    counts: Counter[str] = Counter()
+    gone = pc.fill_null(changed["is_tombstone"], pc.is_null(changed["log_offset_now"]))
+    told = changed.filter(pc.or_(gone, pc.equal(changed["decision"], "expire")))
+    kinds = told.select(["decision", "is_tombstone", "log_offset_now", "log_timestamp", "expires_at"])
+    for decision, is_tombstone, log_offset_now, time, expires_at in zip(
+        *(column.to_pylist() for column in kinds.columns), strict=True
+    ):
+        if is_tombstone is None and log_offset_now is not None:
+            counts["still_there"] += 1
+        elif is_tombstone is False:
+            counts["kept_alive"] += 1
+        elif decision == "expire":
+            counts["removed" if time is None or time >= expires_at else "not_foreseen"] += 1
+        else:
+            gone_at = time or as_of
+            foreseen = expires_at is not None and gone_at is not None and expires_at <= gone_at
+            counts["removed" if foreseen else "not_foreseen"] += 1
+    return counts
