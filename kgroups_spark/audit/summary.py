@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kgroups_spark.audit.changes import Changes, TablesOfNow
+from kgroups_spark.audit.expiry_outcomes import outcome_line
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
 from kgroups_spark.tables.ledger import AuditRow
@@ -15,12 +16,14 @@ from kgroups_spark.times import format_time_for_people
 @dataclass(frozen=True)
 class AuditSummary:
     """A finished audit: its row of the ledger, the tables of now, how they differ from those before (None: there were
-    none, or they were left as they are), and which writer wrote."""
+    none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before decided
+    on (None: nothing was decided anew)."""
 
     audit: AuditRow
     now: TablesOfNow
     changes: Changes | None
     writer: str
+    outcomes: Mapping[str, int] | None = None
 
     @property
     def current_rows(self) -> Mapping[str, int]:
@@ -38,6 +41,8 @@ class AuditSummary:
         yield from self._now()
         if self.changes is not None:
             yield from (f"  {line}" for line in self.changes.lines())
+        if self.outcomes is not None:
+            yield f"  {outcome_line(self.outcomes)}"
         yield from self._ledger_row()
         for reason, count in sorted((self.audit.quarantined or {}).items()):
             yield f"  quarantine: {count:,} {reason}"
