@@ -16,6 +16,7 @@ from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
 from kgroups_spark.audit.decide import decide
+from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.known_corrupt import known_corrupt
 from kgroups_spark.audit.options import AuditOptions
@@ -116,7 +117,7 @@ def _summary(
 ) -> AuditSummary:
     now = tables_of_now(lake)
     changes = None if then is None or before is None else Changes.between(before.audit_id, then, now)
-    return AuditSummary(row, now, changes, writer.name)
+    return AuditSummary(row, now, changes, writer.name, expiry_outcome_counts(lake, row))
 
 
 def software_version() -> str | None:
