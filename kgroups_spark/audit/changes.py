@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import APP_ID
 
 # A line on a screen holds so many names; the tables hold all.
 NAMES_TOLD = 3
@@ -32,7 +32,7 @@ def tables_of_now(lake: Lake, as_of_audit: int | None = None) -> TablesOfNow:
     """The tables as they are, or as audit `as_of_audit` left them, whatever one that did not finish wrote since."""
 
     def version(name: str) -> int | None:
-        return None if as_of_audit is None else lake.table(name).version_as_of(APP_ID, as_of_audit)
+        return None if as_of_audit is None else LakeAsOfAudit(lake, as_of_audit).version(name)
 
     groups = lake.rows("groups", version("groups")).select(["offsets_partition", "group_id", "state"]).to_pydict()
     rows = {
