@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -43,7 +43,7 @@ def expiry_outcome_counts(lake: Lake, audit: AuditRow) -> dict[str, int] | None:
     return {outcome: counts[outcome] for outcome in OUTCOMES}
 
 
-def outcome_line(counts: dict[str, int]) -> str:
+def outcome_line(counts: Mapping[str, int]) -> str:
     """What a person should see."""
     told = ", ".join(f"{counts[outcome]:,} {outcome.replace('_', ' ')}" for outcome in OUTCOMES)
     return f"of what the audit before decided on offsets: {told}"
