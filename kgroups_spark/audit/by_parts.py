@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Sequence
 
-from kgroups_spark.audit.rebuild import rebuilt_state
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
 from kgroups_spark.audit.task_progress import tasks_told
@@ -15,7 +13,6 @@ from kgroups_spark.counts import counted, sized
 from kgroups_spark.tables.lake import WORK_FOLDER
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import parts_of
 
 
 def audit_by_parts(work: AuditWork) -> AuditResult:
@@ -29,14 +26,13 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
         reading = f"reading {sized(size)} of {counted(len(work.plan.new_ranges), 'partition')}"
         with tasks_told(work.spark, say, reading):
             read = read_by_parts(work.spark, work.hands, work.read_context(), lake.uri, work_uri)
-        state_files, state_audit_id = _state_files(work)
         with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
             replayed = replay_by_parts(
                 work.spark,
                 work.shard_hands,
                 read.replay_files,
-                state_files,
-                state_audit_id,
+                work.state.files,
+                work.state.audit_id,
                 work.night_context(read.progress),
                 lake.uri,
             )
@@ -48,14 +44,6 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
     _commit(work, parts)
     failures = sum(part.records for part in replayed if part.table == "quarantine")
     return AuditResult(read.progress, _rows_added(parts), quarantined_by_reason(read.progress, failures))
-
-
-def _state_files(work: AuditWork) -> tuple[Sequence[str], int | None]:
-    if not work.state.must_be_rebuilt:
-        return work.state.files, work.state.audit_id
-    work.options.progress("rebuilding the state from history")
-    parts = parts_of(rebuilt_state(work), work.writer.part_writer("coordinator_state"))
-    return [f"{work.lake.uri}/coordinator_state/{part.path}" for part in parts], work.audit_id
 
 
 def _commit(work: AuditWork, parts: list[Part]) -> None:
@@ -70,7 +58,7 @@ def _commit(work: AuditWork, parts: list[Part]) -> None:
     for name, table in TABLES.items():
         if table.kind == "current" and not name.endswith("_expiry"):
             work.writer.replace_parts(name, by_table[name])
-    work.writer.replace_parts("coordinator_state", by_table["coordinator_state"], work.state.audit_id)
+    work.writer.replace_parts("coordinator_state", by_table["coordinator_state"], work.state.kept_audit_id)
 
 
 def _rows_added(parts: list[Part]) -> Counter[str]:

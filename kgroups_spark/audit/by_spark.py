@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.history_replay import replay_rows_of_history, replay_rows_of_state
-from kgroups_spark.audit.rebuild import rebuilt_state
 from kgroups_spark.audit.replay_rows import REPLAY_ROWS
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import REPLAY_TABLES, commits_frame, others_frame, progress_from_text, replay_frame
@@ -51,10 +50,9 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
 def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:
     """The saved state and the night's records. Those that are read again come from their replay rows alone: nothing of
     them is new."""
-    of_this_audit = F.col("audit_id") == work.audit_id
     history = replay_rows_of_history(
-        work.lake.read("offset_commits").where(of_this_audit),
-        work.lake.read("group_records").where(of_this_audit),
+        work.lake.read("offset_commits").where(_is_new(work)),
+        work.lake.read("group_records").where(_is_new(work)),
         _rows_of(others, "transaction_markers"),
         _rows_of(others, "quarantine").where("false"),
     )
@@ -63,9 +61,15 @@ def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:
     return rows if state is None else rows.unionByName(replay_rows_of_state(state))
 
 
+def _is_new(work: AuditWork) -> Column:
+    """Rows that this audit has read. What it has decoded again stands below them, and in the rebuilt state."""
+    starts = {p.offsets_partition: p.start_offset for p in work.plan.partitions}
+    pairs = [F.lit(number) for pair in starts.items() for number in pair]
+    start = F.element_at(F.create_map(*pairs).cast("map<int,bigint>"), F.col("offsets_partition"))
+    return (F.col("audit_id") == work.audit_id) & (F.col("log_offset") >= start)
+
+
 def _state(work: AuditWork) -> DataFrame | None:
-    if work.state.must_be_rebuilt:
-        return rebuilt_state(work)
     if work.state.audit_id is None:
         return None
     return work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
@@ -90,7 +94,7 @@ def _write_replayed(
         elif TABLES[name].kind == "current":
             writer.replace(name, _rows_of(replayed, name))
     writer.replace("topics", work.spark.createDataFrame(work.topics_table(progress), TABLES["topics"].schema))
-    writer.replace("coordinator_state", _rows_of(replayed, "coordinator_state"), work.state.audit_id)
+    writer.replace("coordinator_state", _rows_of(replayed, "coordinator_state"), work.state.kept_audit_id)
     return AuditResult(progress, rows_added, quarantined_by_reason(progress, counts["quarantine"]))
 
 

@@ -1,28 +1,267 @@
-"""The coordinator state made anew from the history tables, as of the last finished audit (R3, R7)."""
+"""Version tables, what a load would fail at, and the coordinator state, made anew from history (R3, R7).
+
+History is the four tables that together are the log, and what was corrected in the state since. All of it is replayed
+by the rules of now, a shard being an offsets partition as ever. Rows that are made anew say which audit read their
+record, so that they are those that the nights have written; a rebuild that was killed leaves nothing that would have to
+be deleted, and is done again.
+
+    quarantine decoded again -> history replayed -> versions, load failures -> [tables of now] -> coordinator state
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.history_replay import replay_rows_of_history
-from kgroups_spark.audit.stages import replay_frame
+from kgroups_spark.audit.baselines import Baselines
+from kgroups_spark.audit.history_names import HistoryNames, names_of_history, sightings
+from kgroups_spark.audit.history_replay import (
+    replay_rows_of_corrections,
+    replay_rows_of_history,
+    replay_rows_of_state,
+)
+from kgroups_spark.audit.load_failures import coordinator_fails, misread
+from kgroups_spark.audit.read_by import ReadBy
+from kgroups_spark.audit.redecode import DECODED_TABLES, decoded_again, unresolved
+from kgroups_spark.audit.replayed import Replayed, replayed_shards
+from kgroups_spark.audit.saved_state import SavedState, state_of_audit
 from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.coordinator.releases import Release, release
+from kgroups_spark.counts import counted
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+from kgroups_spark.tables.ledger import FINISHED, Ledger, RecordCount
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.writer import REBUILD_APP_ID, LakeWriter
 
-# Nothing that a rebuild replays is history yet to be written.
-NEVER = (1 << 63) - 1
+VERSIONS = ("group_versions", "group_member_versions")
+NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
+PLACE = ["offsets_partition", "log_offset"]
 
 
-def rebuilt_state(work: AuditWork) -> DataFrame:
-    """Rows of coordinator_state: the replay of all history that finished audits have written, by this audit's rules."""
-    last = work.before.audit_id if work.before else 0
-    counts = F.col("audit_id") <= last
-    history = [
-        work.lake.read(name).where(counts)
-        for name in ("offset_commits", "group_records", "transaction_markers", "quarantine")
-    ]
-    context = replace(work.replay_context([]), history_from=dict.fromkeys(work.shards, NEVER))
-    replayed = replay_frame(replay_rows_of_history(*history), min(len(work.shards), 2 * work.slots), context)
-    return replayed.where("coordinator_state IS NOT NULL").select("coordinator_state.*")
+@dataclass(frozen=True)
+class Rebuilt:
+    """What a rebuild leaves for the rest of its audit: the state to go on from, and what the ledger is to say."""
+
+    state: SavedState
+    rows_added: Counter[str] = field(default_factory=Counter)
+    record_counts: tuple[RecordCount, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def told_with(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of the ledger's row with these facts in them."""
+        rows_added = Counter(columns["rows_added"]) + self.rows_added
+        counts = Counter({(each.record_type, each.value_version): each.records for each in self.record_counts})
+        counts.update({(each.record_type, each.value_version): each.records for each in columns["record_counts"]})
+        in_order = sorted(counts.items(), key=lambda count: (count[0][0], count[0][1] or -1))
+        return {
+            **columns,
+            "rows_added": dict(sorted(rows_added.items())),
+            "record_counts": tuple(RecordCount(*kind, records) for kind, records in in_order),
+            "notes": (*columns["notes"], *self.notes),
+        }
+
+
+def rebuild(work: AuditWork, *, tables_of_now: bool = False) -> Rebuilt:
+    """Makes anew what stands in history by the rules of a release, and the state of the last finished audit.
+
+    `tables_of_now`: these, too. Otherwise the audit goes on, and rewrites them itself.
+    """
+    return _Rebuild(work).run(tables_of_now)
+
+
+@dataclass(frozen=True)
+class _Counting:
+    """The tables that a rebuild reads, with the rows that count: those of finished audits, and what this one has just
+    decoded again."""
+
+    offset_commits: DataFrame
+    group_records: DataFrame
+    transaction_markers: DataFrame
+    quarantine: DataFrame
+    state_corrections: DataFrame
+
+
+class _Rebuild:
+    def __init__(self, work: AuditWork) -> None:
+        assert work.before is not None
+        self.work = work
+        self.last = work.before.audit_id
+        self.writer: LakeWriter = replace(work.writer, app_id=REBUILD_APP_ID)
+        self.release: Release = release(work.options.release_version)
+        self.audits = [row for row in Ledger(work.lake).rows() if row.status == FINISHED]
+        self.read_by = ReadBy.of(self.audits)
+
+    def run(self, tables_of_now: bool) -> Rebuilt:
+        work, say = self.work, self.work.options.progress
+        say("rebuilding from history: decoding quarantine again")
+        added = self._decode_again()
+        counting = self._counting()
+        say("rebuilding from history: looking for names")
+        baselines = Baselines.of(counting.state_corrections, work.options.release_version)
+        names = self._names(counting, baselines)
+        work = replace(work, state=replace(work.state, names=names))
+        say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
+        with self._replayed(work, counting, baselines, tables_of_now) as replayed:
+            say("rebuilding from history: committing")
+            kept = LakeAsOfAudit(work.lake, self.last)
+            for name in VERSIONS:
+                replayed.replace(
+                    self.writer, name, baselines.before(kept.read(name)) if baselines.by_partition else None
+                )
+            self._replace_quarantine(counting, baselines, replayed)
+            if tables_of_now:
+                for name in NOW:
+                    replayed.replace(work.writer, name)
+                topics = work.spark.createDataFrame(work.topics_table([]), TABLES["topics"].schema)
+                work.writer.replace("topics", topics)
+            replayed.replace(self.writer, "coordinator_state", keep_audit=work.state.kept_audit_id)
+        state = replace(
+            state_of_audit(work.lake, work.audit_id),
+            why_rebuilt=work.state.why_rebuilt,
+            kept_audit_id=work.state.kept_audit_id,
+            names=names,
+        )
+        return Rebuilt(state, added, self._record_counts(counting, added), tuple(_told(added)))
+
+    def _decode_again(self) -> Counter[str]:
+        """Appends what now decodes; how many rows by table."""
+        lake = self.work.lake
+        if not lake.table("quarantine").files():
+            return Counter()
+        quarantine = self._finished("quarantine")
+        found = decoded_again(quarantine, self.work.audit_id).persist()
+        try:
+            row = found.select(*(F.count(name).alias(name) for name in DECODED_TABLES)).first()
+            assert row is not None
+            added = Counter({name: row[name] for name in DECODED_TABLES if row[name]})
+            for name in added:
+                rows = found.where(F.col(name).isNotNull()).select(f"{name}.*")
+                self.writer.append(name, _added_up(rows) if name == "group_traffic" else rows)
+        finally:
+            found.unpersist()
+        return added
+
+    def _finished(self, name: str) -> DataFrame:
+        return self.work.lake.read(name).where(F.col("audit_id") <= self.last)
+
+    def _counting(self) -> _Counting:
+        frames = {name: self.work.lake.read(name) for name in ("offset_commits", "group_records")}
+        # Nothing but what was decoded again stands under the number of this audit yet.
+        counts = (F.col("audit_id") <= self.last) | (F.col("audit_id") == self.work.audit_id)
+        decoded = {name: frame.where(counts) for name, frame in frames.items()}
+        quarantine = self._resolved(self._finished("quarantine"), decoded)
+        return _Counting(
+            **decoded,
+            transaction_markers=self._finished("transaction_markers"),
+            quarantine=quarantine,
+            state_corrections=self._finished("state_corrections"),
+        )
+
+    def _resolved(self, quarantine: DataFrame, decoded: dict[str, DataFrame]) -> DataFrame:
+        """Quarantine with this audit in `resolved_by` where it decoded a record again."""
+        ours = F.col("audit_id") == self.work.audit_id
+        places = [frame.where(ours).select(*PLACE) for frame in decoded.values()]
+        now = reduce(DataFrame.union, places).withColumn("now", F.lit(self.work.audit_id).cast("bigint"))
+        found = quarantine.join(F.broadcast(now), on=PLACE, how="left")
+        is_record = F.col("record_count") > 0
+        resolved_by = F.when(is_record, F.coalesce("resolved_by", "now"))
+        return found.withColumn("resolved_by", resolved_by).select(*TABLES["quarantine"].schema.names)
+
+    def _names(self, counting: _Counting, baselines: Baselines) -> HistoryNames:
+        names = names_of_history(counting.offset_commits, counting.group_records)
+        if not baselines.is_reduced:
+            return names
+        # Records that named topics first may be gone; the table knows them.
+        kept = LakeAsOfAudit(self.work.lake, self.last).rows("topics").to_pylist()
+        return names.with_topics(sightings(kept))
+
+    def _replayed(
+        self, work: AuditWork, counting: _Counting, baselines: Baselines, tables_of_now: bool
+    ) -> AbstractContextManager[Replayed]:
+        rows = baselines.not_before(
+            replay_rows_of_history(
+                counting.offset_commits,
+                counting.group_records,
+                counting.transaction_markers,
+                unresolved(counting.quarantine),
+            )
+        )
+        corrections = baselines.corrections(counting.state_corrections)
+        rows = rows.unionByName(replay_rows_of_corrections(corrections))
+        if baselines.by_partition:
+            rows = rows.unionByName(replay_rows_of_state(baselines.state(counting.state_corrections)))
+        names = [*VERSIONS, "quarantine", *(NOW if tables_of_now else ()), "coordinator_state"]
+        context = replace(work.replay_context([]), history_from={})
+        return replayed_shards(rows, self._hands(), work.writer, names, context, self._with_corrections(corrections))
+
+    def _hands(self) -> list[list[int]]:
+        """The shards dealt to tasks, about as many records to each."""
+        records = Counter[int]()
+        for audit in self.audits:
+            for partition in audit.partitions or ():
+                records[partition.offsets_partition] += partition.records
+        return deal_shards({shard: records[shard] for shard in self.work.shards}, 2 * self.work.slots)
+
+    def _with_corrections(self, corrections: DataFrame) -> ReadBy:
+        """Who read what, and who left versions of a corrected group behind all that had been read."""
+        rows = corrections.where("entry_type = 'group'").select("audit_id", *PLACE, "group_id").distinct().collect()
+        corrected = {
+            (row.offsets_partition, row.log_offset - 1, row.group_id): row.audit_id
+            for row in rows
+            if not self.read_by.has_read(row.audit_id, row.offsets_partition)
+        }
+        return replace(self.read_by, corrected=corrected)
+
+    def _replace_quarantine(self, counting: _Counting, baselines: Baselines, replayed: Replayed) -> None:
+        """Its records stay; what a load would fail at there, and which records it would, is told by the rules now."""
+        failures = counting.quarantine.where("reason = 'load_would_fail'")
+        records = counting.quarantine.where("reason <> 'load_would_fail'")
+        rows = records.withColumn("coordinator_fails", coordinator_fails(self.release))
+        rows = rows.unionByName(baselines.not_before(misread(counting.group_records, self.release, self.read_by)))
+        if baselines.by_partition:
+            rows = rows.unionByName(baselines.before(failures))
+        replayed.replace(self.writer, "quarantine", rows)
+
+    def _record_counts(self, counting: _Counting, added: Counter[str]) -> tuple[RecordCount, ...]:
+        """What was decoded again, by type and version."""
+        names = [name for name in ("offset_commits", "group_records") if added[name]]
+        if not names:
+            return ()
+        ours = F.col("audit_id") == self.work.audit_id
+        kinds = [getattr(counting, name).where(ours).select("record_type", "value_version") for name in names]
+        rows = reduce(DataFrame.union, kinds).groupBy("record_type", "value_version").count().collect()
+        return tuple(
+            RecordCount(row[0], row[1], row[2]) for row in sorted(rows, key=lambda row: (row[0], row[1] or -1))
+        )
+
+
+def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:
+    """The shards in at most `tasks` hands of about as many records, the largest first; no hand is empty."""
+    hands: list[list[int]] = [[] for _ in range(max(1, min(tasks, len(records))))]
+    loads = [0] * len(hands)
+    for shard in sorted(records, key=lambda shard: (-records[shard], shard)):
+        lightest = loads.index(min(loads))
+        hands[lightest].append(shard)
+        loads[lightest] += records[shard] + 1
+    return [sorted(hand) for hand in hands]
+
+
+def _added_up(traffic: DataFrame) -> DataFrame:
+    """One row of group_traffic for each of its keys."""
+    counts = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
+    keys = TABLES["group_traffic"].key
+    return traffic.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in counts))
+
+
+def _told(added: Counter[str]) -> Iterator[str]:
+    """What the ledger's notes say of it."""
+    decoded = added["offset_commits"] + added["group_records"]
+    if decoded:
+        yield f"{counted(decoded, 'record')} of quarantine could be decoded now, and went into history"

@@ -8,6 +8,7 @@ What was read is committed before what was concluded, the ledger's row comes las
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
 from pyspark.sql import SparkSession
@@ -21,13 +22,15 @@ from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.known_corrupt import known_corrupt
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
+from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
-from kgroups_spark.audit.saved_state import saved_state
+from kgroups_spark.audit.saved_state import SavedState, intention, saved_state
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.segments import Choice, choose_copies, find_partitions
 from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.gone import gone_tables, make_again
 from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
@@ -50,8 +53,11 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
         plan_audit(choice.copies, Ledger(opened).last_finished(), full=options.full)
     lake = Lake.create(spark, options.lake)
     writer_name, why = choose_writer(lake, options.writer)
-    with Claim.take(lake, take_over=options.take_over, software_version=software_version()) as claim:
+    gone = gone_tables(lake)
+    meant = intention(options.release_version, "segments", gone)
+    with Claim.take(lake, take_over=options.take_over, software_version=software_version(), **meant) as claim:
         before = claim.before
+        make_again(lake, gone, claim.check)
         clear_up(lake, claim)
         rows = Ledger(lake).rows
         plan = plan_audit(
@@ -62,23 +68,34 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
             delete_retention=DeleteRetention.since(before, rows, options.delete_retention_ms) if before else None,
         )
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
-        return _audit(options, lake, claim, plan, writer, [*choice.notes, *filter(None, (why, claim.migrated))])
+        state = saved_state(lake, claim, options.release_version, gone)
+        return _audit(options, lake, claim, plan, writer, state, [*choice.notes, *filter(None, (why, claim.migrated))])
 
 
 def _audit(
-    options: AuditOptions, lake: Lake, claim: Claim, plan: AuditPlan, writer: LakeWriter, notes: list[str]
+    options: AuditOptions,
+    lake: Lake,
+    claim: Claim,
+    plan: AuditPlan,
+    writer: LakeWriter,
+    state: SavedState,
+    notes: list[str],
 ) -> AuditSummary:
     before = claim.before
-    state = saved_state(lake, before, options.release_version)
     work = AuditWork(lake, writer, plan, before, state, options)
     # What an unfinished audit made of the tables of now must go, even if nothing it read is given this time.
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
     is_new = bool(plan.new_ranges or plan.read_again or must_rewrite)
     then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
-    result = AuditResult()
+    result, rebuilt = AuditResult(), None
+    if state.must_be_rebuilt:
+        rebuilt = rebuild(work)
+        work = replace(work, state=rebuilt.state)
     if is_new:
         result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
     facts = ledger_facts(work, result, notes)
+    if rebuilt is not None:
+        facts = replace(facts, columns=rebuilt.told_with(facts.columns))
     if _must_decide(facts, before, is_new):
         options.progress("deciding what expires")
         decide(

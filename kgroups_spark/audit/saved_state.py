@@ -3,41 +3,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from kgroups_spark.audit.history_names import HistoryNames
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
+
+# Tables that history cannot tell anything of, or not yet.
+NOT_REBUILT = ("group_traffic", "previous_offset_expiry", "audits")
 
 
 @dataclass(frozen=True)
 class SavedState:
-    """`audit_id`: whose rows of coordinator_state count; None: there are none. `files`: where they are.
+    """`audit_id`: whose rows of coordinator_state to go on from; None: there are none. `files`: where they are.
 
     `why_rebuilt`: what differs from the rules that made it, as a sentence; None: it can be used.
+    `kept_audit_id`: whose rows stay beside those of this audit, so that it can be done again if it is killed.
+    `names`: those of history, where it was rebuilt from it; None: the tables of now have them.
     """
 
     audit_id: int | None
     files: tuple[str, ...]
     why_rebuilt: str | None
+    kept_audit_id: int | None = None
+    names: HistoryNames | None = None
 
     @property
     def must_be_rebuilt(self) -> bool:
         return self.why_rebuilt is not None
 
 
-def saved_state(lake: Lake, before: AuditRow | None, release_version: str) -> SavedState:
-    """The state that the last finished audit (None: none has) left, or an older one that it had no reason to
-    rewrite."""
+def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequence[str] = ()) -> SavedState:
+    """The state that the last finished audit (none: None) left, or an older one that it had no reason to rewrite.
+
+    `made_again`: tables that were gone.
+    """
+    before = claim.before
     if before is None:
         return SavedState(None, (), None)
+    written = _files_by_audit(lake)
+    newest = max((audit_id for audit_id in written if audit_id <= before.audit_id), default=None)
+    why = _gone(made_again) or _difference(before, release_version) or _left_undone(claim, before)
+    files = () if newest is None else tuple(written[newest])
+    return SavedState(newest, files, why, kept_audit_id=newest)
+
+
+def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[str, Any]:
+    """What the ledger's row `running` says, so that the next audit knows whether this one may have rebuilt history."""
+    return {
+        "release_version": release_version,
+        "rules_version": RULES_VERSION,
+        "state_format": STATE_FORMAT,
+        "source": source,
+        "notes": (_gone(gone),) if _gone(gone) else None,
+    }
+
+
+def state_of_audit(lake: Lake, audit_id: int) -> SavedState:
+    """The state that the audit has just written."""
+    return SavedState(audit_id, tuple(_files_by_audit(lake).get(audit_id, ())), None)
+
+
+def _files_by_audit(lake: Lake) -> dict[int, list[str]]:
+    """The files of coordinator_state; each holds rows of one audit alone."""
     table = lake.table("coordinator_state")
-    written = [(file.bound("minValues", "audit_id"), f"{table.path}/{file.path}") for file in table.files()]
-    counting = [audit_id for audit_id, _ in written if audit_id is not None and audit_id <= before.audit_id]
-    newest = max(counting, default=None)
-    files = tuple(path for audit_id, path in written if audit_id is not None and audit_id == newest)
-    return SavedState(newest, files, _difference(before, release_version))
+    files: dict[int, list[str]] = {}
+    for file in table.files():
+        audit_id = file.bound("minValues", "audit_id")
+        if audit_id is not None:
+            files.setdefault(audit_id, []).append(f"{table.path}/{file.path}")
+    return files
+
+
+def _gone(made_again: Sequence[str]) -> str | None:
+    rebuilt = [name for name in made_again if name not in NOT_REBUILT]
+    return f"state rebuilt from history: there was no table {', '.join(rebuilt)} any more" if rebuilt else None
 
 
 def _difference(before: AuditRow, release_version: str) -> str | None:
@@ -48,4 +93,14 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
     ):
         if then != now:
             return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
+    return None
+
+
+def _left_undone(claim: Claim, before: AuditRow) -> str | None:
+    """Why version tables may not be those of the last finished audit: one that did not finish was to rebuild them."""
+    for row in claim.unfinished_rows:
+        meant = (row.release_version, row.rules_version, row.state_format)
+        is_other = meant != (before.release_version, before.rules_version, before.state_format)
+        if row.release_version is not None and (row.source == "tables" or is_other or row.notes):
+            return f"state rebuilt from history: audit {row.audit_id} began to, and did not finish"
     return None

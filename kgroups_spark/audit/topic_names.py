@@ -15,7 +15,7 @@ from kgroups_spark.messages.schema import uuid_text
 TOPIC_FIELDS = {4: ("topics",), 9: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
 NEVER = 1 << 63
 NO_TIME = np.iinfo(np.int64).max
-COMMIT = "offset_commit"
+COMMIT, GROUP_RECORD = "offset_commit", "group_record"
 
 # The topic of a key's code.
 TopicsOf = Callable[[int], str]
@@ -79,7 +79,7 @@ class TopicNames:
     def add_value(self, record_type: int, value: dict[str, Any] | None, timestamp: int) -> None:
         """Takes in what the value of a record of types 2 to 23 names."""
         for topic_id, topic in named_topics(record_type, value):
-            self.add(topic_id, topic, timestamp, "group_record")
+            self.add(topic_id, topic, timestamp, GROUP_RECORD)
 
     def rows(self) -> list[tuple[str, str, int | None, str]]:
         """(topic id, topic, log time in ms or None, source)."""

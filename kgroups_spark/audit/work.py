@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property, partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
+from kgroups_spark.audit.history_names import sightings
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.partition_count import fitting_partition_counts, partition_count
 from kgroups_spark.audit.plan import AuditPlan
@@ -24,7 +24,6 @@ from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
 from kgroups_spark.tables.writer import LakeWriter
-from kgroups_spark.times import to_epoch_ms
 
 # Fewer bytes are not worth a task of their own: its start costs more.
 SMALLEST_HAND_BYTES = 4 << 20
@@ -110,6 +109,8 @@ class AuditWork:
     @cached_property
     def _counts_before(self) -> list[list[int]]:
         """How many partitions the offsets topic may have, as far as the groups of the last audit tell."""
+        if self.state.names is not None:
+            return [list(counts) for counts in self.state.names.partition_counts]
         if self.before is None:
             return []
         groups = self.lake.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
@@ -121,10 +122,11 @@ class AuditWork:
     @cached_property
     def _topics_before(self) -> list[tuple[str, str, int | None, str]]:
         """The rows of `topics` that the last audit left."""
+        if self.state.names is not None:
+            return list(self.state.names.topics)
         if self.before is None:
             return []
-        rows = self.lake.rows("topics").to_pylist()
-        return [(r["topic_id"], r["topic"], _ms(r["seen_log_timestamp"]), r["source"]) for r in rows]
+        return sightings(self.lake.rows("topics").to_pylist())
 
     def topics_table(self, progress: list[RangeProgress]) -> pa.Table:
         """The rows of `topics`."""
@@ -140,7 +142,3 @@ def known_topics(names: TopicNames) -> Topics:
     for topic_id, topic, seen, source in sorted(rows, key=lambda row: (-1 if row[2] is None else row[2], row[0])):
         topics.learn(topic_id, topic, seen, source)
     return topics
-
-
-def _ms(seen: datetime | None) -> int | None:
-    return None if seen is None else to_epoch_ms(seen)

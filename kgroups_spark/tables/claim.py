@@ -17,6 +17,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.kernel import AlreadyWritten
@@ -74,17 +75,20 @@ class Claim:
     """A claimed number, held until the end of its `with` block.
 
     `row` is its row `running`, `before` the last finished audit (None: none has), `unfinished` the numbers after that
-    one whose audits never finished: what they wrote must go first. `migrated` says, for the ledger's notes, that the
-    lake had an older layout (None: it had not).
+    one whose audits never finished: what they wrote must go first; `unfinished_rows` are their rows of the ledger.
+    `migrated` says, for the ledger's notes, that the lake had an older layout (None: it had not).
     """
 
     migrated: str | None = None
 
-    def __init__(self, ledger: Ledger, row: AuditRow, before: AuditRow | None, unfinished: tuple[int, ...]) -> None:
+    def __init__(
+        self, ledger: Ledger, row: AuditRow, before: AuditRow | None, unfinished_rows: tuple[AuditRow, ...]
+    ) -> None:
         self.ledger = ledger
         self.row = row
         self.before = before
-        self.unfinished = unfinished
+        self.unfinished_rows = unfinished_rows
+        self.unfinished = tuple(sorted({each.audit_id for each in unfinished_rows}))
         self._seen_version = -1
         _held_by_this_process.add(Owner.parse(row.owner).uuid)
 
@@ -103,9 +107,10 @@ class Claim:
         return self.row.audit_id
 
     @classmethod
-    def take(cls, lake: Lake, *, take_over: bool = False, software_version: str | None = None) -> Claim:
+    def take(cls, lake: Lake, *, take_over: bool = False, software_version: str | None = None, **meant: Any) -> Claim:
         """The claim on the next number, of a lake of today's layout.
 
+        `meant`: columns of its row `running` that say what the audit is about to do, for whoever clears up behind it.
         Raises ClaimLost if another audit runs, or claimed the number first.
         """
         ledger = Ledger(lake)
@@ -118,6 +123,7 @@ class Claim:
             owner=str(Owner.this_process()),
             started_at=_now(),
             software_version=software_version,
+            **meant,
         )
         try:
             ledger.append(row)
@@ -127,7 +133,7 @@ class Claim:
         earlier = [each for each in ledger.newest() if each.audit_id < row.audit_id]
         before = last_finished(earlier)
         since = before.audit_id if before else 0
-        claim = cls(ledger, row, before, tuple(sorted({each.audit_id for each in earlier if each.audit_id > since})))
+        claim = cls(ledger, row, before, tuple(each for each in earlier if each.audit_id > since))
         try:
             claim.check()
             claim.migrated = migrate(lake, claim.check)

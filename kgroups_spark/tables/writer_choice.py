@@ -10,6 +10,7 @@ from typing import Literal
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.reach import require_shared, what_hinders_pyarrow
+from kgroups_spark.tables.schemas import TABLES
 
 WriterName = Literal["parts", "spark"]
 WRITER_NAMES = ("auto", "parts", "spark")
@@ -34,7 +35,8 @@ def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
 
 
 def _what_hinders_parts(lake: Lake) -> str | None:
-    for name in lake.names():
+    there = set(lake.place.names())  # a table that somebody has deleted is made again
+    for name in there.intersection(TABLES):
         log = lake.table(name)
         refusal = log.refusal()
         if refusal is not None:

@@ -1,0 +1,23 @@
+"""The rebuild for spark-submit: `kgroups rebuild` with the same options, in the session that spark-submit made.
+
+Reads the history tables of a lake and makes the tables of now, the versions and the saved state anew. A second run
+makes the same tables; one that was killed leaves nothing that counts.
+
+    spark-submit --properties-file conf/spark-cluster.conf jobs/rebuild.py --lake s3://bucket/kgroups
+
+Exit codes are those of kgroups: 0 done, 1 failed, 2 bad usage.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from kgroups_spark.cli import main as kgroups
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code of `kgroups rebuild` with these options."""
+    return kgroups(["rebuild", *argv])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""Which audit read each place of the log: what rows that are made anew from history carry as audit_id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kgroups_spark.tables.ledger import FINISHED, AuditRow
+
+# A group whose state was corrected before a log offset.
+Corrected = tuple[int, int, str]
+
+
+@dataclass(frozen=True)
+class ReadBy:
+    """The ledger's spans, as plain arrays that travel to tasks.
+
+    `corrected`: the audit by (offsets_partition, log_offset, group_id), where a correction left versions behind
+    everything that its audit read. Those versions have no log timestamp.
+    """
+
+    _ends: dict[int, NDArray[np.int64]]
+    _audit_ids: dict[int, NDArray[np.int64]]
+    corrected: dict[Corrected, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, audits: Iterable[AuditRow]) -> ReadBy:
+        """The finished ones among the rows of the ledger."""
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for audit in sorted(audits, key=lambda audit: audit.audit_id):
+            for partition in (audit.partitions or ()) if audit.status == FINISHED else ():
+                if partition.end_offset > partition.start_offset:
+                    spans.setdefault(partition.offsets_partition, []).append((partition.end_offset, audit.audit_id))
+        columns = {number: np.array(ends, np.int64) for number, ends in spans.items()}
+        return cls(
+            {number: each[:, 0] for number, each in columns.items()},
+            {number: each[:, 1] for number, each in columns.items()},
+        )
+
+    def has_read(self, audit_id: int, offsets_partition: int) -> bool:
+        """Whether something of the partition was new to the audit."""
+        return audit_id in self._audit_ids.get(offsets_partition, ())
+
+    def with_audit_ids(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of one offsets partition and of a table by place in the log, with the audits that read them."""
+        if not rows.num_rows:
+            return rows
+        number = int(rows.column("offsets_partition")[0].as_py())
+        audit_ids = self._at(number, rows.column("log_offset").to_numpy())
+        if self.corrected:
+            self._put_corrected(number, rows, audit_ids)
+        at = rows.schema.get_field_index("audit_id")
+        return rows.set_column(at, rows.schema.field(at), pa.array(audit_ids))
+
+    def _at(self, number: int, log_offset: NDArray[np.int64]) -> NDArray[np.int64]:
+        ends = self._ends[number]
+        # Offsets that were gone before anybody came belong to nobody; behind the last end nothing was read.
+        at = np.minimum(np.searchsorted(ends, log_offset, side="right"), len(ends) - 1)
+        return self._audit_ids[number][at].copy()
+
+    def _put_corrected(self, number: int, rows: pa.RecordBatch, audit_ids: NDArray[np.int64]) -> None:
+        untimed = np.flatnonzero(pc.is_null(rows.column("log_timestamp")).to_numpy(zero_copy_only=False))
+        offsets, groups = rows.column("log_offset"), rows.column("group_id")
+        for row in untimed.tolist():
+            by = self.corrected.get((number, offsets[row].as_py(), groups[row].as_py()))
+            audit_ids[row] = audit_ids[row] if by is None else by

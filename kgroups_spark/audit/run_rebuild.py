@@ -1,0 +1,136 @@
+"""`kgroups rebuild`: every table that is made of others, made again from history alone, under a claim as an audit.
+
+claim a number -> delete what unfinished audits left -> versions, tables of now and state from history
+-> decisions -> ledger
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.changes import Changes, tables_of_now
+from kgroups_spark.audit.decide import decide
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.plan import AuditPlan
+from kgroups_spark.audit.rebuild import rebuild
+from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
+from kgroups_spark.audit.run import software_version
+from kgroups_spark.audit.saved_state import intention, saved_state
+from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import UsageError
+from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.gone import gone_tables, make_again
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.unfinished import clear_up
+from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.tables.writer_choice import choose_writer
+from kgroups_spark.times import to_epoch_ms
+
+SOURCE = "tables"
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class RebuildOptions:
+    """The options of `kgroups rebuild`. Times and durations in ms; None: as the last finished audit had it."""
+
+    lake: str
+    as_of: int | None = None
+    retention_ms: int | None = None
+    release_version: str | None = None
+    offsets_partitions: int | None = None
+    writer: str = "auto"
+    take_over: bool = False
+    progress: Callable[[str], None] = _silent
+
+    def as_audit(self, before: AuditRow) -> AuditOptions:
+        """The same for an audit that reads nothing."""
+        return AuditOptions(
+            lake=self.lake,
+            as_of=to_epoch_ms(before.as_of) if self.as_of is None and before.as_of is not None else self.as_of,
+            retention_ms=self._retention_ms(before),
+            release_version=self._release_version(before),
+            partitions=[],
+            offsets_partitions=self.offsets_partitions,
+            writer=self.writer,
+            take_over=self.take_over,
+            progress=self.progress,
+        )
+
+    def _release_version(self, before: AuditRow) -> str:
+        assert before.release_version is not None
+        return self.release_version or before.release_version
+
+    def _retention_ms(self, before: AuditRow) -> int | None:
+        # A default is the release's: another release may have another one.
+        is_default = before.retention_source == "default"
+        return self.retention_ms if self.retention_ms is not None or is_default else before.retention_ms
+
+
+@dataclass(frozen=True)
+class RebuildSummary(AuditSummary):
+    """A finished rebuild."""
+
+    def _read(self) -> Iterator[str]:
+        partitions = counted(len(self.audit.partitions or ()), "partition")
+        yield f"audit {self.audit.audit_id}: all tables rebuilt from the history of {partitions}"
+
+
+def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
+    """Makes the tables again. Raises KgroupsError; what it wrote then does not count, and the next audit does it
+    again."""
+    lake = Lake.open(spark, options.lake)
+    before = _last_finished(lake)
+    gone = gone_tables(lake)
+    writer_name, why = choose_writer(lake, options.writer)
+    meant = intention(options.as_audit(before).release_version, SOURCE, gone)
+    with Claim.take(lake, take_over=options.take_over, software_version=software_version(), **meant) as claim:
+        make_again(lake, gone, claim.check)
+        clear_up(lake, claim)
+        writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
+        return _rebuild(options, lake, claim, writer, [note for note in (why, claim.migrated) if note])
+
+
+def _last_finished(lake: Lake) -> AuditRow:
+    found = Ledger(lake).last_finished()
+    if found is None:
+        raise UsageError(f"no audit of {lake.location} has finished: there is no history yet; run kgroups audit first")
+    return found
+
+
+def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWriter, notes: list[str]) -> RebuildSummary:
+    before = claim.before
+    assert before is not None
+    asked = options.as_audit(before)
+    state = replace(saved_state(lake, claim, asked.release_version), why_rebuilt=None)
+    work = AuditWork(lake, writer, AuditPlan([], before.cluster_id), before, state, asked)
+    then = tables_of_now(lake, before.audit_id)
+    rebuilt = rebuild(work, tables_of_now=True)
+    facts = ledger_facts(work, AuditResult(), notes)
+    options.progress("deciding what expires")
+    decide(
+        lake,
+        writer,
+        as_of_ms=facts.as_of_ms,
+        retention_ms=facts.retention_ms,
+        release_version=asked.release_version,
+    )
+    row = claim.finish(**rebuilt.told_with(_columns(facts, options, before)))
+    now = tables_of_now(lake)
+    return RebuildSummary(row, now, Changes.between(before.audit_id, then, now), writer.name)
+
+
+def _columns(facts: LedgerFacts, options: RebuildOptions, before: AuditRow) -> dict[str, Any]:
+    """What the ledger says: nothing was read, and what the user did not say is as it was."""
+    source = before.retention_source if options.retention_ms is None else "option"
+    return {**facts.columns, "source": SOURCE, "retention_source": source}

@@ -1,0 +1,108 @@
+"""`kgroups rebuild`: makes every table that is made of others again, from history alone."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kgroups_spark.commands.audit import WRITERS
+from kgroups_spark.commands.options import (
+    add_lake_option,
+    lake_location,
+    name_value,
+    partition_count_value,
+    positive_duration_value,
+    release_value,
+    time_value,
+)
+from kgroups_spark.commands.output import say
+from kgroups_spark.commands.progress import Progress
+from kgroups_spark.commands.reading import require_lake, require_lake_path
+from kgroups_spark.commands.spark import start_spark
+
+if TYPE_CHECKING:
+    from kgroups_spark.audit.summary import AuditSummary
+
+NAME = "rebuild"
+SUMMARY = "make the tables of now and the versions again, from history alone"
+DESCRIPTION = """\
+Replays the whole history of a lake and makes anew what is made of it: group_versions, group_member_versions, all tables
+of now, and the state the next audit goes on from. No segment is read. The result is what the audits have made night by
+night, by the rules of the release you name. Records in quarantine that this version of kgroups-spark can decode are
+added to history. An audit does the same by itself when the release or the rules have changed."""
+EXAMPLES = """\
+examples:
+  kgroups rebuild --lake ./lake                          after a table was deleted or written to by someone else
+  kgroups rebuild --lake ./lake --release-version 3.9    what the brokers would say if they ran Kafka 3.9
+  kgroups rebuild --lake ./lake --as-of 2026-11-16T06:41 --retention 14d
+
+It costs about as much as all audits of the lake together. Killed, it leaves what was there before: the next audit, or
+the next rebuild, does it again."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups rebuild`."""
+    add_lake_option(parser)
+    parser.add_argument(
+        "--release-version",
+        type=release_value,
+        metavar="V",
+        help="the Kafka release whose rules replay and expiry follow, as in 4.3 or 3.9 (default: the last audit's)",
+    )
+    parser.add_argument("--as-of", type=time_value, metavar="T", help="judge expiry at T (default: as the last audit)")
+    parser.add_argument(
+        "--retention",
+        type=positive_duration_value,
+        metavar="D",
+        help="offsets.retention.minutes (default: as the last audit)",
+    )
+    parser.add_argument(
+        "--offsets-partitions",
+        type=partition_count_value,
+        metavar="N",
+        help="how many partitions __consumer_offsets has (default: the only number that fits every group's hash)",
+    )
+    parser.add_argument(
+        "--writer",
+        type=name_value(WRITERS),
+        default="auto",
+        metavar="|".join(WRITERS),
+        help="who writes: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
+    )
+    parser.add_argument(
+        "--take-over", action="store_true", help="take the claim of an unfinished audit of another host"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rebuilds; the summary goes to stderr, as there are no rows."""
+    location = lake_location(arguments)
+    require_lake_path(location)
+    require_lake(location, NAME)
+    for line in rebuild(arguments, location).lines():
+        say(line)
+    return 0
+
+
+def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
+    """What the rebuild did; with a progress line while it runs."""
+    spark = start_spark(NAME)
+    from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+    from kgroups_spark.tables.failures import machine_failures_told
+
+    progress = Progress()
+    options = RebuildOptions(
+        lake=lake,
+        as_of=arguments.as_of,
+        retention_ms=arguments.retention,
+        release_version=arguments.release_version,
+        offsets_partitions=arguments.offsets_partitions,
+        writer=arguments.writer,
+        take_over=arguments.take_over,
+        progress=progress,
+    )
+    try:
+        with machine_failures_told("the rebuild failed, and what it wrote does not count"):
+            return run_rebuild(spark, options)
+    finally:
+        progress.done()

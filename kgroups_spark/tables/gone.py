@@ -1,0 +1,34 @@
+"""Tables that somebody has deleted: which can be made again, and which nothing brings back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.lake import LAKE_VERSION, Lake
+from kgroups_spark.tables.schemas import TABLES
+
+# The log as the lake holds it, and what was corrected in the state since: all else is made of it.
+NOT_MADE_AGAIN = ("offset_commits", "group_records", "transaction_markers", "quarantine", "state_corrections")
+
+
+def gone_tables(lake: Lake) -> list[str]:
+    """The tables that a lake of today's layout lacks. Raises KgroupsError if one of them cannot be made again."""
+    if lake.version < LAKE_VERSION:
+        return []  # not made yet: migrations.py
+    there = set(lake.place.names())
+    gone = [name for name in TABLES if name not in there]
+    lost = [name for name in gone if name in NOT_MADE_AGAIN]
+    if lost:
+        raise KgroupsError(
+            f"the lake at {lake.location} has no table {lost[0]} any more, and nothing makes it again: "
+            "bring it back, or audit into a new lake"
+        )
+    return gone
+
+
+def make_again(lake: Lake, names: Sequence[str], check_claim: Callable[[], None]) -> None:
+    """Makes the tables, empty."""
+    for name in names:
+        check_claim()
+        lake.create_table(TABLES[name])
