@@ -16,8 +16,8 @@ from kgroups_spark.times import format_time_for_people
 @dataclass(frozen=True)
 class AuditSummary:
     """A finished audit: its row of the ledger, the tables of now, how they differ from those before (None: there were
-    none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before decided
-    on (None: nothing was decided anew)."""
+    none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before
+    decided on (None: nothing was decided anew)."""
 
     audit: AuditRow
     now: TablesOfNow
