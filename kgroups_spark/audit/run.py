@@ -17,8 +17,8 @@ from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
 from kgroups_spark.audit.decide import decide
-from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.delete_retention import DeleteRetention
+from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.known_corrupt import known_corrupt
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
