@@ -36,10 +36,6 @@ NOT_FOR_S3 = (
     "commons-logging:commons-logging",
 )
 
-# A commit to a Delta table may not overwrite another driver's: with this Hadoop asks the storage to refuse it
-# (If-None-Match), without it Delta looks first and writes then. Hadoop 3.5: S3AFileSystem.innerCreateFile
-S3_SETTINGS = {"spark.hadoop.fs.s3a.create.performance": "true"}
-
 NEEDED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -114,7 +110,7 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
     # Workers run this interpreter, or they lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_jars(s3), **(S3_SETTINGS if s3 else {}), **extra}
+    settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_jars(s3), **extra}
     own_options = JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()
     settings["spark.driver.extraJavaOptions"] = (
         f"{own_options} {extra.get('spark.driver.extraJavaOptions', '')}".strip()
