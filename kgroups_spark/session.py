@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark import accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.java import NoJava, require_java
@@ -80,8 +81,13 @@ def spark_session(app_name: str, extra: Mapping[str, str] | None = None, *, s3: 
     """The session to work in: the active one, spark-submit's, or a new one on this machine, with `extra` settings.
 
     `s3`: a new one reaches s3a://. Raises KgroupsError when there is no Java that Spark runs on, the jars cannot be
-    had, or Spark does not start.
+    had, Spark does not start, or it is Spark Connect's.
     """
+    if is_remote() or "SPARK_REMOTE" in os.environ:
+        raise KgroupsError(
+            "this is a session of Spark Connect, whose JVM cannot be reached, and Delta's log is written there: submit "
+            "jobs/nightly_audit.py by spark-submit, or unset SPARK_REMOTE"
+        )
     active = SparkSession.getActiveSession()
     if active is not None:
         return _with_session_settings(active, extra or {})
@@ -91,8 +97,8 @@ def spark_session(app_name: str, extra: Mapping[str, str] | None = None, *, s3: 
 
 
 def _master_is_chosen() -> bool:
-    """Spark-submit started this process, or the environment names a Spark Connect server."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+    """Spark-submit started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> SparkSession:

@@ -41,6 +41,13 @@ def test_without_a_java_that_spark_runs_on_nothing_is_started(monkeypatch):
         session._local_session("tests", {})
 
 
+@pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
+def test_spark_connect_is_refused(monkeypatch, variable):
+    monkeypatch.setenv(variable, "sc://localhost")
+    with pytest.raises(KgroupsError, match="a session of Spark Connect, whose JVM cannot be reached"):
+        session.spark_session("tests")
+
+
 def test_under_spark_submit_only_what_is_needed_is_set(monkeypatch):
     started = []
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
