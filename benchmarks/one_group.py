@@ -34,6 +34,7 @@ from kgroups_spark.audit.outputs import PartCollector
 from kgroups_spark.audit.rows import constant, timestamps
 from kgroups_spark.session import spark_session
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.parts_writer import Part
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tables.upkeep import optimize
 from kgroups_spark.tables.writer import LakeWriter
@@ -131,7 +132,7 @@ def _group(offsets_partition: int, number: int) -> str:
 def _write_night(lake: Lake, night: int, records: int) -> None:
     """One audit's parts: as many collectors as it has tasks, the partitions of each next to each other."""
     audit_id, rng = night + 1, np.random.default_rng(night)
-    parts = []
+    parts: list[Part] = []
     for partitions in np.array_split(np.arange(PARTITIONS), TASKS):
         collector = PartCollector(lake.uri, audit_id)
         for partition in partitions.tolist():
@@ -198,7 +199,8 @@ def _by_duckdb(lake: Lake, question: Question) -> Cost:
     def ask() -> int:
         connection = duckdb.connect()
         connection.register("offset_commits", DeltaTable(folder).to_pyarrow_dataset())
-        return connection.sql(f"SELECT * FROM offset_commits WHERE {question.condition}").to_arrow_table().num_rows
+        found = connection.sql(f"SELECT * FROM offset_commits WHERE {question.condition}")
+        return len(found.to_arrow_table())
 
     rows, seconds = _least(ask)
     before = _read_bytes()

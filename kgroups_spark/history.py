@@ -22,6 +22,14 @@ def log_ends_as_of(log: Sequence[DataFrame], as_of_ms: int) -> DataFrame:
     return _places(log).where(later).groupBy("offsets_partition").agg(F.min("log_offset").alias("end_offset"))
 
 
+def is_reduced(state_corrections: DataFrame, log_ends: DataFrame) -> bool:
+    """Whether one of the partitions' logs, up to its end in `log_ends`, is reduced: below the newest baseline only the
+    last record of each key is left. A partition that is not in `log_ends` is wanted as a whole, which is all there."""
+    begins = F.max("log_offset").alias("begins")
+    baselines = state_corrections.where("correction = 'baseline'").groupBy("offsets_partition").agg(begins)
+    return not log_ends.join(F.broadcast(baselines), "offsets_partition").where("end_offset < begins").isEmpty()
+
+
 def oldest_log_timestamp(log: Sequence[DataFrame]) -> DataFrame:
     """One row with the `oldest_log_timestamp` of the LOG_TABLES; null: there is none."""
     return _places(log).agg(F.min("log_timestamp").alias("oldest_log_timestamp"))

@@ -96,16 +96,13 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
         return _foreseen(lake, options)
     writer_name, why = choose_writer(lake, options.writer)
     summary = MaintainSummary(notes=[why] if why else [])
-    if options.keep_ms is not None:
-        with _claim(lake, options) as claim:
-            writer = _writer(lake, claim, writer_name)
-            _save_baseline(claim, writer, options)
     with _claim(lake, options) as claim:
         summary.notes += [claim.migrated] if claim.migrated else []
         writer = _writer(lake, claim, writer_name)
-        _maintain(writer, _audit_before(claim), options, summary)
-        summary.audit = claim.finish(**_carried_over(_audit_before(claim), tuple(summary.told())))
-    return summary
+        if not _saved_baseline(claim, writer, options):
+            return _maintained(claim, writer, options, summary)
+    with _claim(lake, options) as claim:
+        return _maintained(claim, _writer(lake, claim, writer_name), options, summary)
 
 
 def _claim(lake: Lake, options: MaintainOptions) -> Claim:
@@ -138,14 +135,16 @@ def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
             restore_files(writer, name, left.version(name))
 
 
-def _save_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> None:
+def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
+    """Whether there was a state to save for --keep; the claim's audit then has finished, and the state counts."""
     before = _audit_before(claim)
-    of = new_horizons(writer.lake, before, _moment_ms(before, options))
-    if of:
-        options.progress(f"saving the state of {len(of)} partitions where old history ends")
-        save_baseline(writer, before, of)
-    said = f"the state of {len(of)} partitions is saved where the history to keep begins"
-    claim.finish(**_carried_over(before, (*filter(None, [claim.migrated]), said)))
+    of = {} if options.keep_ms is None else new_horizons(writer.lake, before, _moment_ms(before, options))
+    if not of:
+        return False
+    options.progress(f"saving the state of {len(of)} partitions where old history ends")
+    save_baseline(writer, before, of)
+    claim.finish(**_carried_over(before, (f"--keep: the state of {len(of)} partitions where old history ends",)))
+    return True
 
 
 def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int:
@@ -154,7 +153,10 @@ def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int:
     return to_epoch_ms(audit.newest_log_timestamp) - options.keep_ms
 
 
-def _maintain(writer: LakeWriter, before: AuditRow, options: MaintainOptions, summary: MaintainSummary) -> None:
+def _maintained(
+    claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
+) -> MaintainSummary:
+    before = _audit_before(claim)
     if options.keep_ms is not None:
         reduced = reduction(writer.lake, before, _moment_ms(before, options))
         summary.rows_removed = reduced.apply(writer, options.progress)
@@ -166,6 +168,8 @@ def _maintain(writer: LakeWriter, before: AuditRow, options: MaintainOptions, su
         options.progress(f"deleting files of {name} that no version needs")
         summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
     _remove_work_folders(writer)
+    summary.audit = claim.finish(**_carried_over(before, tuple(summary.told())))
+    return summary
 
 
 def _remove_work_folders(writer: LakeWriter) -> None:

@@ -17,6 +17,7 @@ from kgroups_spark.commands.options import (
 from kgroups_spark.commands.output import Column, say, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
 from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.times import format_time_for_people
 
 if TYPE_CHECKING:
@@ -91,7 +92,19 @@ def _groups_as_of(reader: LakeReader, as_of_ms: int) -> DataFrame:
     from kgroups_spark.history import LOG_TABLES, groups_as_of, log_ends_as_of
 
     ends = log_ends_as_of([reader.table(name) for name in LOG_TABLES], as_of_ms)
+    _require_whole_history(reader, ends, as_of_ms)
     return groups_as_of(reader.table("group_versions"), ends)
+
+
+def _require_whole_history(reader: LakeReader, ends: DataFrame, as_of_ms: int) -> None:
+    """Raises KgroupsError where `kgroups maintain --keep` has reduced the history that the answer needs."""
+    from kgroups_spark.history import is_reduced
+
+    if is_reduced(reader.table("state_corrections"), ends):
+        raise KgroupsError(
+            f"kgroups groups: history up to {format_time_for_people(as_of_ms)} UTC has been reduced to the last record "
+            "of each key (kgroups maintain --keep): groups of that time are not known any more; ask for a later T"
+        )
 
 
 def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str] | None) -> list[dict[str, Any]]:

@@ -1,0 +1,39 @@
+"""`kgroups maintain` on the command line: what it refuses before Spark is started, and the job for spark-submit."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.audit.maintain import LEAST_VACUUM_MS
+from kgroups_spark.cli import main, parse
+from kgroups_spark.commands.maintain import SEVEN_DAYS_MS
+
+JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--vacuum", "6d23h"], "--vacuum below 7d is refused: somebody may still read files that young"),
+        (["--vacuum", "0d"], "must be longer than 0"),
+        (["--keep", "soon"], "--keep"),
+        (["--optimise"], "unknown option --optimise; did you mean"),
+        ([], "no lake at"),
+    ],
+)
+def test_what_is_refused_before_spark_is_started(tmp_path, capsys, arguments, message):
+    assert main(["maintain", "--lake", f"{tmp_path}/nothing", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_defaults_and_that_both_sides_mean_the_same_seven_days():
+    options = parse(["maintain", "--lake", "./lake"])
+    assert (options.optimize, options.vacuum, options.keep, options.dry_run) == (True, SEVEN_DAYS_MS, None, False)
+    assert SEVEN_DAYS_MS == LEAST_VACUUM_MS
+    assert parse(["maintain", "--lake", "./lake", "--no-optimize"]).optimize is False
+
+
+def test_the_job_takes_the_options_of_the_command(capsys):
+    assert runpy.run_path(str(JOB))["main"](["--lake", "./new", "--kep", "90d"]) == 2
+    assert capsys.readouterr().err.startswith("kgroups maintain: unknown option --kep; did you mean --keep")
