@@ -1,0 +1,128 @@
+"""Which partitions are read again from their start, and which are not even looked at closer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.audit import plan as planning
+from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
+from kgroups_spark.audit.plan import PartitionPlan, plan_audit
+from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
+from kgroups_spark.times import to_epoch_ms
+from tests.records.build import batch
+
+T0 = datetime(2026, 11, 20, 2, tzinfo=UTC)
+HOUR, DAY_MS = timedelta(hours=1), 86_400_000
+RECORDS = [(b"k", b"v")] * 3
+
+
+def audit_row(
+    audit_id: int, end_offset: int, *, records: int = 3, status: str = FINISHED, **columns: object
+) -> AuditRow:
+    """An audit of partition 0 a day after the one before; it read `records` of it."""
+    progress = PartitionProgress(0, end_offset - records, end_offset, records=records)
+    started_at = T0 + timedelta(days=audit_id)
+    return AuditRow(audit_id, status, "host", started_at, partitions=(progress,), **columns)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Offsets 0 to 2 in a segment of their own; 3 to 6 are gone; 7 to 9 are there."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(batch(0, RECORDS))
+    (folder / f"{3:020}.log").write_bytes(batch(7, RECORDS))
+    return tmp_path
+
+
+def planned(
+    log: Path,
+    last: AuditRow,
+    since: timedelta,
+    *,
+    earlier: tuple[AuditRow, ...] | None = None,
+    full: bool = False,
+) -> PartitionPlan:
+    """The plan so long after the last audit; `earlier`: what else the ledger has (None: it must not be asked)."""
+
+    def rows() -> list[AuditRow]:
+        assert earlier is not None
+        return [*earlier, last]
+
+    now = to_epoch_ms(last.started_at + since)
+    retention = DeleteRetention(DAY_MS, LastReads(last, rows), now)
+    (partition,) = plan_audit(find_partitions([str(log)]), last, full=full, delete_retention=retention).partitions
+    return partition
+
+
+def test_missing_offsets_and_a_read_too_long_ago_are_told(log: Path) -> None:
+    partition = planned(log, audit_row(1, 3), 26 * HOUR)
+    assert partition.why_read_again == (
+        "partition 0 was read again from its start: last read 1d 2h ago, longer than delete.retention.ms (1d), "
+        "and 4 of 7 offsets were gone"
+    )
+    assert partition.reread is not None and partition.reread.begins_log
+    assert (partition.reread.start_offset, partition.start_offset) == (0, 3)
+    assert not planned(log, audit_row(1, 3), 24 * HOUR).read_again
+
+
+def test_nothing_is_read_again_where_no_offset_is_missing(log: Path) -> None:
+    (log / "__consumer_offsets-0" / f"{3:020}.log").write_bytes(batch(3, RECORDS))
+    assert planned(log, audit_row(1, 3), 99 * HOUR).why_read_again is None
+    assert planned(log, audit_row(1, 6), 99 * HOUR).why_read_again is None
+
+
+def test_an_end_that_was_cleaned_away_is_missing_too(log: Path) -> None:
+    folder = log / "__consumer_offsets-0"
+    (folder / f"{3:020}.log").rename(folder / f"{9:020}.log")
+    (folder / f"{9:020}.log").write_bytes(b"")
+    partition = planned(log, audit_row(1, 3), 99 * HOUR)
+    assert (partition.start_offset, partition.new) == (3, None)
+    assert "and 6 of 6 offsets were gone" in (partition.why_read_again or "")
+
+
+def test_the_start_of_the_log_that_was_cut_off_is_missing_too(log: Path) -> None:
+    (log / "__consumer_offsets-0" / f"{0:020}.log").unlink()
+    partition = planned(log, audit_row(1, 2), 99 * HOUR)
+    assert (partition.lost_from, partition.lost_to, partition.reread) == (2, 3, None)
+    assert partition.read_again and "5 of 8 offsets" in (partition.why_read_again or "")
+
+
+def test_the_logs_own_clock_counts_where_it_went_further(log: Path) -> None:
+    then = datetime.fromtimestamp(1, UTC)  # the batches' timestamps are at 1 s
+    assert planned(log, audit_row(1, 3, newest_log_timestamp=then - timedelta(days=2)), HOUR).read_again
+    assert not planned(log, audit_row(1, 3, newest_log_timestamp=then), HOUR).read_again
+
+
+def test_the_last_read_is_that_of_the_audit_that_last_found_something_in_it(log: Path) -> None:
+    idle = audit_row(3, 3, records=0)
+    earlier = (audit_row(1, 3), audit_row(2, 3, records=0), audit_row(4, 3, status=RUNNING))
+    why = planned(log, idle, HOUR, earlier=earlier).why_read_again
+    assert why is not None and "last read 2d 1h ago" in why
+
+
+def test_segments_are_only_scanned_for_missing_offsets_where_the_last_read_is_old(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (log / "__consumer_offsets-0" / f"{10:020}.log").write_bytes(batch(10, RECORDS))
+    scanned: list[int] = []
+
+    def scan(segment):  # type: ignore[no-untyped-def]
+        scanned.append(segment.base_offset)
+        return real(segment)
+
+    real = planning.scan_segment
+    monkeypatch.setattr(planning, "scan_segment", scan)
+    planned(log, audit_row(1, 3), HOUR)
+    recent, scanned = sorted(scanned), []
+    planned(log, audit_row(1, 2), 99 * HOUR)
+    assert (recent, sorted(scanned)) == ([3, 10], [0, 3, 10])
+
+
+def test_a_full_audit_asks_for_no_reason(log: Path) -> None:
+    partition = planned(log, audit_row(1, 3), HOUR, full=True)
+    assert (partition.read_again, partition.why_read_again) == (True, None)

@@ -1,0 +1,141 @@
+"""A carried state against what the log says: differences of substance, entry by entry."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.state_difference import corrections
+from tests.coordinator.records import (
+    Log,
+    X,
+    classic,
+    classic_member,
+    consumer_member,
+    current,
+    epoch,
+    share_member,
+    streams_member,
+    target,
+    topology,
+)
+from tests.coordinator.test_state_rows import everything
+
+
+def found(carried: Log, told: Log, waiting: tuple[str, ...] = ()) -> list[tuple]:
+    """Correction, type, and group or producer."""
+    rows = corrections(carried.shard, told.shard, waiting)
+    return [(row.correction, row.entry_type, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]
+
+
+def reloaded(log: Log) -> Log:
+    """The same state, saved and loaded backwards."""
+    log.shard = Shard.load(log.shard.release, 0, reversed(list(log.shard.save())))
+    return log
+
+
+@pytest.mark.parametrize("version", ["4.3", "4.1", "4.0.0", "3.9", "2.8"])
+def test_a_state_is_what_it_was_when_it_was_saved_and_loaded(version):
+    assert found(everything(version), reloaded(everything(version))) == []
+    assert found(reloaded(everything(version)), everything(version)) == []
+
+
+def test_where_and_since_when_a_group_was_told_is_no_difference():
+    def log() -> Log:
+        made = Log().record(5, consumer_member(), "m", group="c").record(3, epoch(2), group="c")
+        made.record(10, share_member(), "m", group="s").record(19, streams_member(), "m", group="st")
+        return made.record(2, classic([classic_member("m")]), group="classic").record(23, topology(1), group="st")
+
+    again = log().record(3, epoch(2), group="c").record(5, consumer_member(), "m", group="c")
+    again.record(2, classic([classic_member("m")]), group="classic").record(19, streams_member(), "m", group="st")
+    assert again.group("c").log_offset != log().group("c").log_offset
+    assert found(again, log()) == []
+
+
+def test_every_record_that_the_log_no_longer_has_is_told():
+    def member(group: str) -> Log:
+        return Log().record(5, consumer_member(), "m", group=group).record(8, current(3, 0), "m", group=group)
+
+    for less in (
+        member("g").record(7, target(0), "m"),
+        member("g").record(16, {"topics": ["t"]}, "r"),
+        member("g").record(6, {"assignmentEpoch": 3, "assignmentTimestamp": 0}),
+        member("g").record(3, epoch(9)),
+        member("g").record(5, consumer_member(), "n"),
+        member("g").record(8, current(4, 0), "m"),
+        member("g").commit(1, topic_id=X),
+    ):
+        assert found(less, member("g")) == [("put", "group", "g")]
+        assert found(member("g"), less) == [("put", "group", "g")]
+    assert found(member("g"), Log()) == [("remove", "group", "g")]
+
+
+def test_what_nobody_owns_any_more_is_a_difference_and_owning_nothing_is_none():
+    stale = Log().record(8, current(5, 0), "m").record(8, current(6, 0), "n").record(8, current(7), "n")
+    fresh = Log().record(8, current(5, 0), "m").record(8, current(7), "n")
+    assert found(stale, fresh) == [("put", "group", "g")]
+    empty = Log().record(8, current(5, 0), "m").record(8, current(6), "m")
+    assert found(empty, Log().record(8, current(6), "m")) == []
+
+
+def test_of_a_group_that_is_the_same_the_carried_one_stays_and_the_offsets_are_the_logs():
+    carried = Log().record(2, classic()).record(2, classic()).commit(1).commit(2, "u")
+    told = Log().record(2, classic()).commit(1)
+    (row,) = corrections(carried.shard, told.shard)
+    payload = json.loads(row.payload)
+    assert payload["group"]["log_offset"] == 1
+    assert payload["offsets"] == [["t", 0, 1, 1, -1, 1, None, "", 10**12, None, None, 3]]
+
+
+def test_a_group_whose_metadata_is_gone_becomes_the_simple_group_of_its_offsets():
+    carried, told = Log().commit(1).record(2, classic()).record(2, None), Log().commit(1)
+    assert carried.states() == {}
+    assert found(carried, told) == [("put", "group", "g")]
+
+
+def test_open_transactions_are_those_of_the_log():
+    carried = Log().commit(1, producer=1).commit(2, producer=2).tombstone()
+    assert found(carried, Log().commit(1, producer=1)) == [("put", "producer", 1), ("remove", "producer", 2)]
+    assert found(Log().commit(2, producer=2), Log().commit(2, producer=2)) == []
+    # A pending offset that a tombstone took leaves nothing that a marker would commit.
+    wiped, never = (Log().commit(9, producer=2) for _ in range(2))
+    wiped.tombstone()
+    never.shard.offsets.pending.pop(2)
+    assert found(wiped, never) == []
+
+
+def test_producers_that_leaked_are_forgotten_with_the_log():
+    def leaked() -> Log:
+        return Log("4.0.0").commit(1).commit(2, producer=5).tombstone().end(5, "committed")
+
+    assert leaked().shard.groups_in_transactions() == {"g"}
+    assert found(leaked(), Log("4.0.0").commit(1).tombstone()) == [("remove", "noted", "g")]
+    assert found(Log("4.0.0").commit(1).tombstone(), leaked()) == [("put", "noted", "g")]
+
+
+def test_a_group_that_waits_stays_and_its_offsets_do_not():
+    carried = Log().record(2, classic([classic_member("m")])).commit(1).record(2, classic(), group="h")
+    told = Log().commit(2).record(2, classic())
+    assert found(carried, told, ("g", "h")) == [
+        ("wait", "group", "g"),
+        ("put", "group", "g"),
+        ("wait", "group", "h"),
+    ]
+    row = list(corrections(carried.shard, told.shard, ("g",)))[1]
+    assert len(json.loads(row.payload)["group"]["value"]["members"]) == 1
+    assert json.loads(row.payload)["offsets"][0][5] == 2
+    assert found(carried, carried, ("g", "h")) == []
+
+
+def test_corrections_applied_leave_no_difference():
+    carried, told = everything(), Log().commit(3, group="h").commit(2, "u", producer=2).record(2, classic(), group="c")
+    for row in list(corrections(carried.shard, told.shard)):
+        carried.shard.correct(99, *row[1:])
+    assert found(carried, told) == []
+    assert carried.states() == told.states()
+    for rows in ("committed_rows", "pending_rows", "open_transaction_rows"):
+        assert list(getattr(carried.shard, rows)()) == list(getattr(told.shard, rows)())
+    assert Shard.load(release("4.3"), 0, carried.shard.save()).groups.keys() == {"c", "g", "h"}
