@@ -116,7 +116,7 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
     # Workers run this interpreter, or they lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_jars(s3), **extra}
+    settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_jars(s3), **_s3_of_environment(), **extra}
     own_options = JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()
     settings["spark.driver.extraJavaOptions"] = (
         f"{own_options} {extra.get('spark.driver.extraJavaOptions', '')}".strip()
@@ -124,6 +124,19 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
     spark = _started(_builder(app_name, settings))
     _remember_jars(spark)
     return spark
+
+
+def _s3_of_environment() -> dict[str, str]:
+    """Where S3 is, as AWS's tools are told; who we are Spark takes from there by itself (SparkHadoopUtil, 4.2).
+
+    Storage of others rarely has a host name for each bucket.
+    """
+    settings = {}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if endpoint:
+        settings = {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    return {**settings, "spark.hadoop.fs.s3a.endpoint.region": region} if region else settings
 
 
 def _builder(app_name: str, settings: Mapping[str, str]) -> SparkSession.Builder:

@@ -41,6 +41,21 @@ def test_without_a_java_that_spark_runs_on_nothing_is_started(monkeypatch):
         session._local_session("tests", {})
 
 
+def test_our_own_session_finds_s3_where_awss_tools_do(monkeypatch):
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    assert session._s3_of_environment() == {}
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    region = {"spark.hadoop.fs.s3a.endpoint.region": "eu-west-1"}
+    assert session._s3_of_environment() == region
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://storage:9000")
+    assert session._s3_of_environment() == {
+        **region,
+        "spark.hadoop.fs.s3a.endpoint": "http://storage:9000",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
+
+
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
 def test_spark_connect_is_refused(monkeypatch, variable):
     monkeypatch.setenv(variable, "sc://localhost")
