@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.baseline import baseline_rows, baselines
+from kgroups_spark.audit.baseline import baseline_rows, newest_baselines
 from kgroups_spark.audit.history_reduction import (
     reduced_group_records,
     reduced_markers,
@@ -34,10 +34,8 @@ from kgroups_spark.tables.writer import LakeWriter
 
 def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
     """H of each offsets partition, where history below it is more than what is reduced already."""
-    assert audit.release_version is not None
-    known = baselines(lake, audit.release_version)
-    found = horizons(lake, audit, moment_ms)
-    return {p: at for p, at in found.items() if at > (known[p].log_offset if p in known else 0)}
+    known = newest_baselines(lake)
+    return {p: at for p, at in horizons(lake, audit, moment_ms).items() if at > known.get(p, 0)}
 
 
 def save_baseline(writer: LakeWriter, audit: AuditRow, of: Horizons) -> None:
@@ -135,8 +133,6 @@ def without_old_baselines(state_corrections: DataFrame) -> DataFrame:
     return rows.where(~is_baseline | (F.col("audit_id") == F.col("_newest"))).drop("_newest")
 
 
-def reduction(lake: Lake, audit: AuditRow, moment_ms: int, further: Horizons | None = None) -> Reduction:
+def reduction(lake: Lake, moment_ms: int, further: Horizons | None = None) -> Reduction:
     """The reduction to the newest baselines, or where `further` says so beyond them (only to foresee it)."""
-    assert audit.release_version is not None
-    of = {p: baseline.log_offset for p, baseline in baselines(lake, audit.release_version).items()}
-    return Reduction(lake, {**of, **(further or {})}, moment_ms)
+    return Reduction(lake, {**newest_baselines(lake), **(further or {})}, moment_ms)

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.keep import new_horizons, reduction, save_baseline
+from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.claim import Claim
@@ -115,7 +116,10 @@ def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
     """A writer for the claim, once the lake is what the last finished audit left."""
     writer = LakeWriter(lake, claim.audit_id, name, claim.check)
     if claim.unfinished:
-        _audit_before(claim)
+        if left_undone(claim, _audit_before(claim)):
+            raise KgroupsError(
+                f"the lake at {lake.location} has a rebuild that did not finish: run kgroups audit or kgroups rebuild"
+            )
         clear_up(lake, claim)
         _restore_tables_of_now(writer, claim)
     return writer
@@ -158,7 +162,7 @@ def _maintained(
 ) -> MaintainSummary:
     before = _audit_before(claim)
     if options.keep_ms is not None:
-        reduced = reduction(writer.lake, before, _moment_ms(before, options))
+        reduced = reduction(writer.lake, _moment_ms(before, options))
         summary.rows_removed = reduced.apply(writer, options.progress)
     if options.optimize:
         for name in filter(is_optimized, TABLES):
@@ -215,7 +219,7 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
         moment_ms = _moment_ms(before, options)
         options.progress("counting rows that would go")
         further = new_horizons(lake, before, moment_ms)
-        summary.rows_removed = reduction(lake, before, moment_ms, further).foreseen()
+        summary.rows_removed = reduction(lake, moment_ms, further).foreseen()
     if options.optimize:
         summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, lake.names())]
     for name in lake.names():

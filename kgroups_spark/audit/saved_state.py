@@ -48,7 +48,7 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequ
         return SavedState(None, (), None)
     written = _files_by_audit(lake)
     newest = max((audit_id for audit_id in written if audit_id <= before.audit_id), default=None)
-    why = _gone(made_again) or _difference(before, release_version) or _left_undone(claim, before)
+    why = _gone(made_again) or _difference(before, release_version) or left_undone(claim, before)
     files = () if newest is None else tuple(written[newest])
     return SavedState(newest, files, why, kept_audit_id=newest)
 
@@ -96,7 +96,7 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
     return None
 
 
-def _left_undone(claim: Claim, before: AuditRow) -> str | None:
+def left_undone(claim: Claim, before: AuditRow) -> str | None:
     """Why version tables may not be those of the last finished audit: one that did not finish was to rebuild them."""
     for row in claim.unfinished_rows:
         meant = (row.release_version, row.rules_version, row.state_format)

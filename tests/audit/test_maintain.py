@@ -1,0 +1,277 @@
+"""`kgroups maintain`: answers stay, files become few, old history goes, and whatever is killed can be repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import functions as F
+
+from kgroups_spark.audit.baseline import state_at
+from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.claim import Claim, ClaimLost
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import Ledger
+from kgroups_spark.tables.schemas import TABLES
+from tests.audit.lakes import contents, copy_until, rows, versions
+
+pytestmark = pytest.mark.spark
+
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+NOW = [name for name, table in TABLES.items() if table.kind == "current"]
+HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
+
+
+def audit(spark, lake, segments):
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)]))
+
+
+def maintain(spark, lake, **options):
+    return run_maintain(spark, MaintainOptions(lake=str(lake), **options))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Transactions of several producers over several groups."""
+    folder = tmp_path_factory.mktemp("corpora")
+    with zipfile.ZipFile(CORPORA) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith("logs/transactions-4.3/")])
+    return folder / "logs" / "transactions-4.3"
+
+
+@pytest.fixture(scope="module")
+def two_nights(spark, log, tmp_path_factory):
+    """A lake of two nights, and below `log` what they have read; the last fifth of the log is still to come."""
+    folder = tmp_path_factory.mktemp("nights")
+    for share in (0.4, 0.8):
+        copy_until(log, folder / "log", share)
+        audit(spark, folder / "lake", folder / "log")
+    return folder
+
+
+@pytest.fixture
+def lake(two_nights, tmp_path):
+    shutil.copytree(two_nights / "lake", tmp_path / "lake")
+    return tmp_path / "lake"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark, two_nights, log, tmp_path_factory):
+    """The tables of a lake that nobody maintained, after the rest of the log."""
+    lake = tmp_path_factory.mktemp("undisturbed") / "lake"
+    shutil.copytree(two_nights / "lake", lake)
+    audit(spark, lake, log)
+    return contents(lake)
+
+
+def half_of_the_log(lake):
+    """A duration for --keep: half of the records are older."""
+    times = sorted(row["log_timestamp"] for name in ("offset_commits", "group_records") for row in rows(lake, name))
+    return (times[-1] - times[len(times) // 2]) // timedelta(milliseconds=1)
+
+
+def file_counts(lake):
+    return {name: len(DeltaTable(f"{lake}/{name}").file_uris()) for name in HISTORY}
+
+
+def by_duckdb(lake, name):
+    table = DeltaTable(f"{lake}/{name}").to_pyarrow_dataset()
+    return duckdb.connect().register("t", table).execute("SELECT count(*) FROM t").fetchall()[0][0]
+
+
+def newest_actions(lake, name):
+    """The add and remove actions of the newest version of a table."""
+    path = max((lake / name / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    return [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+
+
+def test_files_become_few_and_nothing_else_changes(spark, lake, log, undisturbed):
+    before, files = contents(lake), file_counts(lake)
+    progress = Ledger(Lake.open(spark, str(lake))).last_finished().partitions
+    summary = maintain(spark, lake)
+    assert contents(lake) == before
+    after = file_counts(lake)
+    assert files["offset_commits"] > 1
+    assert all(after[name] == min(1, files[name]) for name in HISTORY)
+    assert "  offset_commits: 2 files to 1" in "\n".join(summary.lines())
+    for name in HISTORY:
+        protocol = DeltaTable(f"{lake}/{name}").protocol()
+        assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+        assert by_duckdb(lake, name) == len(before[name])
+    # Who follows the table as a stream sees nothing.
+    assert {action["dataChange"] for action in newest_actions(lake, "offset_commits")} == {False}
+    row = Ledger(Lake.open(spark, str(lake))).last_finished()
+    assert (row.source, row.rows_added, row.record_counts) == ("tables", {}, ())
+    assert [(p.offsets_partition, p.end_offset) for p in row.partitions] == [
+        (p.offsets_partition, p.end_offset) for p in progress
+    ]
+    assert {p.records for p in row.partitions} == {0}
+    # There is nothing more to do, and audits go on.
+    versions_before = versions(lake)
+    maintain(spark, lake)
+    assert {name: v for name, v in versions(lake).items() if name != "audits"} == {
+        name: v for name, v in versions_before.items() if name != "audits"
+    }
+    audit(spark, lake, log)
+    assert contents(lake) == undisturbed
+
+
+def state_of_history(spark, lake):
+    """What a replay of history leads to, and what the last audit saved."""
+    opened = Lake.open(spark, str(lake))
+    audit = Ledger(opened).last_finished()
+    ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
+    columns = ["offsets_partition", "entry_type", "group_id", "payload"]
+    replayed = state_at(opened, ends, audit.release_version, audit.audit_id).where("entry_type <> 'topics'")
+    saved = opened.read("coordinator_state")
+    newest = saved.agg(F.max("audit_id")).first()[0]
+    return [
+        sorted(map(str, frame.select(*columns).collect())) for frame in (replayed, saved.where(f"audit_id = {newest}"))
+    ]
+
+
+def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spark, lake, log, undisturbed):
+    now = contents(lake, NOW)
+    keep_ms = half_of_the_log(lake)
+    before = {name: len(rows(lake, name)) for name in HISTORY}
+    foreseen = maintain(spark, lake, keep_ms=keep_ms, dry_run=True)
+    assert {name: len(rows(lake, name)) for name in HISTORY} == before
+    summary = maintain(spark, lake, keep_ms=keep_ms)
+    gone = {name: count - len(rows(lake, name)) for name, count in before.items()}
+    assert summary.rows_removed == {name: count for name, count in gone.items() if count}
+    assert {"offset_commits", "group_versions", "transaction_markers"} <= summary.rows_removed.keys()
+    assert foreseen.rows_removed["offset_commits"] == summary.rows_removed["offset_commits"]
+    assert contents(lake, NOW) == now
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
+    assert maintain(spark, lake, keep_ms=keep_ms).rows_removed == {}
+    audit(spark, lake, log)
+    assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
+    # A rebuild gives the same tables, versions included.
+    before_rebuild = contents(lake)
+    run_rebuild(spark, RebuildOptions(lake=str(lake)))
+    assert contents(lake) == before_rebuild
+    # One baseline of each partition is enough.
+    maintain(spark, lake, keep_ms=1)
+    of = {(row["offsets_partition"], row["audit_id"]) for row in rows(lake, "state_corrections")}
+    assert len(of) == len({partition for partition, _ in of}) == 4
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
+
+
+def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(spark, lake, log, undisturbed, monkeypatch):
+    keep_ms, now, commit, seen = half_of_the_log(lake), contents(lake, NOW), Lake.commit, []
+
+    def break_each_once(self, table, operation, write):
+        if (table, operation) not in seen:
+            seen.append((table, operation))
+            if table != "audits":
+                raise OSError("the storage is gone")
+        return commit(self, table, operation, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "commit", break_each_once)
+        while True:
+            try:
+                maintain(spark, lake, keep_ms=keep_ms)
+                break
+            except OSError:
+                assert contents(lake, NOW) == now
+    broken = {table for table, operation in seen if operation in ("append", "replace")}
+    assert {"state_corrections", "offset_commits", "group_versions", "transaction_markers"} <= broken
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
+    audit(spark, lake, log)
+    assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
+
+
+def test_after_a_killed_audit_the_tables_of_now_are_those_of_the_last_finished_one(
+    spark, lake, log, undisturbed, monkeypatch
+):
+    now, commit = contents(lake), Lake.commit
+
+    def break_at_the_end(self, table, operation, write):
+        if table == "group_expiry":
+            raise OSError("the storage is gone")
+        return commit(self, table, operation, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "commit", break_at_the_end)
+        with pytest.raises(OSError, match="the storage is gone"):
+            audit(spark, lake, log)
+    assert contents(lake) != now
+    maintain(spark, lake)
+    assert contents(lake) == now
+    audit(spark, lake, log)
+    assert contents(lake) == undisturbed
+
+
+def test_a_rebuild_that_was_killed_comes_first(spark, lake, monkeypatch):
+    commit = Lake.commit
+
+    def break_at_members(self, table, operation, write):
+        if table == "group_member_versions":
+            raise OSError("the storage is gone")
+        return commit(self, table, operation, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "commit", break_at_members)
+        with pytest.raises(OSError, match="the storage is gone"):
+            run_rebuild(spark, RebuildOptions(lake=str(lake), release_version="3.9"))
+    with pytest.raises(KgroupsError, match="a rebuild that did not finish: run kgroups audit or kgroups rebuild"):
+        maintain(spark, lake)
+
+
+def test_only_old_files_that_no_version_needs_are_deleted(spark, lake):
+    old, young = (lake / "offset_commits" / f"part-of-a-task-that-failed-{age}.parquet" for age in ("old", "young"))
+    for file in (old, young):
+        file.write_bytes(b"x" * 1000)
+    eight_days_ago = old.stat().st_mtime - 8 * 86_400
+    os.utime(old, (eight_days_ago, eight_days_ago))
+    (lake / "_work" / "audit-1-of-a-dead-process").mkdir(parents=True)
+    assert maintain(spark, lake, dry_run=True).bytes_freed == 1000
+    assert old.exists()
+    before = set((lake / "offset_commits").glob("*.parquet"))
+    summary = maintain(spark, lake)
+    assert summary.bytes_freed == 1000
+    assert before - set((lake / "offset_commits").glob("*.parquet")) == {old}
+    assert not (lake / "_work").exists()
+
+
+def test_what_is_refused(spark, lake, tmp_path):
+    with pytest.raises(UsageError, match="--vacuum below 7d is refused: somebody may still read"):
+        maintain(spark, lake, vacuum_ms=6 * 86_400_000)
+    with pytest.raises(UsageError, match="no lake at"):
+        maintain(spark, tmp_path / "nothing")
+    before = versions(lake)
+    with Claim.take(Lake.open(spark, str(lake))), pytest.raises(ClaimLost, match="is running"):
+        maintain(spark, lake)
+    Lake.create(spark, str(tmp_path / "empty"))
+    with pytest.raises(KgroupsError, match="no finished audit: nothing to maintain"):
+        maintain(spark, tmp_path / "empty")
+    assert {**versions(lake), "audits": 0} == {**before, "audits": 0}
+
+
+def test_by_sparks_writer_answers_stay_too(spark, lake):
+    now, keep_ms = contents(lake, NOW), half_of_the_log(lake)
+    summary = maintain(spark, lake, keep_ms=keep_ms, writer="spark")
+    assert summary.rows_removed["offset_commits"] > 0
+    assert contents(lake, NOW) == now
+    assert all(count <= 1 for count in file_counts(lake).values())
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
