@@ -294,11 +294,12 @@ class KernelTable:
             actions = actions.combine(self._iterator(removals))
         result = delta_transaction.commit(engine, self._api.utils.CloseableIterable.inMemoryIterable(actions))
         for hook in result.getPostCommitHooks():
-            # Kernel leaves it to its user to write the checkpoints that delta.checkpointInterval asks for.
+            # Kernel leaves it to its user to write the checkpoints that delta.checkpointInterval asks for. Only one of
+            # the newest version takes expired versions away, too; the hook's own does not, and listing them costs.
             if hook.getType().name() == "CHECKPOINT":
-                # A checkpoint only saves time; without one the commit counts all the same, as in Spark's own writer.
+                # It saves time and no more: without it the commit counts all the same, as in Spark's own writer.
                 with suppress(Py4JJavaError):
-                    hook.threadSafeInvoke(engine)
+                    self._snapshot().writeCheckpoint(engine)
         return int(result.getVersion())
 
     def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> Any:
