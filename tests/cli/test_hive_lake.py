@@ -1,0 +1,112 @@
+"""A lake in a schema of a Hive metastore that lasts (embedded Derby), each night in a process of its own, as users run
+it: found through SPARK_CONF_DIR by the commands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.tables.schemas import TABLES
+from tests.audit.lakes import contents, copy_until, rows
+
+ROOT = Path(__file__).parents[2]
+CORPORA = ROOT / "tests" / "data" / "corpora" / "corpora.zip"
+
+# One session for several commands: a start costs seconds. Spark is set up by the properties alone.
+COMMANDS = """
+import json, sys
+from kgroups_spark.cli import main
+from kgroups_spark.commands.spark import start_spark
+spark = start_spark("test")
+for line in json.loads(sys.argv[1]):
+    if line[0] == "sql":
+        spark.sql(line[1]).collect()
+        continue
+    print("##", *line, flush=True)
+    code = main(line)
+    if code != 0:
+        sys.exit(f"{line}: exit code {code}")
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with the metastore, the warehouse, and how Spark finds them."""
+    folder = tmp_path_factory.mktemp("hive metastore")
+    conf = folder / "conf"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text(
+        f"spark.sql.catalogImplementation hive\nspark.sql.warehouse.dir {folder}/wäre house\nspark.driver.memory 1g\n"
+        f"spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:;databaseName={folder}/metastore_db;create=true\n"
+    )
+    with zipfile.ZipFile(CORPORA) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def kgroups(place, *lines):
+    """What each command printed, by its words; all in one process."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_CONF_DIR": str(place / "conf")}
+    environment.pop("KGROUPS_LAKE", None)
+    ran = subprocess.run(
+        [sys.executable, "-c", COMMANDS, json.dumps(lines)],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
+    assert ran.returncode == 0, ran.stderr
+    said = [part.partition("\n") for part in ran.stdout.split("## ")[1:]]
+    return {words: text for words, _, text in said}, ran.stderr
+
+
+def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them(place):
+    log = place / "logs" / "transactions-4.3"
+    night = ["audit", "--segments", "segments"]
+    copy_until(log, place / "segments", 0.5)
+    kgroups(
+        place,
+        ["sql", "CREATE SCHEMA kafka"],
+        [*night, "--lake", "kafka"],
+        [*night, "--lake", "./folder"],
+        ["sql", "CREATE SCHEMA by_parts"],
+        [*night, "--lake", "by_parts", "--writer", "parts"],
+    )
+    copy_until(log, place / "segments", 1.0)
+    questions = [
+        ["groups", "--format", "csv"],
+        ["expiring", "--within", "30d", "--offsets", "--format", "csv"],
+        ["pending", "--format", "csv"],
+    ]
+    lakes = {"spark_catalog.kafka": "kafka.db", "./folder": None, "by_parts": "by_parts.db"}
+    said, stderr = kgroups(
+        place,
+        [*night, "--lake", "spark_catalog.kafka"],
+        [*night, "--lake", "./folder"],
+        [*night, "--lake", "by_parts", "--writer", "parts"],
+        *([*question, "--lake", lake] for lake in lakes for question in questions),
+        ["audits", "--format", "json", "--lake", "kafka"],
+    )
+    assert stderr.count("audit 2: ") == 3
+    for question in questions:
+        answers = {lake: said[" ".join([*question, "--lake", lake])] for lake in lakes}
+        assert len(list(csv.DictReader(io.StringIO(answers["./folder"])))) > 0, question
+        assert set(answers.values()) == {answers["./folder"]}, question
+    ledger = [json.loads(line) for line in said["audits --format json --lake kafka"].splitlines()]
+    assert [(row["audit_id"], row["status"]) for row in ledger] == [(1, "finished"), (2, "finished")]
+    warehouse = place / "wäre house"
+    of_folder = contents(place / "folder")
+    for schema in ("kafka.db", "by_parts.db"):
+        assert contents(warehouse / schema) == of_folder
+        assert {path.name for path in (warehouse / schema).iterdir()} - {"_work"} == set(TABLES)
+    assert {row["audit_id"] for row in rows(warehouse / "kafka.db", "offset_commits")} == {1, 2}
