@@ -21,6 +21,7 @@ from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.stages import open_uri
 from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
 from kgroups_spark.tables.writer import LakeWriter
@@ -113,7 +114,7 @@ class AuditWork:
             return [list(counts) for counts in self.state.names.partition_counts]
         if self.before is None:
             return []
-        groups = self.lake.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
+        groups = self._as_it_was(self.before).rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
         by_partition: dict[int, list[str]] = {}
         for number, group_id in zip(groups["offsets_partition"], groups["group_id"], strict=True):
             by_partition.setdefault(number, []).append(group_id)
@@ -126,7 +127,11 @@ class AuditWork:
             return list(self.state.names.topics)
         if self.before is None:
             return []
-        return sightings(self.lake.rows("topics").to_pylist())
+        return sightings(self._as_it_was(self.before).rows("topics").to_pylist())
+
+    def _as_it_was(self, before: AuditRow) -> LakeAsOfAudit:
+        """The tables of now as the last finished audit left them: a killed one may have rewritten them since."""
+        return LakeAsOfAudit(self.lake, before.audit_id)
 
     def topics_table(self, progress: list[RangeProgress]) -> pa.Table:
         """The rows of `topics`."""
