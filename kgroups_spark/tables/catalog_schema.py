@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.ddl import quoted, table_definition
+from kgroups_spark.tables.ddl import quoted, table_definition, text
 from kgroups_spark.tables.kernel import Kernel, repetition_refused
 from kgroups_spark.tables.schemas import Table
 
@@ -63,9 +63,13 @@ class CatalogSchema:
 
     def create(self, table: Table, properties: dict[str, str]) -> None:
         """Makes the table, empty; nothing if someone else has just made it."""
-        definition = table_definition(table, properties)
+        create = f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {table_definition(table, properties)}"
+        folder = f"{self.uri}/{table.name}"
+        if self.kernel.table(folder).exists() and table.name not in self.names():
+            # Delta writes the log first: whoever was killed between that and the catalog left a table nobody knows.
+            create += f" LOCATION {text(folder)}"
         try:
-            self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {definition}")
+            self.spark.sql(create)
         except PySparkException:
             if table.name not in self.names():
                 raise

@@ -183,6 +183,17 @@ def test_auto_takes_sparks_writer_and_parts_only_where_the_tables_lie_in_one_fol
         choose_writer(lake, "parts")
 
 
+def test_a_table_that_a_killed_creation_did_not_tell_the_catalog_of_is_taken(spark, empty_schema):
+    place, table = Lake(spark, empty_schema).place, TABLES["topics"]
+    left = place.kernel.table(f"{place.uri}/topics")
+    left.create(table.schema.json(), table.comment, table_properties(table))
+    assert place.names() == []
+    place.create(table, table_properties(table))
+    assert place.names() == ["topics"]
+    assert (place.path("topics"), left.version()) == (left.path, 0)
+    assert place.read("topics").schema == table.schema
+
+
 def test_tables_that_their_catalog_manages_are_refused_in_one_line(spark, empty_schema):
     place = Lake(spark, empty_schema).place
     place.create(TABLES["audits"], table_properties(TABLES["audits"]))
