@@ -1,0 +1,52 @@
+"""The log of a table through Kernel stays short: checkpoints, and versions that have expired."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.tables.schemas import TABLES
+
+pytestmark = pytest.mark.spark
+
+INTERVAL = 3
+SIXTY_DAYS_S = 60 * 86_400
+
+
+@pytest.fixture
+def table(lake):
+    table = lake.kernel.table(f"{lake.uri}/of_few_versions")
+    table.create(TABLES["groups"].schema.json(), "", {"delta.checkpointInterval": str(INTERVAL)})
+    return table
+
+
+def log_of(table):
+    return Path(table.path.removeprefix("file:")) / "_delta_log"
+
+
+def commit_until(table, version):
+    while table.version() < version:
+        table.commit([], by="test", transaction=("test", table.version() + 1))
+
+
+def test_versions_older_than_deltas_retention_go_with_the_next_checkpoint(table):
+    commit_until(table, 2 * INTERVAL - 1)
+    long_ago = time.time() - SIXTY_DAYS_S
+    for path in log_of(table).iterdir():
+        os.utime(path, (long_ago, long_ago))
+    commit_until(table, 2 * INTERVAL)
+    kept = sorted(int(path.stem) for path in log_of(table).glob("*.json") if path.stem.isdigit())
+    assert kept == list(range(INTERVAL, 2 * INTERVAL + 1))
+    assert table.last_transaction("test") == 2 * INTERVAL
+
+
+def test_a_commit_counts_without_the_checkpoint_that_should_follow(table):
+    commit_until(table, INTERVAL - 1)
+    in_the_way = log_of(table) / f"{INTERVAL:020d}.checkpoint.parquet"
+    in_the_way.mkdir()
+    table.commit([], by="test", transaction=("test", INTERVAL))
+    in_the_way.rmdir()
+    assert table.last_transaction("test") == INTERVAL
