@@ -28,7 +28,8 @@ def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, 
         audit_id=writer.audit_id,
     )
     writer.replace("offset_expiry", offsets)
-    noted = F.col("entry_type") == "noted"
+    # The state of the audit before lies beside, until this one has finished.
+    noted = (F.col("entry_type") == "noted") & (F.col("audit_id") == _newest_state(lake))
     held = lake.read_files("coordinator_state").where(noted).select("offsets_partition", "group_id").distinct()
     decisions = group_expiry(
         lake.read_files("offset_expiry"),
@@ -41,6 +42,11 @@ def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, 
         held_groups=held if release(release_version).open_transactions_by == "group" else None,
     )
     writer.replace("group_expiry", decisions)
+
+
+def _newest_state(lake: Lake) -> int:
+    files = lake.table("coordinator_state").files()
+    return max((file.bound("maxValues", "audit_id") or 0 for file in files), default=0)
 
 
 def _keep_previous(lake: Lake, writer: LakeWriter) -> None:
