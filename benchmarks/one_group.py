@@ -68,7 +68,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.one_group", description=__doc__.splitlines()[0])
     parser.add_argument("--nights", type=int, default=100)
     parser.add_argument("--records", type=int, default=1_000_000, help="a night (default: 1,000,000)")
-    parser.add_argument("--work", type=Path, help="where the tables go (default: a temporary folder, deleted after)")
+    parser.add_argument(
+        "--work", type=Path, help="where the table goes and stays, for another run (default: a temporary folder)"
+    )
     parser.add_argument("--json", type=Path, help="a file for the figures in JSON")
     options = parser.parse_args(arguments)
     work = options.work or Path(tempfile.mkdtemp(prefix="kgroups-one-group-"))
@@ -85,9 +87,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _measured(spark: SparkSession, work: Path, nights: int, records: int) -> Iterator[dict[str, object]]:
+    shutil.rmtree(work / "copy", ignore_errors=True)
     lake = Lake.create(spark, str(work / "nights"))
     started = cpu_seconds()
-    for night in range(nights):
+    for night in range(lake.table(NAME).version(), nights):
         _write_night(lake, night, records)
     _say(f"{nights} nights of {records:,} records written", started, lake)
     ways: dict[str, Callable[[Lake], object]] = {
