@@ -1,0 +1,121 @@
+"""Every place where an audit changes the lake, by name, and audits that break there.
+
+A commit point is (table, operation, how often before in the same audit). The state of a lake after one commit is that
+before the next, so that all states a killed audit can leave are photographed in a single audit.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
+from kgroups_spark.commands.reading import LakeReader
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
+from tests.audit.lakes import assert_every_record_is_in_one_table, contents, rows
+
+CommitPoint = tuple[str, str, int]
+BEFORE, AFTER = "before", "after"
+NOW = [name for name, table in TABLES.items() if table.kind == "current"]
+
+
+class StorageGone(Exception):
+    """What the tests break an audit with: nothing in the package knows it."""
+
+
+def audit(spark: Any, lake: Path, log: Path, **options: Any) -> AuditSummary:
+    """An audit of the log's folder."""
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(log)], **{"writer": "parts", **options}))
+
+
+@contextmanager
+def at_each_commit(act: Callable[[CommitPoint, str], None]) -> Iterator[None]:
+    """Calls `act` before the write of each commit point and after it succeeded, but before anybody knows."""
+    commit, seen = Lake.commit, Counter[tuple[str, str]]()
+
+    def watched(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
+        point = (table, operation, seen[table, operation])
+        seen[table, operation] += 1
+        act(point, BEFORE)
+        answer = commit(self, table, operation, write)
+        act(point, AFTER)
+        return answer
+
+    def one_by_one(calls: list[Callable[[], Any]], threads: int = 1) -> list[Any]:
+        return [call() for call in calls]
+
+    with (
+        mock.patch.object(Lake, "commit", watched),
+        mock.patch("kgroups_spark.tables.lake.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.tables.unfinished.in_parallel", one_by_one),
+    ):
+        yield
+
+
+def commit_points(do: Callable[[], object]) -> list[CommitPoint]:
+    """The commit points that `do` comes by, in order."""
+    points: list[CommitPoint] = []
+    with at_each_commit(lambda point, when: points.append(point) if when == BEFORE else None):
+        do()
+    return points
+
+
+def broken_at(
+    point: CommitPoint,
+    when: str,
+    do: Callable[[], object],
+    look: Callable[[CommitPoint, str], None] = lambda point, when: None,
+) -> None:
+    """Does it until that point, where it breaks; looks at all points before. Raises AssertionError if it does not come
+    by there."""
+
+    def act(at: CommitPoint, now: str) -> None:
+        look(at, now)
+        if (at, now) == (point, when):
+            raise StorageGone(f"{when} {point}")
+
+    try:
+        with at_each_commit(act):
+            do()
+    except StorageGone:
+        return
+    raise AssertionError(f"{point} was never come by")
+
+
+def photographs(lake: Path, folder: Path, do: Callable[[], object]) -> dict[CommitPoint, Path]:
+    """Copies of the lake as it was before each commit."""
+    found: dict[CommitPoint, Path] = {}
+
+    def act(point: CommitPoint, when: str) -> None:
+        if when == BEFORE and lake.exists():
+            found[point] = folder / f"{len(found):02d}"
+            shutil.copytree(lake, found[point])
+
+    with at_each_commit(act):
+        do()
+    return found
+
+
+def tables_of_now(spark: Any, lake: Path) -> dict[str, list[str]]:
+    """What the commands print of the tables of now."""
+    reader = LakeReader(spark, Lake.open(spark, str(lake)))
+    return {name: sorted(map(str, reader.rows(name))) for name in NOW}
+
+
+def assert_lake_is_sound(lake: Path, expected: dict[str, list[str]]) -> None:
+    """The tables are those of an undisturbed lake, every record is there once, and nothing is left of killed audits."""
+    found = contents(lake)
+    for name in expected:
+        assert found[name] == expected[name], f"{lake}: {name}"
+    assert_every_record_is_in_one_table(lake)
+    finished = {row["audit_id"] for row in rows(lake, "audits") if row["status"] == "finished"}
+    for name, table in TABLES.items():
+        if table.kind != "ledger":
+            assert {row["audit_id"] for row in rows(lake, name)} <= finished, name
+    assert not [path for path in (lake / "_work").glob("*") if path.is_dir()]

@@ -1,0 +1,46 @@
+"""A small log of two nights, and what undisturbed audits make of it."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.audit.lakes import contents, copy_until
+from tests.crash.commit_points import audit
+
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+
+
+@dataclass(frozen=True)
+class Nights:
+    """The log as it was at the first and the second night, a lake that audited the first, and the tables after both.
+
+    Four partitions with open transactions; one batch of the second night is damaged.
+    """
+
+    first: Path
+    second: Path
+    lake: Path
+    expected: dict[str, list[str]]
+
+
+@pytest.fixture(scope="session")
+def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    folder = tmp_path_factory.mktemp("nights")
+    with zipfile.ZipFile(CORPORA) as archive:
+        members = [name for name in archive.namelist() if name.startswith("logs/transactions-4.3/")]
+        archive.extractall(folder, members)
+    second = folder / "logs" / "transactions-4.3"
+    copy_until(second, folder / "first", 0.5)
+    segment = second / "__consumer_offsets-1" / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[len(data) * 3 // 4] ^= 1
+    segment.write_bytes(data)
+    audit(spark, folder / "lake", folder / "first")
+    audit(spark, folder / "undisturbed", folder / "first")
+    audit(spark, folder / "undisturbed", second)
+    return Nights(folder / "first", second, folder / "lake", contents(folder / "undisturbed"))

@@ -1,0 +1,58 @@
+"""Audits whose every task fails once, after all it had to write was written; a program of its own.
+
+    python -m tests.crash.flaky_tasks LOG MARKS parts=LAKE spark=LAKE
+
+The session of the tests does not try a task again, this one does so three times. What a second attempt of a task that
+Spark only took for dead (a speculative double) leaves behind is the same: a file of the attempt that does not count.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kgroups_spark.audit import stages
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.session import spark_session
+from kgroups_spark.tables import writer as lake_writer
+
+
+def first_attempt_fails(write: Callable[..., Any], marks: str) -> Callable[..., Any]:
+    """The function, failing the first time that each task of each stage has called it and has used up its answer."""
+    # Functions of the main program travel to the tasks by value: so does this, and what it replaces is looked up there.
+
+    def flaky(*arguments: Any) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        yield from write(*arguments)
+        task = TaskContext.get()
+        if task is not None and task.attemptNumber() == 0:
+            Path(f"{marks}/{task.stageId()}-{task.partitionId()}-{os.getpid()}-{threading.get_ident()}").touch()
+            raise OSError("this attempt failed after it had written")
+
+    return flaky
+
+
+def main(log: str, marks: str, *lakes: str) -> None:
+    spark = spark_session("flaky tasks", {"spark.master": "local[2,4]", "spark.sql.shuffle.partitions": "2"})
+    one_batch = stages.manifest_batch
+    batches = first_attempt_fails(lambda lines: iter([one_batch(lines)]), marks)
+    stages.manifest_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
+    stages.plain_batches = first_attempt_fails(stages.plain_batches, marks)
+    stages.union_batches = first_attempt_fails(stages.union_batches, marks)
+    lake_writer.manifest = first_attempt_fails(lake_writer.manifest, marks)
+    for writer, lake in (text.split("=", 1) for text in lakes):
+        run_audit(spark, AuditOptions(lake=lake, segments=[log], writer=writer))
+    spark.stop()
+
+
+def _whole(batches: Iterator[Any]) -> Iterator[Any]:
+    return iter(list(batches))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,173 @@
+"""An audit that breaks at any commit, and the one after it: the tables are those of a lake that nothing happened to."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.claim import Claim, ClaimLost, Owner
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.unfinished import clear_up
+from tests.audit.lakes import contents, rows
+from tests.crash.commit_points import (
+    AFTER,
+    BEFORE,
+    assert_lake_is_sound,
+    at_each_commit,
+    audit,
+    broken_at,
+    commit_points,
+    photographs,
+    tables_of_now,
+)
+
+pytestmark = pytest.mark.spark
+
+
+HISTORY_AND_STATE = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
+
+
+def test_a_night_broken_at_any_commit_leaves_no_trace(spark, nights, tmp_path):
+    shutil.copytree(nights.lake, tmp_path / "recorded")
+    points = commit_points(lambda: audit(spark, tmp_path / "recorded", nights.second))
+    assert {table for table, _, _ in points} >= {"audits", "offset_commits", "quarantine", "groups", "offset_expiry"}
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    now, history = tables_of_now(spark, lake), contents(lake, HISTORY_AND_STATE)
+    first_of_its_own = points[1]
+
+    def cleared_up(point, when):
+        # Each audit clears up after the one before it: from there on all is as if that had never been.
+        if (point, when) == (first_of_its_own, BEFORE):
+            assert contents(lake, HISTORY_AND_STATE) == history
+
+    for point in points:
+        for when in (BEFORE, AFTER):
+            broken_at(point, when, lambda: audit(spark, lake, nights.second), cleared_up)
+            if (point, when) != (points[-1], AFTER):
+                assert tables_of_now(spark, lake) == now, (point, when)
+    # After the very last commit the audit has finished, known or not.
+    assert_lake_is_sound(lake, nights.expected)
+
+
+def test_the_first_audit_broken_at_any_commit_leaves_no_trace(spark, nights, tmp_path):
+    undisturbed, lake = tmp_path / "undisturbed", tmp_path / "lake"
+    points = commit_points(lambda: audit(spark, undisturbed, nights.second))
+    is_made = points.index(("audits", "create", 0))
+    for number, point in enumerate(points):
+        broken_at(point, BEFORE, lambda: audit(spark, lake, nights.second))
+        if number >= is_made and number % 3 == 0:
+            broken_at(point, AFTER, lambda: audit(spark, lake, nights.second))
+            with pytest.raises(KgroupsError, match="has no finished audit"):
+                tables_of_now(spark, lake)
+    audit(spark, lake, nights.second)
+    assert_lake_is_sound(lake, contents(undisturbed))
+    assert [row["status"] for row in rows(lake, "audits")].count("finished") == 1
+
+
+def test_a_night_by_sparks_writer_killed_between_any_commits_leaves_no_trace(spark, nights, tmp_path):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    killed = photographs(lake, tmp_path / "killed", lambda: audit(spark, lake, nights.second, writer="spark"))
+    assert_lake_is_sound(lake, nights.expected)
+    now, history = tables_of_now(spark, nights.lake), contents(nights.lake, HISTORY_AND_STATE)
+    for number, (point, copy) in enumerate(killed.items()):
+        assert tables_of_now(spark, copy) == now, point
+        if number % 6 == 5:
+            audit(spark, copy, nights.second)
+            assert_lake_is_sound(copy, nights.expected)
+        else:
+            clear(spark, copy)
+            assert contents(copy, HISTORY_AND_STATE) == history, point
+
+
+def clear(spark, lake):
+    """What an audit does first; a killed one has left it so."""
+    opened = Lake.open(spark, str(lake))
+    with Claim.take(opened) as claim:
+        clear_up(opened, claim)
+
+
+def test_a_night_by_sparks_writer_broken_at_a_commit_is_cleared_up_by_it(spark, nights, tmp_path):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    broken_at(("quarantine", "append", 0), AFTER, lambda: audit(spark, lake, nights.second, writer="spark"))
+    audit(spark, lake, nights.second, writer="spark")
+    assert_lake_is_sound(lake, nights.expected)
+
+
+def test_clearing_up_broken_at_any_commit_leaves_no_trace(spark, nights, tmp_path):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    history = contents(lake, HISTORY_AND_STATE)
+    broken_at(("audits", "append", 1), BEFORE, lambda: audit(spark, lake, nights.second))
+    shutil.copytree(lake, tmp_path / "recorded")
+    _, *points = commit_points(lambda: clear(spark, tmp_path / "recorded"))
+    shutting_out = [point for point in points if point[1] == "shut out"]
+    deleting = [point for point in points if point[1] == "delete"]
+    assert len(shutting_out) >= len(TABLES) - 1 and len(deleting) > 5
+    # All tables are shut out of in the same way, and again by each that clears up.
+    for number, point in enumerate([shutting_out[0], shutting_out[-1], *deleting]):
+        broken_at(point, (BEFORE, AFTER)[number % 2], lambda: clear(spark, lake))
+    clear(spark, lake)
+    assert contents(lake, HISTORY_AND_STATE) == history
+
+
+def test_what_a_killed_audit_made_of_the_tables_of_now_goes_even_if_nothing_is_new(spark, nights, tmp_path):
+    """The segments of the killed audit may not be given again."""
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    broken_at(("audits", "append", 1), BEFORE, lambda: audit(spark, lake, nights.second))
+    assert {row["audit_id"] for row in rows(lake, "committed_offsets")} == {2}
+    audit(spark, lake, nights.first)
+    assert contents(lake) == contents(nights.lake)
+
+
+def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_commit(spark, nights, tmp_path):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    seen = []
+
+    def take_over(point, when):
+        seen.append((point, when))
+        if (point, when) == (("groups", "replace", 0), AFTER):
+            elsewhere = Owner("elsewhere", 4711, "123", "its-uuid")
+            Ledger(Lake.open(spark, str(lake))).append(AuditRow(3, "running", str(elsewhere), datetime.now(UTC)))
+
+    stops = r"audit 2 stops: audit 3 \(process 4711 on elsewhere, since .*\) has claimed the lake since"
+    with pytest.raises(ClaimLost, match=stops), at_each_commit(take_over):
+        audit(spark, lake, nights.second)
+    # Nothing but the other's claim came after.
+    assert seen[-2:] == [(("audits", "append", 1), BEFORE), (("audits", "append", 1), AFTER)]
+    with pytest.raises(ClaimLost, match="say --take-over; after 6 hours"):
+        audit(spark, lake, nights.second)
+    audit(spark, lake, nights.second, take_over=True)
+    assert_lake_is_sound(lake, nights.expected)
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commit_writes_nothing(
+    spark, nights, tmp_path, monkeypatch, writer
+):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+
+    def take_over(point, when):
+        if (point, when) == (("group_versions", "append", 0), BEFORE):
+            with monkeypatch.context() as elsewhere:
+                elsewhere.setattr("kgroups_spark.tables.claim.this_host", lambda: "elsewhere")
+                opened = Lake.open(spark, str(lake))
+                with Claim.take(opened, take_over=True) as claim:
+                    clear_up(opened, claim)
+
+    refused = "table group_versions was written by audit 2 or a later one before"
+    with pytest.raises(KgroupsError, match=refused), at_each_commit(take_over):
+        audit(spark, lake, nights.second, writer=writer)
+    assert {row["audit_id"] for row in rows(lake, "group_versions")} == {1}
+    audit(spark, lake, nights.second, take_over=True)
+    assert_lake_is_sound(lake, nights.expected)

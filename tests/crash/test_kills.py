@@ -1,0 +1,70 @@
+"""Real SIGKILLs: `kgroups audit` as a process, ended between two of its commits or while its tasks run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+
+import pytest
+
+from kgroups_spark.errors import KgroupsError
+from tests.audit.lakes import contents, rows
+from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
+from tests.crash.processes import end_of, kill_all, kill_those, next_log_of, said_by, start_audit, until
+
+pytestmark = pytest.mark.spark
+
+
+def statuses(lake):
+    return sorted((row["audit_id"], row["status"]) for row in rows(lake, "audits"))
+
+
+def last_line(lake):
+    """What the command said last, without what Spark and its JVM print."""
+    return said_by(lake).rstrip().rpartition("\n")[2]
+
+
+def test_driver_and_jvm_killed_in_the_first_audit(spark, nights, tmp_path):
+    lake = tmp_path / "lake"
+    process = start_audit(lake, nights.first)
+    until(lake / "offset_commits" / "_delta_log" / f"{1:020d}.json", process)
+    kill_all(process)
+    assert statuses(lake) == [(1, "running")]
+    with pytest.raises(KgroupsError, match="has no finished audit"):
+        tables_of_now(spark, lake)
+    audit(spark, lake, nights.first)
+    assert_lake_is_sound(lake, contents(nights.lake))
+
+
+def test_the_jvm_killed_while_tables_of_now_are_rewritten(spark, nights, tmp_path):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    before = tables_of_now(spark, lake)
+    process = start_audit(lake, nights.second, "--writer", "spark")
+    until(next_log_of(lake, "committed_offsets"), process)
+    assert kill_those(process, "java") == 1
+    assert end_of(process) == 1
+    assert "does not count: Spark's JVM has ended" in last_line(lake), said_by(lake)
+    assert "Traceback" not in said_by(lake)
+    assert tables_of_now(spark, lake) == before
+    audit(spark, lake, nights.second)
+    assert_lake_is_sound(lake, nights.expected)
+
+
+def test_python_workers_killed_while_they_read(spark, nights, tmp_path):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    before = tables_of_now(spark, lake)
+    process = start_audit(lake, nights.second)
+    until(lake / "_work", process)
+    while process.poll() is None:
+        kill_those(process, "pyspark.daemon")
+        time.sleep(0.001)
+    assert end_of(process) == 1
+    # What Spark says depends on which of them was hit.
+    assert re.search("worker|pyspark.daemon", last_line(lake)), said_by(lake)
+    assert "Traceback" not in said_by(lake)
+    assert tables_of_now(spark, lake) == before
+    audit(spark, lake, nights.second)
+    assert_lake_is_sound(lake, nights.expected)

@@ -1,0 +1,119 @@
+"""A disk that is full, and a table whose log cannot be written: one line, exit 1, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark import cli
+from kgroups_spark.tables.lake import Lake
+from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
+from tests.crash.processes import next_log_of
+
+pytestmark = pytest.mark.spark
+
+DISK_MB = 8
+
+
+class SmallDisk:
+    """A folder on a disk of its own, which a file can fill but for so many bytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def leave(self, free: int) -> None:
+        filler = self.folder / "filler"
+        filler.unlink(missing_ok=True)
+        disk = os.statvfs(self.folder)
+        with filler.open("wb") as file:
+            file.write(bytes(max(0, disk.f_bavail * disk.f_frsize - free)))
+
+    def make_room(self) -> None:
+        (self.folder / "filler").unlink()
+
+
+class PretendedDisk:
+    """The same where no file system may be mounted: the one place where the lake is written says that it is full."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self._monkeypatch = folder, monkeypatch
+
+    def leave(self, free: int) -> None:
+        commit, page, left = Lake.commit, 4096, free
+
+        def full(self: Lake, table: str, operation: str, write: Callable[[], object]) -> object:
+            nonlocal left
+            left -= page
+
+            def write_if_there_is_room() -> object:
+                if left < 0:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return write()
+
+            return commit(self, table, operation, write_if_there_is_room)
+
+        self._monkeypatch.setattr(Lake, "commit", full)
+
+    def make_room(self) -> None:
+        self._monkeypatch.undo()
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk | PretendedDisk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        yield PretendedDisk(folder, monkeypatch)
+        return
+    yield SmallDisk(folder)
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def command(lake: Path, log: Path, *options: str) -> int:
+    return cli.main(["audit", "--lake", str(lake), "--segments", str(log), *options])
+
+
+def only_line(text: str) -> str:
+    """What the command says last; all before it is progress."""
+    assert "Traceback" not in text and "Exception" not in text.rstrip().rpartition("\n")[0], text
+    return text.rstrip().rpartition("\n")[2]
+
+
+# From no room for the claim to room for all but the last tables.
+@pytest.mark.parametrize(("writer", "room_kb"), [("parts", (0, 40, 120, 200)), ("spark", (120,))])
+def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd, writer, room_kb):
+    lake = disk.folder / "lake"
+    shutil.copytree(nights.lake, lake)
+    before = tables_of_now(spark, lake)
+    for free_kb in room_kb:
+        disk.leave(free_kb << 10)
+        capfd.readouterr()
+        assert command(lake, nights.second, "--writer", writer) == 1
+        said = only_line(capfd.readouterr().err)
+        assert said.startswith("kgroups: ") and "No space left on device" in said, said
+        disk.make_room()
+        assert tables_of_now(spark, lake) == before
+    audit(spark, lake, nights.second)
+    assert_lake_is_sound(lake, nights.expected)
+
+
+@pytest.mark.parametrize("table", ["audits", "offset_commits", "groups"])
+def test_a_log_that_cannot_be_written_is_one_line_and_nothing_is_lost(spark, nights, tmp_path, capfd, table):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    # Binds everybody, root as well: the place of the next version is taken.
+    in_the_way = next_log_of(lake, table)
+    in_the_way.mkdir()
+    assert command(lake, nights.second) == 1
+    said = only_line(capfd.readouterr().err)
+    assert said.startswith("kgroups: ") and table in said, said
+    in_the_way.rmdir()
+    audit(spark, lake, nights.second)
+    assert_lake_is_sound(lake, nights.expected)

@@ -1,0 +1,35 @@
+"""Two audits of one lake as two processes: one finishes, the other stops early and says why."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.audit.lakes import rows
+from tests.crash.commit_points import assert_lake_is_sound
+from tests.crash.processes import end_of, said_by, start_audit
+
+pytestmark = pytest.mark.spark
+
+# Whoever comes a little later finds a claim; who comes at the same time is refused by Delta.
+REFUSALS = ("is running (process ", "claimed number 2 just now", "has claimed the lake since")
+
+
+def test_of_two_audits_started_at_once_one_finishes_and_one_stops_early(nights, tmp_path):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights.lake, lake)
+    other = tmp_path / "other"
+    other.symlink_to(lake)
+    codes = sorted(map(end_of, [start_audit(place, nights.second) for place in (lake, other)]))
+    said = [said_by(place) for place in (lake, other)]
+    finished = sorted(row["audit_id"] for row in rows(lake, "audits") if row["status"] == "finished")
+    if codes == [0, 0]:
+        # One was over before the other began: it found nothing new.
+        assert finished == [1, 2, 3], said
+    else:
+        assert (codes, finished) == ([0, 1], [1, 2]), said
+        loser = next(text for text in said if "audit failed" in text or any(word in text for word in REFUSALS))
+        assert any(word in loser.rstrip().rpartition("\n")[2] for word in REFUSALS), said
+        assert "Traceback" not in loser
+    assert_lake_is_sound(lake, nights.expected)
