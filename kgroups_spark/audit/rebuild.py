@@ -20,8 +20,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.baselines import Baselines
-from kgroups_spark.audit.history_names import HistoryNames, names_of_history, sightings
+from kgroups_spark.audit.baselines import Baselines, topics_of_baselines
+from kgroups_spark.audit.history_names import HistoryNames, names_of_history
 from kgroups_spark.audit.history_replay import (
     replay_rows_of_corrections,
     replay_rows_of_history,
@@ -178,9 +178,7 @@ class _Rebuild:
         names = names_of_history(counting.offset_commits, counting.group_records)
         if not baselines.is_reduced:
             return names
-        # Records that named topics first may be gone; the table knows them.
-        kept = LakeAsOfAudit(self.work.lake, self.last).rows("topics").to_pylist()
-        return names.with_topics(sightings(kept))
+        return names.with_topics(topics_of_baselines(counting.state_corrections))
 
     def _replayed(
         self, work: AuditWork, counting: _Counting, baselines: Baselines, tables_of_now: bool
@@ -193,12 +191,13 @@ class _Rebuild:
                 unresolved(counting.quarantine),
             )
         )
-        corrections = baselines.corrections(counting.state_corrections)
+        is_correction = F.col("correction").isin("put", "remove")
+        corrections = baselines.not_before(counting.state_corrections.where(is_correction))
         rows = rows.unionByName(replay_rows_of_corrections(corrections))
         if baselines.by_partition:
             rows = rows.unionByName(replay_rows_of_state(baselines.state(counting.state_corrections)))
         names = [*VERSIONS, "quarantine", *(NOW if tables_of_now else ()), "coordinator_state"]
-        context = replace(work.replay_context([]), history_from={})
+        context = replace(work.replay_context([]), history_from=baselines.starts)
         return replayed_shards(rows, self._hands(), work.writer, names, context, self._with_corrections(corrections))
 
     def _hands(self) -> list[list[int]]:
@@ -221,12 +220,12 @@ class _Rebuild:
 
     def _replace_quarantine(self, counting: _Counting, baselines: Baselines, replayed: Replayed) -> None:
         """Its records stay; what a load would fail at there, and which records it would, is told by the rules now."""
-        failures = counting.quarantine.where("reason = 'load_would_fail'")
         records = counting.quarantine.where("reason <> 'load_would_fail'")
         rows = records.withColumn("coordinator_fails", coordinator_fails(self.release))
         rows = rows.unionByName(baselines.not_before(misread(counting.group_records, self.release, self.read_by)))
         if baselines.by_partition:
-            rows = rows.unionByName(baselines.before(failures))
+            then = LakeAsOfAudit(self.work.lake, self.last).read("quarantine")
+            rows = rows.unionByName(baselines.before(then.where("reason = 'load_would_fail'")))
         replayed.replace(self.writer, "quarantine", rows)
 
     def _record_counts(self, counting: _Counting, added: Counter[str]) -> tuple[RecordCount, ...]:

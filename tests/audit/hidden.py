@@ -1,0 +1,49 @@
+"""Segments that workers read as software does which knows less: what it does not know lies in quarantine."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from kgroups_spark.audit.stages import open_uri
+from kgroups_spark.messages import group_records, offset_commits
+
+# ConsumerGroupMemberMetadata, and offset commits of version 3.
+HIDDEN_TYPE, HIDDEN_VERSION = 5, 3
+
+
+class OldFile:
+    """An open segment; as long as it is open, this process does not know the type and the version."""
+
+    def __init__(self, path: str) -> None:
+        self._file: Any = open_uri(path)
+        self._patches = ExitStack()
+        known = {number: kind for number, kind in group_records.CONSUMER_OFFSETS.items() if number != HIDDEN_TYPE}
+        self._patches.enter_context(mock.patch.object(group_records, "CONSUMER_OFFSETS", known))
+        self._patches.enter_context(mock.patch.object(offset_commits, "_VERSIONS", range(HIDDEN_VERSION)))
+        read = offset_commits.read_offset_values
+
+        def read_old_values(*arguments: Any) -> Any:
+            values = read(*arguments)
+            values.is_irregular |= values.version == np.int16(HIDDEN_VERSION)
+            return values
+
+        self._patches.enter_context(mock.patch.object(offset_commits, "read_offset_values", read_old_values))
+
+    def __enter__(self) -> OldFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._patches.close()
+        self._file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def open_as_old(path: str) -> Any:
+    """Stands in for stages.open_uri."""
+    return OldFile(path)

@@ -1,0 +1,215 @@
+"""A rebuild from history alone gives what the nights gave (R3, R7), by both writers, whatever was there before."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.commands.reading import LakeReader
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.lake import Lake
+from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
+from tests.audit.lakes import HISTORY, contents, copy_until, rows
+from tests.records.build import batch
+
+pytestmark = pytest.mark.spark
+
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+# Recorded logs whose partitions stand side by side in the log of these tests: both coordinators, all types of groups.
+RECORDED = ("transactions-4.3", "scala-3.9-reloaded", "mixed-upgrade")
+# An early-access value, which 4.3 does not read and 3.9 skips (T58), and a record of no known type.
+EARLY_VALUE = b"\0\0\0\0\2c\2/\1\0" + bytes(4) + b"\0" + b"\2\2n\0\1\0\2\0\0\3\3mm\0\0"
+ODD = batch(0, [(b"\0\5\0\1g\0\1m", EARLY_VALUE), (b"\0\x63\0\1g", b"\0\0")])
+VERSIONS = ["group_versions", "group_member_versions", "quarantine"]
+NOW = ["groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "topics"]
+DECIDED = ["offset_expiry", "group_expiry"]
+
+
+def audit(spark, lake, log, **options):
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(log)], **{"writer": "parts", **options}))
+
+
+def rebuild(spark, lake, **options):
+    return run_rebuild(spark, RebuildOptions(lake=str(lake), **{"writer": "parts", **options}))
+
+
+def told(lake):
+    """What a rebuild makes: rows of history with their audit_id, others without."""
+    versions = {name: sorted(map(repr, rows(lake, name))) for name in VERSIONS}
+    return {**versions, **contents(lake, NOW + DECIDED)}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """The log after a first night, and after a second one."""
+    folder = tmp_path_factory.mktemp("rebuild")
+    with zipfile.ZipFile(CORPORA) as archive:
+        archive.extractall(folder)
+    partitions = [p for name in RECORDED for p in sorted((folder / "logs" / name).glob("__consumer_offsets-*"))]
+    for number, partition in enumerate(partitions):
+        shutil.copytree(partition, folder / "second" / f"__consumer_offsets-{number}")
+    (folder / "second" / f"__consumer_offsets-{len(partitions)}").mkdir()
+    (folder / "second" / f"__consumer_offsets-{len(partitions)}" / f"{0:020d}.log").write_bytes(ODD)
+    copy_until(folder / "second", folder / "first", 0.6)
+    return folder / "first", folder / "second"
+
+
+@pytest.fixture(scope="module")
+def nights(spark, logs, tmp_path_factory):
+    """Lakes of two nights each, by release."""
+    lakes = {}
+    for release in ("4.3", "3.9"):
+        lakes[release] = tmp_path_factory.mktemp("nights") / "lake"
+        for log in logs:
+            audit(spark, lakes[release], log, release_version=release)
+    return lakes
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_emptied(
+    spark, nights, tmp_path, writer
+):
+    lake = tmp_path / "lake"
+    shutil.copytree(nights["4.3"], lake)
+    expected = told(lake)
+    assert all(expected[name] for name in ("quarantine", *NOW[:5]))
+    for name in ("group_member_versions", "groups", "topics", "coordinator_state", "offset_expiry"):
+        shutil.rmtree(lake / name)
+    for name in ("group_versions", "committed_offsets"):
+        spark.sql(f"DELETE FROM delta.`{lake}/{name}`")
+    summary = rebuild(spark, lake, writer=writer)
+    assert told(lake) == expected
+    assert (summary.audit.source, summary.audit.rows_added, summary.audit.release_version) == ("tables", {}, "4.3")
+    before = rows(lake, "audits")[-2:]
+    assert [p.end_offset for p in summary.audit.partitions] == [p["end_offset"] for p in before[0]["partitions"]]
+    assert {p.records for p in summary.audit.partitions} == {0}
+    assert next(iter(summary.lines())) == "audit 3: all tables rebuilt from the history of 13 partitions"
+
+
+def test_another_release_makes_the_versions_again_too_and_the_night_follows(spark, logs, nights, tmp_path):
+    first, second = logs
+    for writer in ("parts", "spark"):
+        lake = tmp_path / writer
+        audit(spark, lake, first, release_version="4.3")
+        summary = audit(spark, lake, second, release_version="3.9", writer=writer)
+        assert "state rebuilt from history: audit 1 used release 4.3, this one 3.9" in summary.audit.notes
+        assert told(lake) == told(nights["3.9"])
+    rebuild(spark, lake, release_version="4.3")
+    assert told(lake) == told(nights["4.3"])
+
+
+def test_a_table_that_is_gone_is_made_again_by_the_next_audit(spark, logs, nights, tmp_path):
+    shutil.copytree(nights["4.3"], tmp_path / "lake")
+    shutil.rmtree(tmp_path / "lake" / "group_versions")
+    summary = audit(spark, tmp_path / "lake", logs[1])
+    assert "state rebuilt from history: there was no table group_versions any more" in summary.audit.notes
+    assert told(tmp_path / "lake") == told(nights["4.3"])
+
+
+def test_a_rebuild_broken_at_any_commit_is_not_seen_and_is_done_again(spark, logs, tmp_path):
+    """One partition, so that it is quick; each broken rebuild clears up behind the one before."""
+    for log, kept in zip(logs, ("first", "second"), strict=True):
+        shutil.copytree(log / "__consumer_offsets-5", tmp_path / kept / "__consumer_offsets-5")
+    lake, other = tmp_path / "lake", tmp_path / "other"
+    for release, place in (("4.3", lake), ("3.9", other)):
+        audit(spark, place, tmp_path / "second", release_version=release)
+    expected, now = told(lake), tables_of_now(spark, lake)
+    assert expected["group_versions"] != told(other)["group_versions"]
+    shutil.copytree(lake, tmp_path / "recorded")
+    points = []
+    with at_each_commit(lambda *point: points.append(point)):
+        rebuild(spark, tmp_path / "recorded", release_version="3.9")
+    assert {name for name, _ in points} >= {"group_versions", "quarantine", "groups", "coordinator_state"}
+    for point in points:
+        with pytest.raises(OSError, match="the storage is gone"), at_each_commit(break_at(point)):
+            rebuild(spark, lake, release_version="3.9")
+        assert tables_of_now(spark, lake) == now
+    summary = audit(spark, lake, tmp_path / "second", release_version="4.3")
+    assert any(note.endswith("began to, and did not finish") for note in summary.audit.notes)
+    assert told(lake) == expected
+    rebuild(spark, lake, release_version="3.9")
+    assert told(lake) == told(other)
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, nights, tmp_path, writer):
+    lake = tmp_path / "lake"
+    with mock.patch("kgroups_spark.audit.work.open_uri", open_as_old):
+        audit(spark, lake, logs[0])
+    hidden = rows(lake, "quarantine")
+    reasons = {(r["reason"], r["record_type"], r["value_version"]) for r in hidden if r["record_count"]}
+    assert ("unknown_record_type", HIDDEN_TYPE, None) in reasons
+    assert ("unknown_value_version", 1, HIDDEN_VERSION) in reasons
+    with mock.patch("kgroups_spark.audit.saved_state.RULES_VERSION", 0):
+        summary = audit(spark, lake, logs[1], writer=writer)
+    resolved = [row for row in rows(lake, "quarantine") if row["resolved_by"] is not None]
+    assert {row["resolved_by"] for row in resolved} == {2}
+    note = f"{len(resolved):,} records of quarantine could be decoded now, and went into history"
+    assert note in summary.audit.notes
+    assert told(lake) | {"quarantine": []} == told(nights["4.3"]) | {"quarantine": []}
+    for name in ("group_records", "offset_commits"):
+        settled = {"audit_id", "outcome", "marker_offset", "producer_epoch"}
+        assert strings(lake, name, settled) == strings(nights["4.3"], name, settled)
+    counted = sum(r.get("record_count", 1) for n in HISTORY for r in rows(lake, n) if r.get("resolved_by") is None)
+    assert counted == sum(p["records"] for r in rows(lake, "audits") for p in r["partitions"] or ())
+
+
+@contextmanager
+def at_each_commit(act):
+    """Calls `act` with table and operation before each commit but those of the ledger."""
+    commit = Lake.commit
+
+    def watched(self, table, operation, write):
+        if table != "audits":
+            act(table, operation)
+        return commit(self, table, operation, write)
+
+    with mock.patch.object(Lake, "commit", watched):
+        yield
+
+
+def break_at(point):
+    def act(*at):
+        if at == point:
+            raise OSError("the storage is gone")
+
+    return act
+
+
+def tables_of_now(spark, lake):
+    """What the commands print."""
+    reader = LakeReader(spark, Lake.open(spark, str(lake)))
+    versions = {name: sorted(map(str, reader.table(name).collect())) for name in VERSIONS}
+    return {**versions, **{name: sorted(map(str, reader.rows(name))) for name in NOW + DECIDED}}
+
+
+def strings(lake, name, but):
+    """The rows of a table without some columns."""
+    return sorted(repr([value for key, value in sorted(row.items()) if key not in but]) for row in rows(lake, name))
+
+
+def test_an_empty_lake_is_rebuilt_and_no_lake_is_refused(spark, tmp_path):
+    with pytest.raises(UsageError, match="no lake at"):
+        rebuild(spark, tmp_path / "nothing")
+    (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
+    (tmp_path / "log" / "__consumer_offsets-0" / f"{0:020d}.log").touch()
+    audit(spark, tmp_path / "lake", tmp_path / "log")
+    assert rebuild(spark, tmp_path / "lake").current_rows["groups"] == 0
+    Lake.create(spark, str(tmp_path / "unaudited"))
+    with pytest.raises(UsageError, match=r"no audit of .* has finished"):
+        rebuild(spark, tmp_path / "unaudited")
+
+
+def test_a_log_table_that_is_gone_cannot_be_made_again(spark, nights, logs, tmp_path):
+    shutil.copytree(nights["4.3"], tmp_path / "lake")
+    shutil.rmtree(tmp_path / "lake" / "group_records")
+    for act in (lambda: rebuild(spark, tmp_path / "lake"), lambda: audit(spark, tmp_path / "lake", logs[1])):
+        with pytest.raises(KgroupsError, match="no table group_records any more, and nothing makes it again"):
+            act()
