@@ -61,23 +61,28 @@ def logs(tmp_path_factory):
     return folder / "first", folder / "second"
 
 
+def two_nights(spark, logs, folder, release):
+    for log in logs:
+        audit(spark, folder / "lake", log, release_version=release)
+    return folder / "lake"
+
+
 @pytest.fixture(scope="module")
-def nights(spark, logs, tmp_path_factory):
-    """Lakes of two nights each, by release."""
-    lakes = {}
-    for release in ("4.3", "3.9"):
-        lakes[release] = tmp_path_factory.mktemp("nights") / "lake"
-        for log in logs:
-            audit(spark, lakes[release], log, release_version=release)
-    return lakes
+def java(spark, logs, tmp_path_factory):
+    """A lake of two nights by the rules of 4.3."""
+    return two_nights(spark, logs, tmp_path_factory.mktemp("java"), "4.3")
+
+
+@pytest.fixture(scope="module")
+def scala(spark, logs, tmp_path_factory):
+    """The same by those of 3.9."""
+    return two_nights(spark, logs, tmp_path_factory.mktemp("scala"), "3.9")
 
 
 @pytest.mark.parametrize("writer", ["parts", "spark"])
-def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_emptied(
-    spark, nights, tmp_path, writer
-):
+def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_emptied(spark, java, tmp_path, writer):
     lake = tmp_path / "lake"
-    shutil.copytree(nights["4.3"], lake)
+    shutil.copytree(java, lake)
     expected = told(lake)
     assert all(expected[name] for name in ("quarantine", *NOW[:5]))
     for name in ("group_member_versions", "groups", "topics", "coordinator_state", "offset_expiry"):
@@ -93,24 +98,24 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
     assert next(iter(summary.lines())) == "audit 3: all tables rebuilt from the history of 13 partitions"
 
 
-def test_another_release_makes_the_versions_again_too_and_the_night_follows(spark, logs, nights, tmp_path):
+def test_another_release_makes_the_versions_again_too_and_the_night_follows(spark, logs, java, scala, tmp_path):
     first, second = logs
     for writer in ("parts", "spark"):
         lake = tmp_path / writer
         audit(spark, lake, first, release_version="4.3")
         summary = audit(spark, lake, second, release_version="3.9", writer=writer)
         assert "state rebuilt from history: audit 1 used release 4.3, this one 3.9" in summary.audit.notes
-        assert told(lake) == told(nights["3.9"])
+        assert told(lake) == told(scala)
     rebuild(spark, lake, release_version="4.3")
-    assert told(lake) == told(nights["4.3"])
+    assert told(lake) == told(java)
 
 
-def test_a_table_that_is_gone_is_made_again_by_the_next_audit(spark, logs, nights, tmp_path):
-    shutil.copytree(nights["4.3"], tmp_path / "lake")
+def test_a_table_that_is_gone_is_made_again_by_the_next_audit(spark, logs, java, tmp_path):
+    shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_versions")
     summary = audit(spark, tmp_path / "lake", logs[1])
     assert "state rebuilt from history: there was no table group_versions any more" in summary.audit.notes
-    assert told(tmp_path / "lake") == told(nights["4.3"])
+    assert told(tmp_path / "lake") == told(java)
 
 
 def test_a_rebuild_broken_at_any_commit_is_not_seen_and_is_done_again(spark, logs, tmp_path):
@@ -139,7 +144,7 @@ def test_a_rebuild_broken_at_any_commit_is_not_seen_and_is_done_again(spark, log
 
 
 @pytest.mark.parametrize("writer", ["parts", "spark"])
-def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, nights, tmp_path, writer):
+def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java, tmp_path, writer):
     lake = tmp_path / "lake"
     with mock.patch("kgroups_spark.audit.work.open_uri", open_as_old):
         audit(spark, lake, logs[0])
@@ -153,10 +158,10 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, nigh
     assert {row["resolved_by"] for row in resolved} == {2}
     note = f"{len(resolved):,} records of quarantine could be decoded now, and went into history"
     assert note in summary.audit.notes
-    assert told(lake) | {"quarantine": []} == told(nights["4.3"]) | {"quarantine": []}
+    assert told(lake) | {"quarantine": []} == told(java) | {"quarantine": []}
     for name in ("group_records", "offset_commits"):
         settled = {"audit_id", "outcome", "marker_offset", "producer_epoch"}
-        assert strings(lake, name, settled) == strings(nights["4.3"], name, settled)
+        assert strings(lake, name, settled) == strings(java, name, settled)
     counted = sum(r.get("record_count", 1) for n in HISTORY for r in rows(lake, n) if r.get("resolved_by") is None)
     assert counted == sum(p["records"] for r in rows(lake, "audits") for p in r["partitions"] or ())
 
@@ -207,8 +212,8 @@ def test_an_empty_lake_is_rebuilt_and_no_lake_is_refused(spark, tmp_path):
         rebuild(spark, tmp_path / "unaudited")
 
 
-def test_a_log_table_that_is_gone_cannot_be_made_again(spark, nights, logs, tmp_path):
-    shutil.copytree(nights["4.3"], tmp_path / "lake")
+def test_a_log_table_that_is_gone_cannot_be_made_again(spark, java, logs, tmp_path):
+    shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_records")
     for act in (lambda: rebuild(spark, tmp_path / "lake"), lambda: audit(spark, tmp_path / "lake", logs[1])):
         with pytest.raises(KgroupsError, match="no table group_records any more, and nothing makes it again"):
