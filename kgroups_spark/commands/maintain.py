@@ -80,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_lake(location, NAME)
     spark = start_spark(NAME)
     from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
+    from kgroups_spark.tables.failures import machine_failures_told
 
     progress = Progress()
     options = MaintainOptions(
@@ -93,7 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         progress=progress,
     )
     try:
-        summary = run_maintain(spark, options)
+        with machine_failures_told("maintenance failed; it can be repeated"):
+            summary = run_maintain(spark, options)
     finally:
         progress.done()
     for line in summary.lines():
