@@ -1,0 +1,72 @@
+"""The servers, started once for all tests here, in one process of pytest (xdist group `cluster`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.jars import spark_jars
+from tests.cluster.object_store import ObjectStore, object_store
+from tests.cluster.standalone import Cluster, standalone_cluster
+
+ROOT = Path(__file__).parents[2]
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+
+
+@pytest.fixture(scope="session")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded log of four partitions with transactions."""
+    folder = tmp_path_factory.mktemp("corpora")
+    with zipfile.ZipFile(CORPORA) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if "/transactions-4.3/" in name])
+    return folder / "logs" / "transactions-4.3"
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with object_store(tmp_path_factory.mktemp("store"), ("lakes", "logs", "locked")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where s3_nights.py makes a lake of the same two nights on this machine."""
+    return tmp_path_factory.mktemp("s3_nights") / "lake"
+
+
+@pytest.fixture(scope="session")
+def process(log: Path, store: ObjectStore, local_lake: Path) -> subprocess.CompletedProcess[str]:
+    """The process of s3_nights.py when it has ended; the key of bucket `locked` is wrong."""
+    spark_jars()
+    (local_lake.parent / "logs").symlink_to(log)
+    answer = local_lake.parent / "answer.json"
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.cluster.s3_nights", str(log), str(store.folder), str(local_lake), str(answer)],
+        input=json.dumps({"spark.hadoop.fs.s3a.bucket.locked.secret.key": "wrong"}),
+        env={**os.environ, **store.environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process
+
+
+@pytest.fixture(scope="session")
+def facts(process: subprocess.CompletedProcess[str], local_lake: Path) -> Any:
+    """What s3_nights.py has found."""
+    return json.loads((local_lake.parent / "answer.json").read_text())
