@@ -50,10 +50,11 @@ def replay_rows_of_corrections(state_corrections: DataFrame) -> DataFrame:
     """The corrections `put` and `remove` as replay rows, which sort before the records at their log offset.
 
     Of several of the same entry at the same place the newest audit's counts. A `put` of another state format is left
-    out: nobody can read it any more. (Rows `baseline` are a state: `replay_rows_of_state` takes them as they are.)
+    out: nobody can read it any more. (Rows `baseline` are a state: `replay_rows_of_state` takes them as they are; rows
+    `wait` have changed nothing.)
     """
-    readable = (F.col("correction") == "remove") | (F.col("state_format") == STATE_FORMAT)
-    one = state_corrections.where((F.col("correction") != "baseline") & readable)
+    is_put = (F.col("correction") == "put") & (F.col("state_format") == STATE_FORMAT)
+    one = state_corrections.where(is_put | (F.col("correction") == "remove"))
     producer_id = F.get_json_object("payload", "$.producer_id")
     entry = Window.partitionBy("offsets_partition", "log_offset", "entry_type", "group_id", producer_id)
     newest = one.withColumn("is_newest", F.col("audit_id") == F.max("audit_id").over(entry)).where("is_newest")

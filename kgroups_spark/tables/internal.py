@@ -28,7 +28,12 @@ STATE_CORRECTIONS = StructType(
         AUDIT_ID,
         OFFSETS_PARTITION,
         required("log_offset", BIGINT, "A rebuild applies it before any record at this log offset or later"),
-        required("correction", STRING, "put: the entry is this now; remove: it is gone; baseline: part of a state"),
+        required(
+            "correction",
+            STRING,
+            "put: the entry is this now; remove: it is gone; wait: the group is another in the log, nothing was changed "
+            "yet; baseline: part of a state",
+        ),
         required("entry_type", STRING, "What the payload is; only the coordinator's save and load know"),
         column("group_id", STRING, "Group; null: the entry is about no group"),
         column("payload", STRING, "JSON text; null: the entry is gone"),

@@ -81,7 +81,7 @@ KINDS: dict[Callable[[random.Random], list[KeyValue]], int] = {
 }
 
 
-def forgetful_log(seed: int, steps: int = 40) -> Files:
+def forgetful_log(seed: int, steps: int = 40, partition: int = 0) -> Files:
     """One offsets partition; a third of the commits are transactions of one producer each, soon ended."""
     rng = random.Random(seed)
     data, offset, ends_at = b"", 0, dict[int, int]()  # by producer the step at which its transaction ends
@@ -100,7 +100,7 @@ def forgetful_log(seed: int, steps: int = 40) -> Files:
         else:
             data += batch(offset, records)
         offset += len(records)
-    return {"__consumer_offsets-0/00000000000000000000.log": data}
+    return {f"__consumer_offsets-{partition}/00000000000000000000.log": data}
 
 
 def _batch(offset: int, records: list[KeyValue], attributes: int, producer_id: int) -> bytes:

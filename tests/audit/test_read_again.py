@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kgroups_spark.audit import member_blocks, replay
 from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.read_again import damaged_batches
@@ -158,7 +159,11 @@ def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(release:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_any_log_read_again_in_any_night_says_what_it_says(release: str, tmp_path: Path) -> None:
+def test_any_log_read_again_in_any_night_says_what_it_says(
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_blocks, "BLOCK_AT_BYTES", 0)
+    monkeypatch.setattr(replay, "CHANGES_AT_ONCE", 1)
     found = read_zip(LOGS)
     for seed, name in enumerate(sorted(found)[RELEASES.index(release) :: 13]):
         rng, log, nights = np.random.default_rng(seed), GrowingLog(found[name]), Nights(tmp_path / name, How(release))
@@ -190,32 +195,32 @@ def test_a_partition_is_read_again_by_itself_when_its_last_read_is_too_old_and_o
     assert_as_the_log_is(nights, log.files)
 
 
-def test_a_group_that_has_a_version_at_the_last_offset_waits_until_more_has_come(tmp_path: Path) -> None:
-    """The log ends in a record of the group whose tombstones were never read: no second version may stand there."""
-    records = [
-        joined("m", "x", 1),
-        joined("m", "y", 1),
-        gone("m", "x"),
-        joined("m", "y", 2),
-        offset_tombstones(Random(0)),
-    ]
-    log, nights = GrowingLog(log_of(records)), Nights(tmp_path)
-    log.append(0, 2)
+def test_where_nothing_is_new_a_group_with_a_version_at_the_last_offset_waits_until_more_has_come(
+    tmp_path: Path,
+) -> None:
+    """No second version may stand there. Another group is corrected at once."""
+    first = [joined("m", "x", 1), joined("m", "y", 1), joined("n", "x", 1)]
+    forgotten, last = [gone("m", "x"), gone("n", "x")], joined("m", "y", 2)
+    log, nights = GrowingLog(log_of([*first, *forgotten, last, offset_tombstones(Random(0))])), Nights(tmp_path)
+    log.append(0, 3)
     nights.audit(log.files)
-    log.append(0, 1)
+    log.append(0, 2)
     log.roll(0)
     log.clean(drop_tombstones=True)
     log.append(0, 1)
     nights.audit(log.files)
-    assert members_now(nights.audited) == {(0, "m", "x"), (0, "m", "y")}
-    before = nights.audited.rows("group_versions")
+    assert members_now(nights.audited) == {(0, "m", "x"), (0, "m", "y"), (0, "n", "x")}
     nights.audit(log.files, full=True)
-    assert [(row["correction"], row["group_id"]) for row in corrections(nights.audited)] == [("wait", "m")]
-    assert nights.audited.rows("group_versions") == before
+    told = {(row["correction"], row["group_id"], row["log_offset"]) for row in corrections(nights.audited)}
+    assert told == {("put", "n", 26), ("wait", "m", 26)}
+    assert members_now(nights.audited) == {(0, "m", "x"), (0, "m", "y")}
+    assert [row["group_id"] for row in nights.audited.rows("group_versions") if row["log_offset"] == 25] == ["n"]
+    assert_versions_say_what_is(nights.audited)
     log.append(0, 1)
     nights.audit(log.files, full=True)
-    assert members_now(nights.audited) == members_by_versions(nights.audited) == {(0, "m", "y")}
+    assert members_now(nights.audited) == {(0, "m", "y")}
     assert_as_the_log_is(nights, log.files)
+    assert_versions_say_what_is(nights.audited)
     assert_rebuild_says_the_same(nights.audited, How())
 
 
