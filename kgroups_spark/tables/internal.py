@@ -31,7 +31,7 @@ STATE_CORRECTIONS = StructType(
         required(
             "correction",
             STRING,
-            "put: the entry is this now; remove: it is gone; wait: the group is another in the log, nothing was changed "
+            "put: the entry is this now; remove: it is gone; wait: the group is another in the log, and was not changed "
             "yet; baseline: part of a state",
         ),
         required("entry_type", STRING, "What the payload is; only the coordinator's save and load know"),
