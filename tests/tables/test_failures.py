@@ -1,0 +1,49 @@
+"""What the machine or the cluster did is one line; what is our own fault keeps its stack."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PythonException
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.failures import machine_failures_told
+
+IN_A_TASK = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/x/stages.py", line 100, in task
+{error}
+"""
+
+
+def failing(error):
+    with machine_failures_told("the audit failed"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "refused")]
+)
+def test_a_jvm_that_has_gone(error):
+    with pytest.raises(KgroupsError, match=r"^the audit failed: Spark's JVM has ended \([^\n]+\)$"):
+        failing(error)
+
+
+@pytest.mark.parametrize(
+    "error", ["OSError: [Errno 28] No space left on device", "pyarrow.lib.ArrowMemoryError: malloc"]
+)
+def test_a_task_whose_machine_failed(error):
+    reason = error.removeprefix("pyarrow.lib.").replace("[", r"\[").replace("]", r"\]")
+    with pytest.raises(KgroupsError, match=f"^the audit failed: {reason}$"):
+        failing(PythonException(IN_A_TASK.format(error=error)))
+
+
+def test_a_task_that_failed_because_of_us_keeps_its_stack():
+    with pytest.raises(PythonException, match="Traceback"):
+        failing(PythonException(IN_A_TASK.format(error="KeyError: 'group_id'")))
+
+
+def test_what_is_told_already_stays_as_it_is():
+    with pytest.raises(UsageError, match=r"^no lake at x$"):
+        failing(UsageError("no lake at x"))
