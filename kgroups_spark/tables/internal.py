@@ -31,8 +31,8 @@ STATE_CORRECTIONS = StructType(
         required(
             "correction",
             STRING,
-            "put: the entry is this now; remove: it is gone; wait: the group is another in the log, and was not changed "
-            "yet; baseline: part of a state",
+            "put: the entry is this now; remove: it is gone; wait: the group is another in the log, but was left as it "
+            "is; baseline: part of a state",
         ),
         required("entry_type", STRING, "What the payload is; only the coordinator's save and load know"),
         column("group_id", STRING, "Group; null: the entry is about no group"),
