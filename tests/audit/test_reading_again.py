@@ -1,0 +1,133 @@
+"""A partition read again from its start, with Spark and Delta: both writers do what an audit in one process does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.history_replay import replay_rows_of_corrections, replay_rows_of_history
+from kgroups_spark.audit.replay import ReplayContext
+from kgroups_spark.audit.replay_rows import CORRECTION
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.audit.stages import open_uri, replay_frame
+from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
+from tests.audit.cleaned_nights import Nights, write_folder
+from tests.audit.cleaner import Files, GrowingLog
+from tests.audit.forgetful_logs import forgetful_log, forgetful_night
+from tests.audit.lakes import assert_every_record_is_in_one_table, rows
+from tests.audit.pipeline import CURRENT, VERSIONS, Audited, How, Row
+from tests.audit.test_read_again import assert_as_the_log_is, corrections, long_after
+
+pytestmark = pytest.mark.spark
+
+TOLD = (*CURRENT, *VERSIONS, "state_corrections", "transaction_markers", "quarantine")
+
+
+def three_nights() -> list[Files]:
+    """The files as an audit finds them; before the second one the log forgets."""
+    log, found = GrowingLog({**forgetful_log(37), **forgetful_log(21, partition=1)}), []
+    for left in range(5, 0, -1):
+        forgetful_night(log, left)
+        found += [dict(log.files)] if left in (4, 2, 1) else []
+    return found
+
+
+def audit(spark: SparkSession, lake: Path, segments: Path, writer: str, **options: Any) -> AuditSummary:
+    options = {"offsets_partitions": 50, "writer": writer, **options}
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
+
+
+@pytest.fixture(scope="module")
+def in_one_process(tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    first, second, third = three_nights()
+    nights = Nights(tmp_path_factory.mktemp("nights"), How(offsets_partitions=50))
+    nights.audit(first)
+    nights.audit(second, delete_retention=long_after(nights))
+    assert_as_the_log_is(nights, second)
+    nights.audit(third)
+    assert {row["correction"] for row in corrections(nights.audited)} == {"put", "remove"}
+    return nights.audited
+
+
+def comparable(table: list[Row]) -> list[str]:
+    return sorted(
+        repr(sorted((name, value) for name, value in row.items() if name not in ("audit_id", "file"))) for row in table
+    )
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_both_writers_read_again_and_correct(
+    spark: SparkSession, in_one_process: Audited, tmp_path: Path, writer: str
+) -> None:
+    first, second, third = three_nights()
+    lake, folder = tmp_path / "lake", tmp_path / "log"
+    write_folder(folder, first)
+    audit(spark, lake, folder, writer)
+    write_folder(folder, second)
+    summary = audit(spark, lake, folder, writer, delete_retention_ms=1)
+    assert [p.records_reread > 0 for p in summary.audit.partitions or ()] == [True, True]
+    notes = summary.audit.notes or ()
+    assert any("partition 0 was read again from its start: last read" in note for note in notes)
+    corrected = "was corrected, as its log had forgotten what we had not read"
+    assert f"partition 0 {corrected}: 2 groups gone (c, m); 1 group changed (b)" in notes
+    assert f"partition 1 {corrected}: 2 groups changed (c, n); 1 transaction ended" in notes
+    write_folder(folder, third)
+    last = audit(spark, lake, folder, writer)
+    assert not any(p.records_reread for p in last.audit.partitions or ())
+    assert not any("corrected" in note for note in last.audit.notes or ())
+    for name in TOLD:
+        assert comparable(rows(lake, name)) == comparable(in_one_process.rows(name)), name
+    assert_every_record_is_in_one_table(lake)
+    if writer == "parts":
+        assert_history_alone_says_the_same(spark, lake)
+
+
+def assert_history_alone_says_the_same(spark: SparkSession, path: Path) -> None:
+    """The replay of the history and of what was corrected, from nothing."""
+    lake = Lake.open(spark, str(path))
+    names = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+    replay_rows = replay_rows_of_history(*map(lake.read, names))
+    replay_rows = replay_rows.unionByName(replay_rows_of_corrections(lake.read("state_corrections")))
+    context = ReplayContext(3, "4.3", 50, Topics(), open_uri)
+    replayed = replay_frame(replay_rows, 1, context).persist()
+    for name in (*CURRENT, *VERSIONS):
+        found = replayed.where(f"{name} IS NOT NULL").select(f"{name}.*").toArrow().to_pylist()
+        assert comparable(found) == comparable(rows(path, name)), name
+    replayed.unpersist()
+
+
+def test_only_what_changed_the_state_is_replayed_and_the_newest_where_it_was_changed_twice(spark: SparkSession) -> None:
+    def row(
+        audit_id: int, correction: str, entry_type: str, group_id: str | None, payload: str | None, **other: Any
+    ) -> Row:
+        fields = {"log_offset": 9, "state_format": STATE_FORMAT, "release_version": "4.3", "rules_version": 1, **other}
+        names = ("audit_id", "offsets_partition", "correction", "entry_type", "group_id", "payload")
+        return {**dict(zip(names, (audit_id, 0, correction, entry_type, group_id, payload), strict=True)), **fields}
+
+    made = [
+        row(2, "put", "group", "a", "old"),
+        row(3, "put", "group", "a", "new"),
+        row(3, "put", "group", "a", "later", log_offset=10),
+        row(3, "remove", "producer", None, '{"producer_id": 1}'),
+        row(2, "put", "producer", None, '{"producer_id": 2}'),
+        row(3, "remove", "noted", "a", None, state_format=0),
+        row(3, "put", "group", "b", "unreadable by now", state_format=0),
+        row(3, "wait", "group", "c", None),
+        row(3, "baseline", "group", "d", "a state"),
+    ]
+    frame = spark.createDataFrame(made, TABLES["state_corrections"].schema)
+    found = replay_rows_of_corrections(frame).select("log_offset", "kind", "outcome", "group_id", "text").collect()
+    assert {tuple(each) for each in found} == {
+        (9, CORRECTION, "group", "a", "new"),
+        (10, CORRECTION, "group", "a", "later"),
+        (9, CORRECTION, "producer", None, '{"producer_id": 1}'),
+        (9, CORRECTION, "producer", None, '{"producer_id": 2}'),
+        (9, CORRECTION, "noted", "a", None),
+    }
