@@ -1,0 +1,200 @@
+"""Readers of a lake that has been through nights, a killed audit and upkeep: they never see half an audit, and Spark,
+DuckDB and deltalake read the same."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
+from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
+from kgroups_spark.errors import UsageError
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.views import VIEWS
+from kgroups_spark.views.duckdb_views import duckdb_views
+from kgroups_spark.views.spark_views import register_views
+from tests.audit.lakes import copy_until
+from tests.audit.test_corpora import ANSWERS, CORPORA
+
+pytestmark = pytest.mark.spark
+
+# The ledger says of an audit that runs that it runs, and what only an audit reads is no reader's.
+SEEN = [name for name, table in TABLES.items() if table.kind in ("history", "current")]
+SEEN += ["previous_offset_expiry", *VIEWS]
+RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
+Contents = dict[str, list[str]]
+
+
+class Killed(Exception):
+    """What a commit raises that never comes to be."""
+
+
+@dataclass
+class LivedIn:
+    """The lake, what readers saw that they should not (moment, what differed), and what the last audit told."""
+
+    path: Path
+    moments: int = 0
+    wrong: list[tuple[str, list[str]]] = field(default_factory=list)
+    committed: set[str] = field(default_factory=set)
+    summary: AuditSummary | None = None
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A broker's log on three evenings: before it was restarted, amid its expiry checks, and after them."""
+    folder = tmp_path_factory.mktemp("logs")
+    with zipfile.ZipFile(CORPORA) as archive:
+        archive.extractall(folder)
+    before, after = (folder / "logs" / f"expiry-4.3-{name}" for name in ("before", "after"))
+    copy_until(after, folder / "amid", 0.96)
+    return [before, folder / "amid", after]
+
+
+@pytest.fixture(scope="module")
+def lived_in(spark: SparkSession, logs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> LivedIn:
+    """Two nights; a third that is killed as late as can be, and comes again; then upkeep."""
+    lived = LivedIn(tmp_path_factory.mktemp("lived in") / "lake")
+    for log in logs[:2]:
+        night(spark, lived, log, "parts")
+    with watched(spark, lived, killed_at=("audits", 2)), pytest.raises(Killed):
+        night(spark, lived, logs[2], "parts")
+    with watched(spark, lived):
+        lived.summary = night(spark, lived, logs[2], "spark")
+    with watched(spark, lived):
+        run_maintain(spark, MaintainOptions(lake=str(lived.path)))
+    return lived
+
+
+def night(spark: SparkSession, lived: LivedIn, log: Path, writer: str) -> AuditSummary:
+    options = AuditOptions(lake=str(lived.path), segments=[str(log)], retention_ms=RETENTION_MS, writer=writer)
+    return run_audit(spark, options)
+
+
+@contextmanager
+def watched(spark: SparkSession, lived: LivedIn, killed_at: tuple[str, int] | None = None) -> Iterator[None]:
+    """Looks at the lake before each commit: then it is as it would be had the audit been killed there.
+
+    The `killed_at` commit (table, which of its commits) is never made. Spark, which is slow, looks once: when all but
+    the last table have been written.
+    """
+    commit, lock, counts = Lake.commit, threading.Lock(), dict[str, int]()
+    lake = Lake.open(spark, str(lived.path))
+    seen, seen_by_spark = in_duckdb(lived.path), in_spark(spark, lake)
+
+    def look(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
+        with lock:
+            counts[table] = counts.get(table, 0) + 1
+            lived.moments += 1
+            lived.committed.add(table)
+            now = in_duckdb(lived.path)
+            if (table, operation) == ("group_expiry", "replace"):
+                by_spark = in_spark(spark, lake)
+                now |= {f"{name} by Spark": rows for name, rows in by_spark.items() if rows != seen_by_spark[name]}
+            different = sorted(name for name in now if now[name] != seen.get(name))
+            if different:
+                lived.wrong.append((f"{operation} {table}", different))
+        if (table, counts[table]) == killed_at:
+            raise Killed
+        return commit(self, table, operation, write)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lake, "commit", look)
+        yield
+
+
+def in_duckdb(path: Path) -> Contents:
+    with duckdb_views(str(path)) as connection:
+        return {name: texts(read_by_duckdb(connection, name)) for name in SEEN}
+
+
+def in_spark(spark: SparkSession, lake: Lake) -> Contents:
+    """The views; the tables of now stand behind them."""
+    register_views(spark, lake)
+    return {name: texts(spark.table(name).toArrow()) for name in ("last_audit", "coverage", "expiry_outcomes")}
+
+
+def read_by_duckdb(connection: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
+    return connection.sql(f"SELECT * FROM {name}").to_arrow_table()
+
+
+def texts(table: pa.Table) -> list[str]:
+    """The rows as texts, in an order of their own."""
+    return sorted(map(repr, table.to_pylist(maps_as_pydicts="strict")))
+
+
+def test_nobody_ever_sees_half_an_audit(lived_in: LivedIn) -> None:
+    assert lived_in.wrong == []
+    assert lived_in.moments > 40
+    assert lived_in.committed >= {"offset_commits", "group_versions", *SEEN[7:15], "previous_offset_expiry", "audits"}
+
+
+def test_the_last_night_is_told_when_it_has_finished(lived_in: LivedIn) -> None:
+    with duckdb_views(str(lived_in.path)) as connection:
+        assert connection.sql("SELECT audit_id FROM last_audit").fetchall() == [(5,)]
+        outcomes = dict(connection.sql("SELECT outcome, count(*) FROM expiry_outcomes GROUP BY outcome").fetchall())
+        assert {row[0] for row in connection.sql("SELECT audit_id FROM expiry_outcomes").fetchall()} == {2}
+    assert lived_in.summary is not None
+    counts = lived_in.summary.outcomes
+    assert counts is not None
+    assert outcomes == {outcome: count for outcome, count in counts.items() if count}
+    assert outcomes["removed"]
+    told = [line for line in lived_in.summary.lines() if "of what the audit before decided" in line]
+    numbers = [f"{counts[outcome]} {outcome.replace('_', ' ')}" for outcome in counts]
+    assert told == [f"  of what the audit before decided on offsets: {', '.join(numbers)}"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lived_in: LivedIn, name: str) -> None:
+    """Names, types and values of every column of every table."""
+    schema = arrow_schema(name)
+    by_spark = Lake.open(spark, str(lived_in.path)).read(name).toArrow()
+    by_deltalake = DeltaTable(str(lived_in.path / name)).to_pyarrow_table()
+    with duckdb_views(str(lived_in.path)) as connection:
+        by_duckdb = read_by_duckdb(connection, name)
+        described = connection.sql(f"DESCRIBE {name}").fetchall()
+    for table in (by_spark, by_deltalake, by_duckdb):
+        assert table.schema.names == schema.names
+        # What they call the elements of lists, and whether these may be null, differs; a refused cast would tell.
+        assert texts(table.cast(schema)) == texts(table) == texts(by_spark)
+    assert {row[0]: row[1].startswith("TIMESTAMP WITH TIME ZONE") for row in described} == {
+        column.name: pa.types.is_timestamp(column.type) for column in schema
+    }
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_both_dialects_say_the_same(spark: SparkSession, lived_in: LivedIn, name: str) -> None:
+    register_views(spark, Lake.open(spark, str(lived_in.path)))
+    with duckdb_views(str(lived_in.path)) as connection:
+        by_duckdb, by_spark = read_by_duckdb(connection, name), spark.table(name).toArrow()
+        commented = connection.sql(f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'")
+        comments = dict(commented.fetchall())
+    assert by_duckdb.num_rows
+    assert by_duckdb.schema.names == by_spark.schema.names
+    assert texts(by_duckdb.cast(by_spark.schema)) == texts(by_spark)
+    assert comments == {column.name: column.metadata["comment"] for column in spark.table(name).schema}
+
+
+def test_an_earlier_audit_is_still_there_to_read(spark: SparkSession, lived_in: LivedIn) -> None:
+    then = LakeAsOfAudit(Lake.open(spark, str(lived_in.path)), 1)
+    names = ("offset_commits", "committed_offsets", "previous_offset_expiry")
+    ids = {name: {row.audit_id for row in then.read(name).select("audit_id").collect()} for name in names}
+    assert ids == {"offset_commits": {1}, "committed_offsets": {1}, "previous_offset_expiry": set()}
+
+
+def test_a_place_without_a_lake_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no lake at"):
+        duckdb_views(str(tmp_path))
