@@ -3,26 +3,13 @@ below them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import orjson
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
-
-# Entries that hold, beside the state, what topic ids are known by: for every release.
-TOPICS = "topics"
-
-
-def topics_of_baselines(state_corrections: DataFrame) -> Iterator[tuple[str, str, int | None, str]]:
-    """Topic id, topic, log time in ms or None, and source: of records that reduced history may no longer have."""
-    rows = state_corrections.where((F.col("correction") == "baseline") & (F.col("entry_type") == TOPICS))
-    for row in rows.select("payload").distinct().collect():
-        for topic_id, topic, seen, source, _ in orjson.loads(row.payload)["topics"]:
-            yield topic_id, topic, seen, source
 
 
 @dataclass(frozen=True)
@@ -67,12 +54,11 @@ class Baselines:
 
     def state(self, state_corrections: DataFrame) -> DataFrame:
         """The entries of these baselines."""
-        is_entry = (F.col("correction") == "baseline") & (F.col("entry_type") != TOPICS)
         is_newest = (F.col("audit_id") == self._audit_id()) & (F.col("log_offset") == self._log_offset())
-        return state_corrections.where(is_entry & is_newest)
+        return state_corrections.where((F.col("correction") == "baseline") & is_newest)
 
     def not_before(self, rows: DataFrame) -> DataFrame:
-        """The records, and corrections of the state, that are to be replayed on top of them."""
+        """The records that are to be replayed on top of them."""
         return (
             rows.where(F.col("log_offset") >= F.coalesce(self._log_offset(), F.lit(0))) if self.by_partition else rows
         )
@@ -80,6 +66,15 @@ class Baselines:
     def before(self, rows: DataFrame) -> DataFrame:
         """What earlier replays made of records before them: no replay can make it again."""
         return rows.where(F.col("log_offset") < self._log_offset())
+
+    def corrections(self, state_corrections: DataFrame) -> DataFrame:
+        """The corrections of the state that are not in them: one is made where an audit's log ends, and belongs to what
+        was before."""
+        rows = state_corrections.where(F.col("correction").isin("put", "remove"))
+        if not self.by_partition:
+            return rows
+        made_since = (F.col("log_offset") == self._log_offset()) & (F.col("audit_id") > self._audit_id())
+        return rows.where(self._log_offset().isNull() | (F.col("log_offset") > self._log_offset()) | made_since)
 
     def _log_offset(self) -> Column:
         return _looked_up(self.starts)

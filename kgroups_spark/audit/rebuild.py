@@ -20,8 +20,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.baselines import Baselines, topics_of_baselines
-from kgroups_spark.audit.history_names import HistoryNames, names_of_history
+from kgroups_spark.audit.baselines import Baselines
+from kgroups_spark.audit.history_names import HistoryNames, names_of_history, sightings
 from kgroups_spark.audit.history_replay import (
     replay_rows_of_corrections,
     replay_rows_of_history,
@@ -178,7 +178,9 @@ class _Rebuild:
         names = names_of_history(counting.offset_commits, counting.group_records)
         if not baselines.is_reduced:
             return names
-        return names.with_topics(topics_of_baselines(counting.state_corrections))
+        # Records that named topics first may be gone; the table knows them.
+        kept = LakeAsOfAudit(self.work.lake, self.last).rows("topics").to_pylist()
+        return names.with_topics(sightings(kept))
 
     def _replayed(
         self, work: AuditWork, counting: _Counting, baselines: Baselines, tables_of_now: bool
@@ -191,8 +193,7 @@ class _Rebuild:
                 unresolved(counting.quarantine),
             )
         )
-        is_correction = F.col("correction").isin("put", "remove")
-        corrections = baselines.not_before(counting.state_corrections.where(is_correction))
+        corrections = baselines.corrections(counting.state_corrections)
         rows = rows.unionByName(replay_rows_of_corrections(corrections))
         if baselines.by_partition:
             rows = rows.unionByName(replay_rows_of_state(baselines.state(counting.state_corrections)))
