@@ -62,8 +62,7 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
     if not plan.read_again:
         return []
     notes = [
-        f"nothing of partition {number} was corrected: {counted(count, 'batch')} of what was read again "
-        "cannot be read any more"
+        f"nothing of partition {number} was corrected: what was read again is damaged in {counted(count, 'place')}"
         for number, count in sorted(damaged_batches(progress).items())
     ]
     names = F.slice(F.array_sort(F.collect_list("group_id")), 1, NAMES_TOLD).alias("names")
