@@ -30,7 +30,7 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
     ledger = _table(location, "audits", storage_options)
     if ledger is None:
         raise UsageError(f"no lake at {location}: it has no table audits")
-    last_finished = last_finished_of(ledger.to_pyarrow_table())
+    last_finished = last_finished_of(ledger.to_pyarrow_table(columns=["audit_id", "status"]))
     for name in TABLES:
         table = ledger if name == "audits" else _table(location, name, storage_options)
         if table is None:  # a lake of an older layout
