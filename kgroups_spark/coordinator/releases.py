@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 NEWEST = "4.3"
-# Raised whenever a rule here or in the state machine changes: saved states made by other rules are rebuilt.
+# Raised whenever a rule here or in the state machine changes, and when more can be decoded than before: states made by
+# other rules are rebuilt, versions and quarantine with them.
 RULES_VERSION = 1
 
 

@@ -13,7 +13,11 @@ from kgroups_spark.commands.demo import SEGMENTS
 
 BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
-    ("xyz", "kgroups: unknown command xyz; there are demo, audit, audits, expiring, groups, pending, maintain, rebuild, dump"),
+    (
+        "xyz",
+        "kgroups: unknown command xyz; there are demo, audit, audits, expiring, "
+        "groups, pending, maintain, rebuild, dump",
+    ),
     ("--lakes x expiring", "kgroups: unknown option --lakes; did you mean --lake?"),
     ("expiring --wthin 4h", "kgroups expiring: unknown option --wthin; did you mean --within?"),
     ("expiring --withn=4h", "kgroups expiring: unknown option --withn; did you mean --within?"),

@@ -19,3 +19,9 @@ def test_run_as_a_script_it_exits_with_the_commands_code(monkeypatch, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         runpy.run_path(str(JOB), run_name="__main__")
     assert "nothing to read: --segments DIR" in capsys.readouterr().err
+
+
+def test_the_rebuild_is_a_job_too(capsys):
+    main = runpy.run_path(str(JOB.with_name("rebuild.py")))["main"]
+    assert main(["--lake", "./new"]) == 2
+    assert capsys.readouterr().err.startswith("kgroups rebuild: no lake at ./new: there is nothing")

@@ -1,0 +1,47 @@
+"""Which audit read a place of the log, and how shards are dealt to tasks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kgroups_spark.audit.read_by import ReadBy
+from kgroups_spark.audit.rebuild import deal_shards
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
+from kgroups_spark.tables.schemas import TABLES
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def audit(audit_id, *spans, status=FINISHED):
+    partitions = tuple(PartitionProgress(0, start, end) for start, end in spans)
+    return AuditRow(audit_id, status, "someone", NOW, partitions=partitions)
+
+
+def audit_ids(read_by, *places):
+    """Of (log_offset, group_id, log_timestamp) each."""
+    columns = ("log_offset", "group_id", "log_timestamp")
+    others = dict.fromkeys(TABLES["group_versions"].schema.names) | {"audit_id": 9, "offsets_partition": 0}
+    constants = {name: value for name, value in others.items() if name not in columns}
+    batch = table_batch("group_versions", columns, places, **constants)
+    return read_by.with_audit_ids(batch).column("audit_id").to_pylist()
+
+
+def test_a_place_belongs_to_the_finished_audit_that_read_it():
+    ledger = [audit(4, (25, 30)), audit(1, (0, 10)), audit(2, (10, 10)), audit(3, (12, 20), status=RUNNING)]
+    ledger += [audit(3, (12, 20))]
+    places = [(offset, "g", 5) for offset in (0, 9, 10, 12, 19, 25, 29)]
+    # Offset 10 was gone when audit 3 came: what stands there was made by what it read next.
+    assert audit_ids(ReadBy.of(ledger), *places) == [1, 1, 3, 3, 3, 4, 4]
+
+
+def test_versions_of_a_correction_where_nothing_was_new_belong_to_the_audit_that_corrected():
+    read_by = ReadBy(**{**vars(ReadBy.of([audit(1, (0, 10))])), "corrected": {(0, 9, "g"): 2}})
+    assert audit_ids(read_by, (9, "g", None), (9, "other", None), (9, "g", 5), (8, "g", None)) == [2, 1, 1, 1]
+    assert read_by.has_read(1, 0)
+    assert not read_by.has_read(2, 0)
+
+
+def test_shards_are_dealt_by_their_records_and_no_hand_is_empty():
+    assert deal_shards({0: 5, 1: 100, 2: 5, 3: 90}, 2) == [[1], [0, 2, 3]]
+    assert deal_shards({7: 0}, 4) == [[7]]
