@@ -41,7 +41,7 @@ class Cluster:
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--properties-file", str(properties)]
         command += ["--py-files", str(self.package), str(job), *arguments]
         return subprocess.run(
-            command, env=dict(self.environment), cwd=self.folder, capture_output=True, text=True, timeout=300
+            command, env=dict(self.environment), cwd=self.folder, capture_output=True, text=True, timeout=1500
         )
 
     @property
