@@ -150,7 +150,7 @@ def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spa
     summary = maintain(spark, lake, keep_ms=keep_ms)
     gone = {name: count - len(rows(lake, name)) for name, count in before.items()}
     assert summary.rows_removed == {name: count for name, count in gone.items() if count}
-    assert {"offset_commits", "group_versions", "transaction_markers"} <= summary.rows_removed.keys()
+    assert {"offset_commits", "transaction_markers"} <= summary.rows_removed.keys()
     assert foreseen.rows_removed["offset_commits"] == summary.rows_removed["offset_commits"]
     assert contents(lake, NOW) == now
     replayed, saved = state_of_history(spark, lake)
@@ -191,7 +191,7 @@ def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(spark, la
             except OSError:
                 assert contents(lake, NOW) == now
     broken = {table for table, operation in seen if operation in ("append", "replace")}
-    assert {"state_corrections", "offset_commits", "group_versions", "transaction_markers"} <= broken
+    assert {"state_corrections", "offset_commits", "transaction_markers"} <= broken
     replayed, saved = state_of_history(spark, lake)
     assert replayed == saved
     audit(spark, lake, log)
