@@ -91,6 +91,23 @@ CASES = (
     Case("what was read before", "expire", 90, (value(50), tombstone(40)), 50, Seen("still_there")),
     # A record that lay in quarantine and is decoded by the later audit is older than the decision all the same.
     Case("an old record read late", "expire", 90, (tombstone(60, audit_id=2),), 50, Seen("still_there")),
+    Case(
+        "an old record read late, then a value",
+        "expire",
+        90,
+        (tombstone(60, audit_id=2), value(150)),
+        150,
+        Seen("kept_alive", 150),
+    ),
+    # The Scala coordinator: a tombstone in a transaction takes only what is pending in it.
+    Case(
+        "a tombstone that left the committed offset where it was",
+        "expire",
+        90,
+        (tombstone(150, **PRODUCER, is_transactional=True),),
+        50,
+        Seen("still_there"),
+    ),
     Case("kept and gone after its time", "keep", 140, (tombstone(150),), None, Seen("removed", 150, 10)),
     Case("kept and gone before its time", "keep", 160, (tombstone(150),), None, Seen("not_foreseen", 150)),
     Case("kept and gone without a time to go", "keep", None, (tombstone(150),), None, Seen("not_foreseen", 150)),
