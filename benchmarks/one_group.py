@@ -179,20 +179,13 @@ def _rows(night: int, partition: int, records: int, audit_id: int, rng: np.rando
 
 
 def _by_spark(lake: Lake, question: Question) -> Cost:
-    """All columns of the rows that are asked for; files and bytes are those that the tasks read."""
+    """All columns of the rows that are asked for."""
     frame = lake.read(NAME).where(question.condition)
     rows, seconds = _least(lambda: len(frame.toArrow()))
-    before = _input_bytes(lake.spark)
+    jvm = int(lake.kernel.jvm.java.lang.ProcessHandle.current().pid())
+    before = _read_bytes(jvm)
     frame.toArrow()
-    read = _input_bytes(lake.spark) - before
-    return Cost("Spark", seconds, rows, len(frame.inputFiles()), read / 1e6)
-
-
-def _input_bytes(spark: SparkSession) -> int:
-    """Bytes that tasks have read so far; told by listeners, a moment after the job."""
-    time.sleep(0.5)
-    executors = spark._jsc.sc().statusStore().executorList(True)
-    return sum(int(executors.apply(i).totalInputBytes()) for i in range(executors.size()))
+    return Cost("Spark", seconds, rows, len(frame.inputFiles()), (_read_bytes(jvm) - before) / 1e6)
 
 
 def _by_duckdb(lake: Lake, question: Question) -> Cost:
@@ -206,16 +199,16 @@ def _by_duckdb(lake: Lake, question: Question) -> Cost:
         return len(found.to_arrow_table())
 
     rows, seconds = _least(ask)
-    before = _read_bytes()
+    before = _read_bytes(os.getpid())
     ask()
-    megabytes = (_read_bytes() - before) / 1e6
+    megabytes = (_read_bytes(os.getpid()) - before) / 1e6
     files = len(list(DeltaTable(folder).to_pyarrow_dataset().get_fragments(filter=question.expression)))
     return Cost("DuckDB", seconds, rows, files, megabytes)
 
 
-def _read_bytes() -> int:
-    """Bytes that this process has read, from the page cache or not."""
-    return int(Path("/proc/self/io").read_text().split()[1])
+def _read_bytes(pid: int) -> int:
+    """Bytes that the process has read, from the page cache or not. Spark's own count misses reads in other threads."""
+    return int(Path(f"/proc/{pid}/io").read_text().split()[1])
 
 
 def _least(ask: Callable[[], int]) -> tuple[int, float]:
