@@ -118,29 +118,32 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_audit(spark, logs, java,
     assert told(tmp_path / "lake") == told(java)
 
 
-def test_a_rebuild_broken_at_any_commit_is_not_seen_and_is_done_again(spark, logs, tmp_path):
-    """Two partitions, so that it is quick; each broken rebuild clears up behind the one before."""
+def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(spark, logs, tmp_path):
     for folder in ("__consumer_offsets-5", "__consumer_offsets-12"):
         shutil.copytree(logs[1] / folder, tmp_path / "log" / folder)
     lake, other = tmp_path / "lake", tmp_path / "other"
     for release, place in (("4.3", lake), ("3.9", other)):
         audit(spark, place, tmp_path / "log", release_version=release)
     expected, now = told(lake), tables_of_now(spark, lake)
-    assert expected["group_versions"] != told(other)["group_versions"]
-    shutil.copytree(lake, tmp_path / "recorded")
-    points = []
-    with at_each_commit(lambda *point: points.append(point)):
-        rebuild(spark, tmp_path / "recorded", release_version="3.9")
-    assert {name for name, _ in points} >= {"group_versions", "quarantine", "groups", "coordinator_state"}
-    for point in points:
-        with pytest.raises(OSError, match="the storage is gone"), at_each_commit(break_at(point)):
-            rebuild(spark, lake, release_version="3.9")
-        assert tables_of_now(spark, lake) == now
-    summary = audit(spark, lake, tmp_path / "log", release_version="4.3")
-    assert any(note.endswith("began to, and did not finish") for note in summary.audit.notes)
-    assert told(lake) == expected
-    rebuild(spark, lake, release_version="3.9")
+    assert all(expected[name] != told(other)[name] for name in ("group_versions", "quarantine"))
+    killed = {}
+
+    def photograph(table, _):
+        killed[table] = tmp_path / f"killed-before-{table}"
+        shutil.copytree(lake, killed[table], dirs_exist_ok=True)
+
+    with at_each_commit(photograph):
+        rebuild(spark, lake, release_version="3.9")
     assert told(lake) == told(other)
+    assert {"group_versions", "group_member_versions", "quarantine", "groups", "offset_expiry"} <= killed.keys()
+    for place in killed.values():
+        assert tables_of_now(spark, place) == now
+    # By now all versions are those of 3.9.
+    summary = audit(spark, killed["groups"], tmp_path / "log", release_version="4.3")
+    assert any(note.endswith("audit 2 began to, and did not finish") for note in summary.audit.notes)
+    assert told(killed["groups"]) == expected
+    rebuild(spark, killed["group_expiry"], release_version="3.9", writer="spark")
+    assert told(killed["group_expiry"]) == told(other)
 
 
 @pytest.mark.parametrize("writer", ["parts", "spark"])
@@ -178,14 +181,6 @@ def at_each_commit(act):
 
     with mock.patch.object(Lake, "commit", watched):
         yield
-
-
-def break_at(point):
-    def act(*at):
-        if at == point:
-            raise OSError("the storage is gone")
-
-    return act
 
 
 def tables_of_now(spark, lake):
