@@ -103,7 +103,8 @@ def _master_is_chosen() -> bool:
 
 def _with_session_settings(spark: SparkSession, extra: Mapping[str, str]) -> SparkSession:
     for name, value in {**PER_SESSION, **extra}.items():
-        if spark.conf.isModifiable(name):
+        # Spark knows Delta's settings only once Delta has used them; until then none of them counts as modifiable.
+        if spark.conf.isModifiable(name) or name.startswith("spark.databricks.delta."):
             spark.conf.set(name, value)
     return spark
 
