@@ -298,7 +298,7 @@ class KernelTable:
             # the newest version takes expired versions away, too; the hook's own does not, and listing them costs.
             if hook.getType().name() == "CHECKPOINT":
                 # It saves time and no more: without it the commit counts all the same, as in Spark's own writer.
-                with suppress(Py4JJavaError):
+                with suppress(Py4JJavaError, PySparkException):
                     self._snapshot().writeCheckpoint(engine)
         return int(result.getVersion())
 
