@@ -1,0 +1,171 @@
+"""The nightly job on a standalone cluster of two workers: drivers, executors and nodes in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.session import PER_SESSION
+from tests.audit.lakes import contents, copy_until, rows
+from tests.cluster.data_files import data_files
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+ROOT = Path(__file__).parents[2]
+NIGHTS = (0.4, 1.0)
+
+
+@pytest.fixture(scope="session")
+def shared(log, tmp_path_factory):
+    """A folder that all nodes mount: the log as of each night."""
+    folder = tmp_path_factory.mktemp("shared")
+    for share in NIGHTS:
+        copy_until(log, folder / f"log-{share}", share)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def local(facts, local_lake):
+    """The tables of the same two nights on one machine."""
+    assert facts["nights"]["local 1.0"][0] == 0
+    return contents(local_lake)
+
+
+@pytest.fixture(scope="session")
+def nights(cluster, store, shared):
+    """jobs/nightly_audit.py twice, lake and segments on S3: by auto, then by Spark's own writer."""
+    hadoop = {f"spark.hadoop.{name}": value for name, value in store.hadoop.items()}
+    events = cluster.folder / "events"
+    events.mkdir()
+    settings = {
+        **hadoop,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": str(events),
+    }
+    job, log = ROOT / "jobs" / "nightly_audit.py", store.folder / "logs" / "nightly"
+    done = []
+    for share, scheme, writer in ((0.4, "s3a", "auto"), (1.0, "s3", "spark")):
+        copy_until(shared / "log-1.0", log, share)
+        arguments = [
+            "--lake",
+            f"{scheme}://lakes/nightly",
+            "--segments",
+            f"{scheme}://logs/nightly",
+            "--writer",
+            writer,
+        ]
+        done.append(cluster.submit(job, *arguments, settings=settings))
+        assert done[-1].returncode == 0, done[-1].stderr[-3000:]
+    return done
+
+
+@pytest.fixture(scope="session")
+def disturbed(cluster, shared):
+    """What disturbed_nights.py answered."""
+    answer = shared / "answer.json"
+    done = cluster.submit(
+        ROOT / "tests" / "cluster" / "disturbed_nights.py",
+        *map(str, (shared, shared, answer)),
+        settings={
+            "spark.speculation": "true",
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.quantile": "0.5",
+            # A stage of one task has no other to be slower than.
+            "spark.speculation.task.duration.threshold": "4s",
+            "spark.hadoop.fs.viewfs.mounttable.shared.linkFallback": f"file://{shared}",
+        },
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(answer.read_text())
+
+
+def test_two_nights_on_the_cluster_make_the_tables_of_two_nights_here(nights, store, local):
+    assert contents(store.folder / "lakes" / "nightly") == local
+
+
+def test_auto_took_parts_and_both_writers_wrote(nights, store):
+    files = data_files(store.folder / "lakes" / "nightly", "offset_commits")
+    assert {"00000001"} < {path.split("-")[1] for path in files}
+    assert {len(path.split("-")[1]) for path in files} == {8, 5}
+    assert not any(
+        "writer" in note for row in rows(store.folder / "lakes" / "nightly", "audits") for note in row["notes"] or ()
+    )
+
+
+def test_the_work_was_done_on_both_nodes_by_the_package_that_was_shipped(nights, cluster):
+    for number in range(2):
+        executors = list((cluster.folder / f"work-{number}").glob("app-*/*"))
+        assert executors
+        assert all((executor / "kgroups_spark.zip").is_file() for executor in executors)
+
+
+def test_a_job_has_the_settings_of_every_session(disturbed):
+    assert disturbed["settings"] == PER_SESSION
+
+
+def test_no_secret_stands_in_logs_events_or_the_lake(nights, cluster, store):
+    secret = store.secret_key.encode()
+    for done in nights:
+        assert store.secret_key not in done.stdout + done.stderr
+    logs = [path for path in cluster.folder.rglob("*") if path.is_file() and path.suffix in ("", ".log", ".inprogress")]
+    assert any("events" in path.parts for path in logs) and any(path.name == "stderr" for path in logs)
+    for path in [*logs, *(path for path in store.folder.rglob("*") if path.is_file())]:
+        if "node" not in path.parts:
+            assert secret not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_nights_with_failing_tasks_and_executors_make_the_same_tables(disturbed, shared, local, writer):
+    assert [disturbed["writers"][f"{writer} {share}"] for share in NIGHTS] == [writer] * 2
+    assert contents(shared / f"lake-{writer}") == local
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+@pytest.mark.parametrize("how", ["fails", "executor dies", "is slow"])
+def test_the_nights_were_disturbed(disturbed, shared, writer, how):
+    marks = [path.name for path in (shared / "marks" / f"{writer}-{how}").iterdir()]
+    assert how in marks
+    attempts, executors = defaultdict(set), defaultdict(set)
+    for name in marks:
+        if name.startswith("attempt-"):
+            _, stage, partition, attempt, executor = name.split("-")
+            attempts[stage, partition].add(attempt)
+            executors[stage, partition].add(executor)
+    again = [task for task, numbers in attempts.items() if len(numbers) > 1]
+    assert again
+    if how != "fails":
+        assert any(len(executors[task]) > 1 for task in again)
+
+
+def test_the_writer_is_chosen_by_what_tasks_reach(disturbed):
+    said = disturbed["choices"]
+    assert said["shared"] == ["parts", None]
+    writer, why = said["viewfs"]
+    assert writer == "spark"
+    assert re.match(r"writing by Spark's own writer: a task cannot write to viewfs://\S+ with pyarrow \([^\n]+\)$", why)
+
+
+@pytest.mark.parametrize("writer", ["auto", "parts", "spark"])
+def test_a_lake_in_a_folder_that_nodes_do_not_share_is_refused(disturbed, writer):
+    said = disturbed["choices"][f"not shared, {writer}"]
+    assert re.fullmatch(
+        r"the lake at \S+ is not a folder that the workers share: a file [^\n]+ is not seen by the driver", said
+    )
+
+
+def test_conf_for_standalone_differs_from_the_clusters_in_what_standalone_has_its_own_of():
+    def settings(name):
+        lines = (ROOT / "conf" / name).read_text().splitlines()
+        return dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
+
+    standalone, cluster = settings("spark-standalone.conf"), settings("spark-cluster.conf")
+    assert {name for name in standalone if name not in cluster} == {"spark.master", "spark.cores.max"}
+    assert {name: standalone[name] for name in standalone if name in cluster} == {
+        name: cluster[name] for name in standalone if name in cluster
+    }
