@@ -8,8 +8,6 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.lake import WORK_FOLDER
 from kgroups_spark.tables.unfinished import clear_up, remove_unfinished
-from kgroups_spark.tables.writer import LakeWriter
-from kgroups_spark.tables.unfinished import remove_unfinished
 from kgroups_spark.tables.writer import REBUILD_APP_ID, LakeWriter
 from tests.tables.table_rows import rows_of
 
@@ -93,6 +91,8 @@ def test_work_files_of_killed_audits_go(lake, tmp_path):
     with Claim.take(lake) as claim:
         clear_up(lake, claim)
     assert not (tmp_path / "our läke" / WORK_FOLDER).exists()
+
+
 def test_what_an_unfinished_audit_decoded_again_is_unresolved(lake):
     append(lake, 1, "quarantine", log_offset=1)
     for audit_id, resolved_by in ((2, 2), (4, None)):
