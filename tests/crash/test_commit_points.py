@@ -61,10 +61,9 @@ def test_the_first_audit_broken_at_any_commit_leaves_no_trace(spark, nights, tmp
     is_made = points.index(("audits", "create", 0))
     for number, point in enumerate(points):
         broken_at(point, BEFORE, lambda: audit(spark, lake, nights.second))
-        if number >= is_made and number % 3 == 0:
+        if number >= is_made and number % 3 == 0 and point != points[-1]:
             broken_at(point, AFTER, lambda: audit(spark, lake, nights.second))
-            with pytest.raises(KgroupsError, match="has no finished audit"):
-                tables_of_now(spark, lake)
+            assert not any(tables_of_now(spark, lake).values())
     audit(spark, lake, nights.second)
     assert_lake_is_sound(lake, contents(undisturbed))
     assert [row["status"] for row in rows(lake, "audits")].count("finished") == 1
@@ -110,7 +109,7 @@ def test_clearing_up_broken_at_any_commit_leaves_no_trace(spark, nights, tmp_pat
     _, *points = commit_points(lambda: clear(spark, tmp_path / "recorded"))
     shutting_out = [point for point in points if point[1] == "shut out"]
     deleting = [point for point in points if point[1] == "delete"]
-    assert len(shutting_out) >= len(TABLES) - 1 and len(deleting) > 5
+    assert len(shutting_out) > 5 and len(deleting) > 5
     # All tables are shut out of in the same way, and again by each that clears up.
     for number, point in enumerate([shutting_out[0], shutting_out[-1], *deleting]):
         broken_at(point, (BEFORE, AFTER)[number % 2], lambda: clear(spark, lake))
