@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.keep import new_horizons, reduction, save_baseline
 from kgroups_spark.audit.saved_state import left_undone
+from kgroups_spark.counts import counted, sized
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.claim import Claim
@@ -75,13 +76,13 @@ class MaintainSummary:
     def told(self) -> Iterator[str]:
         """The same as the ledger's notes have it."""
         for name, rows in self.rows_removed.items():
-            yield f"{name}: {rows:,} rows removed"
+            yield f"{name}: {counted(rows, 'row')} removed"
         for each in (each for each in self.rewritten if each.files_before != each.files_after):
-            size = f"{each.bytes_before / 1e6:,.1f} MB"
+            size = sized(each.bytes_before)
             if each.bytes_after is not None:
-                size += f" to {each.bytes_after / 1e6:,.1f} MB"
-            yield f"{each.table}: {each.files_before:,} files to {each.files_after:,} ({size})"
-        yield f"{self.bytes_freed / 1e6:,.1f} MB of files deleted that no version needed"
+                size += f" to {sized(each.bytes_after)}"
+            yield f"{each.table}: {counted(each.files_before, 'file')} to {each.files_after:,} ({size})"
+        yield f"{sized(self.bytes_freed)} of files deleted that no version needed"
         yield from self.notes
 
 
