@@ -43,6 +43,7 @@ NAME = "offset_commits"
 PARTITIONS, GROUPS_PER_PARTITION, TOPICS, TASKS = 50, 100, 40, 4
 FIRST_NIGHT = datetime(2026, 8, 1, tzinfo=UTC)
 ROUNDS = 3
+WAYS = ("as audits leave it", "OPTIMIZE", "OPTIMIZE ZORDER BY", "kgroups maintain")
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--work", type=Path, help="where the table goes and stays, for another run (default: a temporary folder)"
     )
+    parser.add_argument("--only", action="append", choices=WAYS, help="this way of arranging files (may be repeated)")
     parser.add_argument("--json", type=Path, help="a file for the figures in JSON")
     options = parser.parse_args(arguments)
     work = options.work or Path(tempfile.mkdtemp(prefix="kgroups-one-group-"))
     spark = spark_session("one group", {"spark.driver.memory": "4g"})
     try:
-        costs = list(_measured(spark, work, options.nights, options.records))
+        costs = list(_measured(spark, work, options.nights, options.records, options.only or WAYS))
     finally:
         spark.stop()
         if options.work is None:
@@ -86,25 +88,21 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _measured(spark: SparkSession, work: Path, nights: int, records: int) -> Iterator[dict[str, object]]:
+def _measured(
+    spark: SparkSession, work: Path, nights: int, records: int, only: Sequence[str]
+) -> Iterator[dict[str, object]]:
     shutil.rmtree(work / "copy", ignore_errors=True)
     lake = Lake.create(spark, str(work / "nights"))
     started = cpu_seconds()
     for night in range(lake.table(NAME).version(), nights):
         _write_night(lake, night, records)
     _say(f"{nights} nights of {records:,} records written", started, lake)
-    ways: dict[str, Callable[[Lake], object]] = {
-        "as audits leave it": lambda _: None,
-        "OPTIMIZE": lambda of: spark.sql(f"OPTIMIZE {of.identifier(NAME)}").collect(),
-        "OPTIMIZE ZORDER BY": lambda of: spark.sql(f"OPTIMIZE {of.identifier(NAME)} ZORDER BY (group_id)").collect(),
-        "kgroups maintain": lambda of: optimize(LakeWriter(of, nights + 1, "parts", lambda: None), NAME),
-    }
-    for table, arrange in ways.items():
+    for table in only:
         # Files of a table are never written again: a link is as good as a copy.
         shutil.copytree(work / "nights", work / "copy", copy_function=os.link)
         copy = Lake(spark, str(work / "copy"))
         started = cpu_seconds()
-        arrange(copy)
+        _arrange(copy, table)
         _say(table, started, copy)
         for name, question in _questions(nights).items():
             for ask in (_by_spark, _by_duckdb):
@@ -112,6 +110,14 @@ def _measured(spark: SparkSession, work: Path, nights: int, records: int) -> Ite
                 sys.stdout.write(json.dumps(told) + "\n")
                 yield told
         shutil.rmtree(work / "copy")
+
+
+def _arrange(lake: Lake, way: str) -> None:
+    if way == "kgroups maintain":
+        optimize(LakeWriter(lake, lake.table(NAME).version() + 1, "parts", lambda: None), NAME)
+    elif way != "as audits leave it":
+        zorder = " ZORDER BY (group_id)" if way.endswith("ZORDER BY") else ""
+        lake.spark.sql(f"OPTIMIZE {lake.identifier(NAME)}{zorder}").collect()
 
 
 def _questions(nights: int) -> dict[str, Question]:
