@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import FINISHED, AuditRow, Ledger
+from kgroups_spark.tables.ledger import FINISHED, AuditRow
 from kgroups_spark.views.spark_views import register_views
 
 OUTCOMES = ("removed", "kept_alive", "still_there", "not_foreseen")
@@ -104,14 +104,16 @@ class EndedTransactions:
 
     @classmethod
     def since(cls, lake: Lake, decided_by: int) -> EndedTransactions:
-        (then,) = (row for row in Ledger(lake).rows() if (row.audit_id, row.status) == (decided_by, FINISHED))
+        finished = (pc.field("audit_id") == decided_by) & (pc.field("status") == FINISHED)
+        (then,) = lake.rows("audits", columns=["partitions"], where=finished).to_pylist()
         markers = lake.rows(
             "transaction_markers",
             files=_newer_files(lake, "transaction_markers", decided_by),
             columns=["offsets_partition", "producer_id", "transaction_start_offset", "log_offset"],
             where=(pc.field("outcome") == "committed") & pc.field("transaction_start_offset").is_valid(),
         )
-        return cls(decided_by, {p.offsets_partition: p.end_offset for p in then.partitions or ()}, markers)
+        read_to = {p["offsets_partition"]: p["end_offset"] for p in then["partitions"] or ()}
+        return cls(decided_by, read_to, markers)
 
     def oldest_before(self) -> int | None:
         """The least log offset of those that began before; None: none did."""
