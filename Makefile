@@ -8,8 +8,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do com
 VENV := .venv
 BIN := $(VENV)/bin
 LAKE ?= ./lake
-# Two processes; the tests that use Spark share one of them (tests/conftest.py).
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+# Two processes, each with a Spark session of its own; a file's tests share what its fixtures have made.
+PYTEST_ARGS ?= -n 2 --dist loadfile
 
 .PHONY: demo test soak bench lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:

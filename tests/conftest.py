@@ -1,4 +1,4 @@
-"""The one Spark session of the tests: two cores, small, no user interface."""
+"""The one Spark session of a test process: two cores, small, no user interface."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from kgroups_spark.session import spark_session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with the session are marked `spark` (`-m "not spark"` leaves them out) and share one process (`-n 2`)."""
+    """Tests with the session are marked `spark` (`-m "not spark"` leaves them out)."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The servers, started once for all tests here, in one process of pytest (xdist group `cluster`)."""
+"""The servers, started once for the tests here that one process of pytest runs."""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@ from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, SHIPPED_WITH_S
 from tests.audit.lakes import contents, rows
 from tests.cluster.data_files import data_files
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 ROOT = Path(__file__).parents[2]
 
 

@@ -13,8 +13,6 @@ from kgroups_spark.session import PER_SESSION
 from tests.audit.lakes import contents, copy_until, rows
 from tests.cluster.data_files import data_files
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 ROOT = Path(__file__).parents[2]
 NIGHTS = (0.4, 1.0)
 
