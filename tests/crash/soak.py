@@ -81,9 +81,7 @@ class Soak:
     def _attempt(self, lake: Path, log: Path, night: int) -> None:
         """An audit as a process, killed unless it is over before."""
         writer, victim = self.random.choice(WRITERS), self.random.choice(VICTIMS)
-        finished = (
-            [row["audit_id"] for row in rows(lake, "audits") if row["status"] == "finished"] if lake.exists() else []
-        )
+        finished = [row["audit_id"] for row in _ledger(lake) if row["status"] == "finished"]
         before = tables_of_now(self.spark, lake) if finished else None
         wait = self.random.uniform(-0.1, 1.0) * self.seconds[writer]
         claim = next_log_of(lake, "audits") if finished else lake / "audits" / "_delta_log" / f"{1:020d}.json"
