@@ -10,12 +10,13 @@ nothing, and the next one ends it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.keep import new_horizons, reduction, save_baseline
+from kgroups_spark.audit.result import not_read_now
 from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -186,23 +187,10 @@ def _remove_work_folders(writer: LakeWriter) -> None:
 def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
     """The ledger's row: what the last audit knew, and nothing read."""
     names = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
-    partitions = [
-        replace(
-            p,
-            start_offset=p.end_offset,
-            records=0,
-            records_reread=0,
-            bytes=0,
-            offsets_missing=0,
-            lost_from=None,
-            lost_to=None,
-        )
-        for p in before.partitions or ()
-    ]
     return {
         **{name: getattr(before, name) for name in (*names, "cluster_id", "newest_log_timestamp")},
         "source": "tables",
-        "partitions": tuple(partitions),
+        "partitions": tuple(map(not_read_now, before.partitions or ())),
         "rows_added": {},
         "quarantined": {},
         "record_counts": (),

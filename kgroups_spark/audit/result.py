@@ -97,7 +97,7 @@ def _partitions(work: AuditWork, progress: list[RangeProgress]) -> list[Partitio
     for each in sorted(progress, key=lambda p: p.number):
         by_partition.setdefault(each.offsets_partition, []).append(each)
     return [
-        _read_now(planned[number], by_partition.get(number, [])) if number in planned else _not_given(before[number])
+        _read_now(planned[number], by_partition.get(number, [])) if number in planned else not_read_now(before[number])
         for number in sorted(planned.keys() | before.keys())
     ]
 
@@ -137,7 +137,8 @@ def _epoch(last: RangeProgress | None, before: PartitionProgress | None) -> int 
     return None if last.last_leader_epoch is None or last.last_leader_epoch < 0 else last.last_leader_epoch
 
 
-def _not_given(before: PartitionProgress) -> PartitionProgress:
+def not_read_now(before: PartitionProgress) -> PartitionProgress:
+    """How far a partition is read, for an audit that did not look at it."""
     return replace(
         before,
         start_offset=before.end_offset,
