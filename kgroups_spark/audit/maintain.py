@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.keep import new_horizons, reduction, save_baseline
+from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.result import not_read_now
 from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.counts import counted, sized
@@ -37,10 +38,6 @@ DAY_MS = 86_400_000
 LEAST_VACUUM_MS = 7 * DAY_MS
 
 
-def _silent(_: str) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class MaintainOptions:
     """The options of `kgroups maintain`; durations in ms. `keep_ms` None: all history stays as it is."""
@@ -52,7 +49,7 @@ class MaintainOptions:
     dry_run: bool = False
     writer: str = "auto"
     take_over: bool = False
-    progress: Callable[[str], None] = _silent
+    progress: Callable[[str], None] = silent
 
 
 @dataclass

@@ -9,8 +9,8 @@ from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.coordinator.releases import NEWEST
 
 
-def _silent(_: str) -> None:
-    pass
+def silent(_: str) -> None:
+    """Progress that nobody is told of."""
 
 
 @dataclass(frozen=True)
@@ -29,4 +29,4 @@ class AuditOptions:
     strict: bool = False
     writer: str = "auto"
     take_over: bool = False
-    progress: Callable[[str], None] = _silent
+    progress: Callable[[str], None] = silent

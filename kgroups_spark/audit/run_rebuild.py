@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.changes import Changes, tables_of_now
 from kgroups_spark.audit.decide import decide
-from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.options import AuditOptions, silent
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
@@ -36,10 +36,6 @@ from kgroups_spark.times import to_epoch_ms
 SOURCE = "tables"
 
 
-def _silent(_: str) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class RebuildOptions:
     """The options of `kgroups rebuild`. Times and durations in ms; None: as the last finished audit had it."""
@@ -51,7 +47,7 @@ class RebuildOptions:
     offsets_partitions: int | None = None
     writer: str = "auto"
     take_over: bool = False
-    progress: Callable[[str], None] = _silent
+    progress: Callable[[str], None] = silent
 
     def as_audit(self, before: AuditRow) -> AuditOptions:
         """The same for an audit that reads nothing."""

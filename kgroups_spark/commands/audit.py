@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from kgroups_spark.commands.options import (
     add_lake_option,
+    add_offsets_partitions_option,
+    add_take_over_option,
+    add_writer_option,
     lake_location,
-    name_value,
-    partition_count_value,
     partition_values,
     positive_duration_value,
     release_value,
     time_value,
 )
-from kgroups_spark.commands.output import say
-from kgroups_spark.commands.progress import Progress
+from kgroups_spark.commands.output import say_lines
+from kgroups_spark.commands.progress import Progress, work_told
 from kgroups_spark.commands.reading import require_lake_path
 from kgroups_spark.commands.spark import start_spark
-from kgroups_spark.commands.text_table import printable
 from kgroups_spark.errors import UsageError
 from kgroups_spark.number_ranges import number_ranges
 
@@ -41,8 +41,6 @@ examples:
 
 By default expiry is judged as of the newest log timestamp, with the release's default retention (7d); both are printed.
 Exit 3 with --strict if something was quarantined or offsets were lost before they were read."""
-
-WRITERS = ("auto", "parts", "spark")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -80,12 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="only these partitions of __consumer_offsets (17 or 3,17; may be repeated)",
     )
-    parser.add_argument(
-        "--offsets-partitions",
-        type=partition_count_value,
-        metavar="N",
-        help="how many partitions __consumer_offsets has (default: the only number that fits every group's hash)",
-    )
+    add_offsets_partitions_option(parser)
     parser.add_argument("--full", action="store_true", help="read everything again, not only what is new")
     parser.add_argument(
         "--delete-retention",
@@ -97,24 +90,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="exit 3 if something was quarantined or offsets were lost"
     )
-    parser.add_argument(
-        "--writer",
-        type=name_value(WRITERS),
-        default="auto",
-        metavar="|".join(WRITERS),
-        help="who writes history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
+    add_writer_option(
+        parser,
+        "who writes history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
-    parser.add_argument(
-        "--take-over", action="store_true", help="take the claim of an unfinished audit of another host"
-    )
+    add_take_over_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Audits; the summary goes to stderr, as there are no rows."""
     check_sources(arguments)
     summary = audit(arguments, lake_location(arguments), arguments.segments)
-    for line in summary.lines():
-        say(printable(line))
+    say_lines(summary.lines())
     return 3 if arguments.strict and summary.has_findings else 0
 
 
@@ -147,14 +134,9 @@ def audit(arguments: argparse.Namespace, lake: str, segments: list[str]) -> Audi
     """What the audit did; with a progress line while it runs."""
     spark = start_spark("audit", lake)
     from kgroups_spark.audit.run import run_audit
-    from kgroups_spark.tables.failures import machine_failures_told
 
-    progress = Progress()
-    try:
-        with machine_failures_told("the audit failed, and what it wrote does not count"):
-            return run_audit(spark, _audit_options(arguments, lake, segments, progress))
-    finally:
-        progress.done()
+    with work_told("the audit failed, and what it wrote does not count") as progress:
+        return run_audit(spark, _audit_options(arguments, lake, segments, progress))
 
 
 def _audit_options(arguments: argparse.Namespace, lake: str, segments: list[str], progress: Progress) -> AuditOptions:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from kgroups_spark.commands.options import add_lake_option, lake_location, name_value, positive_duration_value
-from kgroups_spark.commands.output import say
-from kgroups_spark.commands.progress import Progress
+from kgroups_spark.commands.options import (
+    add_lake_option,
+    add_take_over_option,
+    add_writer_option,
+    lake_location,
+    positive_duration_value,
+)
+from kgroups_spark.commands.output import say_lines
+from kgroups_spark.commands.progress import work_told
 from kgroups_spark.commands.reading import require_lake, require_lake_path
 from kgroups_spark.commands.spark import start_spark
 from kgroups_spark.errors import UsageError
@@ -30,7 +36,6 @@ examples:
 --keep counts back from the newest time in the log. Reduced history cannot be had again from Kafka."""
 
 SEVEN_DAYS_MS = 7 * 86_400_000
-WRITERS = ("auto", "parts", "spark")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -56,16 +61,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="reduce history older than D to the last record of each key (default: all is kept)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    parser.add_argument(
-        "--writer",
-        type=name_value(WRITERS),
-        default="auto",
-        metavar="|".join(WRITERS),
-        help="who writes the new files; as for kgroups audit (spark sorts nothing)",
+    add_writer_option(
+        parser,
+        "who writes the new files; as for kgroups audit (spark sorts nothing)",
     )
-    parser.add_argument(
-        "--take-over", action="store_true", help="take the claim of an unfinished audit of another host"
-    )
+    add_take_over_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,24 +80,18 @@ def run(arguments: argparse.Namespace) -> int:
     require_lake(location, NAME)
     spark = start_spark(NAME)
     from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
-    from kgroups_spark.tables.failures import machine_failures_told
 
-    progress = Progress()
-    options = MaintainOptions(
-        lake=location,
-        optimize=arguments.optimize,
-        vacuum_ms=arguments.vacuum,
-        keep_ms=arguments.keep,
-        dry_run=arguments.dry_run,
-        writer=arguments.writer,
-        take_over=arguments.take_over,
-        progress=progress,
-    )
-    try:
-        with machine_failures_told("maintenance failed; it can be repeated"):
-            summary = run_maintain(spark, options)
-    finally:
-        progress.done()
-    for line in summary.lines():
-        say(line)
+    with work_told("maintenance failed; it can be repeated") as progress:
+        options = MaintainOptions(
+            lake=location,
+            optimize=arguments.optimize,
+            vacuum_ms=arguments.vacuum,
+            keep_ms=arguments.keep,
+            dry_run=arguments.dry_run,
+            writer=arguments.writer,
+            take_over=arguments.take_over,
+            progress=progress,
+        )
+        summary = run_maintain(spark, options)
+    say_lines(summary.lines())
     return 0

@@ -14,6 +14,7 @@ from kgroups_spark.times import parse_time
 
 T = TypeVar("T")
 
+WRITERS = ("auto", "parts", "spark")
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 GROUP_TYPE_ALIASES = {"generic": "classic"}  # KIP-848's early name of it
 GROUP_STATES = (
@@ -138,6 +139,30 @@ def add_format_option(parser: argparse.ArgumentParser) -> None:
         default="table",
         metavar="|".join(FORMATS),
         help="table (default), json (one object a line, all columns), csv",
+    )
+
+
+def add_writer_option(parser: argparse.ArgumentParser, who_writes: str) -> None:
+    """`--writer`, for a command that writes to the lake."""
+    parser.add_argument(
+        "--writer", type=name_value(WRITERS), default="auto", metavar="|".join(WRITERS), help=who_writes
+    )
+
+
+def add_take_over_option(parser: argparse.ArgumentParser) -> None:
+    """`--take-over`, for a command that works under a claim."""
+    parser.add_argument(
+        "--take-over", action="store_true", help="take the claim of an unfinished audit of another host"
+    )
+
+
+def add_offsets_partitions_option(parser: argparse.ArgumentParser) -> None:
+    """`--offsets-partitions`, for a command that says which groups are in the wrong partition."""
+    parser.add_argument(
+        "--offsets-partitions",
+        type=partition_count_value,
+        metavar="N",
+        help="how many partitions __consumer_offsets has (default: the only number that fits every group's hash)",
     )
 
 

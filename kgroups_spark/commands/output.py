@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TextIO
 
-from kgroups_spark.commands.text_table import TextTable
+from kgroups_spark.commands.text_table import TextTable, printable
 from kgroups_spark.times import format_time, format_time_for_people
 
 FORMATS = ("table", "json", "csv")
@@ -113,3 +113,9 @@ def say(text: str) -> None:
     """A line for a person: on stderr, so that stdout has rows only."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Lines for a person, with names in them as a log has them: control characters are spelled out."""
+    for line in lines:
+        say(printable(line))

@@ -3,6 +3,8 @@
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _SECONDS_BETWEEN_LINES = 5.0  # where lines stay: in a log file, in a scheduler
 
@@ -28,3 +30,16 @@ class Progress:
         if self._on_terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+@contextmanager
+def work_told(failed: str) -> Iterator[Progress]:
+    """Progress for the work of the block. A machine that fails it is told in one line, which begins with `failed`."""
+    from kgroups_spark.tables.failures import machine_failures_told
+
+    progress = Progress()
+    try:
+        with machine_failures_told(failed):
+            yield progress
+    finally:
+        progress.done()

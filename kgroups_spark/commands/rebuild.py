@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kgroups_spark.commands.audit import WRITERS
 from kgroups_spark.commands.options import (
     add_lake_option,
+    add_offsets_partitions_option,
+    add_take_over_option,
+    add_writer_option,
     lake_location,
-    name_value,
-    partition_count_value,
     positive_duration_value,
     release_value,
     time_value,
 )
-from kgroups_spark.commands.output import say
-from kgroups_spark.commands.progress import Progress
+from kgroups_spark.commands.output import say_lines
+from kgroups_spark.commands.progress import work_told
 from kgroups_spark.commands.reading import require_lake, require_lake_path
 from kgroups_spark.commands.spark import start_spark
 
@@ -56,22 +56,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="offsets.retention.minutes (default: as the last audit)",
     )
-    parser.add_argument(
-        "--offsets-partitions",
-        type=partition_count_value,
-        metavar="N",
-        help="how many partitions __consumer_offsets has (default: the only number that fits every group's hash)",
+    add_offsets_partitions_option(parser)
+    add_writer_option(
+        parser,
+        "who writes: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
-    parser.add_argument(
-        "--writer",
-        type=name_value(WRITERS),
-        default="auto",
-        metavar="|".join(WRITERS),
-        help="who writes: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
-    )
-    parser.add_argument(
-        "--take-over", action="store_true", help="take the claim of an unfinished audit of another host"
-    )
+    add_take_over_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -79,8 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     location = lake_location(arguments)
     require_lake_path(location)
     require_lake(location, NAME)
-    for line in rebuild(arguments, location).lines():
-        say(line)
+    say_lines(rebuild(arguments, location).lines())
     return 0
 
 
@@ -88,21 +77,16 @@ def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
     """What the rebuild did; with a progress line while it runs."""
     spark = start_spark(NAME)
     from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-    from kgroups_spark.tables.failures import machine_failures_told
 
-    progress = Progress()
-    options = RebuildOptions(
-        lake=lake,
-        as_of=arguments.as_of,
-        retention_ms=arguments.retention,
-        release_version=arguments.release_version,
-        offsets_partitions=arguments.offsets_partitions,
-        writer=arguments.writer,
-        take_over=arguments.take_over,
-        progress=progress,
-    )
-    try:
-        with machine_failures_told("the rebuild failed, and what it wrote does not count"):
-            return run_rebuild(spark, options)
-    finally:
-        progress.done()
+    with work_told("the rebuild failed, and what it wrote does not count") as progress:
+        options = RebuildOptions(
+            lake=lake,
+            as_of=arguments.as_of,
+            retention_ms=arguments.retention,
+            release_version=arguments.release_version,
+            offsets_partitions=arguments.offsets_partitions,
+            writer=arguments.writer,
+            take_over=arguments.take_over,
+            progress=progress,
+        )
+        return run_rebuild(spark, options)
