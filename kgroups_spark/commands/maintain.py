@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     require_lake_path(location)
     require_lake(location, NAME)
-    spark = start_spark(NAME)
+    spark = start_spark(NAME, location)
     from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 
     with work_told("maintenance failed; it can be repeated") as progress:

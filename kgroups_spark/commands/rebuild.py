@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
     """What the rebuild did; with a progress line while it runs."""
-    spark = start_spark(NAME)
+    spark = start_spark(NAME, lake)
     from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 
     with work_told("the rebuild failed, and what it wrote does not count") as progress:
