@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kgroups_spark.audit.saved_state import state_files
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.expiry import group_expiry, offset_expiry
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
@@ -28,9 +30,6 @@ def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, 
         audit_id=writer.audit_id,
     )
     writer.replace("offset_expiry", offsets)
-    # The state of the audit before lies beside, until this one has finished.
-    noted = (F.col("entry_type") == "noted") & (F.col("audit_id") == _newest_state(lake))
-    held = lake.read_files("coordinator_state").where(noted).select("offsets_partition", "group_id").distinct()
     decisions = group_expiry(
         lake.read_files("offset_expiry"),
         groups,
@@ -39,14 +38,15 @@ def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, 
         retention_ms=retention_ms,
         release_version=release_version,
         audit_id=writer.audit_id,
-        held_groups=held if release(release_version).open_transactions_by == "group" else None,
+        held_groups=_held_groups(lake) if release(release_version).open_transactions_by == "group" else None,
     )
     writer.replace("group_expiry", decisions)
 
 
-def _newest_state(lake: Lake) -> int:
-    files = lake.table("coordinator_state").files()
-    return max((file.bound("maxValues", "audit_id") or 0 for file in files), default=0)
+def _held_groups(lake: Lake) -> DataFrame:
+    """Groups for which producers are noted (3.8 to 4.0.0); the state of the audit before lies beside this one's."""
+    noted = (F.col("entry_type") == "noted") & (F.col("audit_id") == max(state_files(lake), default=0))
+    return lake.read_files("coordinator_state").where(noted).select("offsets_partition", "group_id").distinct()
 
 
 def _keep_previous(lake: Lake, writer: LakeWriter) -> None:

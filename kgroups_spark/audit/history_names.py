@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from kgroups_spark.audit.partition_count import fitting_partition_counts
+from kgroups_spark.audit.partition_count import fitting_by_partition
 from kgroups_spark.audit.topic_names import COMMIT, GROUP_RECORD, TOPIC_FIELDS, TopicNames, named_topics
 from kgroups_spark.messages.group_records import value_from_json
 from kgroups_spark.times import to_epoch_ms
@@ -85,8 +85,4 @@ def _in_group_records(group_records: DataFrame) -> DataFrame:
 def _partition_counts(offset_commits: DataFrame, group_records: DataFrame) -> Iterator[tuple[int, ...]]:
     columns = ("offsets_partition", "group_id")
     groups = offset_commits.select(*columns).union(group_records.select(*columns)).distinct().toArrow()
-    by_partition: dict[int, list[str]] = {}
-    for number, group_id in zip(*(groups.column(name).to_pylist() for name in columns), strict=True):
-        by_partition.setdefault(number, []).append(group_id)
-    for number, group_ids in by_partition.items():
-        yield tuple(fitting_partition_counts(group_ids, number))
+    return map(tuple, fitting_by_partition(zip(*(groups.column(name).to_pylist() for name in columns), strict=True)))

@@ -22,6 +22,14 @@ def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -
     return [int(count) for count in counts]
 
 
+def fitting_by_partition(groups: Iterable[tuple[int, str]]) -> list[list[int]]:
+    """For each offsets partition of (offsets_partition, group_id) the numbers under which its groups belong there."""
+    by_partition: dict[int, list[str]] = {}
+    for number, group_id in groups:
+        by_partition.setdefault(number, []).append(group_id)
+    return [fitting_partition_counts(group_ids, number) for number, group_ids in by_partition.items()]
+
+
 def partition_count(fitting: Iterable[Iterable[int]]) -> int | None:
     """The only number that is in all of these; None: there is none, or more than one."""
     common: set[int] | None = None

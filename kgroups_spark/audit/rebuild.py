@@ -36,7 +36,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.ledger import FINISHED, Ledger, RecordCount
+from kgroups_spark.tables.ledger import FINISHED, Ledger, record_counts
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import REBUILD_APP_ID, LakeWriter
 
@@ -51,19 +51,18 @@ class Rebuilt:
 
     state: SavedState
     rows_added: Counter[str] = field(default_factory=Counter)
-    record_counts: tuple[RecordCount, ...] = ()
+    record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
 
     def told_with(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of the ledger's row with these facts in them."""
         rows_added = Counter(columns["rows_added"]) + self.rows_added
-        counts = Counter({(each.record_type, each.value_version): each.records for each in self.record_counts})
+        counts = Counter(self.record_counts)
         counts.update({(each.record_type, each.value_version): each.records for each in columns["record_counts"]})
-        in_order = sorted(counts.items(), key=lambda count: (count[0][0], count[0][1] or -1))
         return {
             **columns,
             "rows_added": dict(sorted(rows_added.items())),
-            "record_counts": tuple(RecordCount(*kind, records) for kind, records in in_order),
+            "record_counts": record_counts(counts),
             "notes": (*columns["notes"], *self.notes),
         }
 
@@ -229,17 +228,15 @@ class _Rebuild:
             rows = rows.unionByName(baselines.before(then.where("reason = 'load_would_fail'")))
         replayed.replace(self.writer, "quarantine", rows)
 
-    def _record_counts(self, counting: _Counting, added: Counter[str]) -> tuple[RecordCount, ...]:
+    def _record_counts(self, counting: _Counting, added: Counter[str]) -> Counter[tuple[int, int | None]]:
         """What was decoded again, by type and version."""
         names = [name for name in ("offset_commits", "group_records") if added[name]]
         if not names:
-            return ()
+            return Counter()
         ours = F.col("audit_id") == self.work.audit_id
         kinds = [getattr(counting, name).where(ours).select("record_type", "value_version") for name in names]
         rows = reduce(DataFrame.union, kinds).groupBy("record_type", "value_version").count().collect()
-        return tuple(
-            RecordCount(row[0], row[1], row[2]) for row in sorted(rows, key=lambda row: (row[0], row[1] or -1))
-        )
+        return Counter({(row[0], row[1]): row[2] for row in rows})
 
 
 def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:

@@ -16,7 +16,7 @@ from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.counts import counted
 from kgroups_spark.number_ranges import number_ranges
-from kgroups_spark.tables.ledger import PartitionProgress, RecordCount
+from kgroups_spark.tables.ledger import PartitionProgress, record_counts
 from kgroups_spark.times import to_epoch_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,10 +81,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
             "partitions": tuple(partitions),
             "rows_added": {name: rows for name, rows in sorted(result.rows_added.items()) if rows},
             "quarantined": dict(sorted(result.quarantined.items())),
-            "record_counts": tuple(
-                RecordCount(record_type, version, records)
-                for (record_type, version), records in sorted(counts.items(), key=lambda c: (c[0][0], c[0][1] or -1))
-            ),
+            "record_counts": record_counts(counts),
             "notes": tuple(said),
         },
     )

@@ -46,7 +46,7 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequ
     before = claim.before
     if before is None:
         return SavedState(None, (), None)
-    written = _files_by_audit(lake)
+    written = state_files(lake)
     newest = max((audit_id for audit_id in written if audit_id <= before.audit_id), default=None)
     why = _gone(made_again) or _difference(before, release_version) or left_undone(claim, before)
     files = () if newest is None else tuple(written[newest])
@@ -66,10 +66,10 @@ def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[st
 
 def state_of_audit(lake: Lake, audit_id: int) -> SavedState:
     """The state that the audit has just written."""
-    return SavedState(audit_id, tuple(_files_by_audit(lake).get(audit_id, ())), None)
+    return SavedState(audit_id, tuple(state_files(lake).get(audit_id, ())), None)
 
 
-def _files_by_audit(lake: Lake) -> dict[int, list[str]]:
+def state_files(lake: Lake) -> dict[int, list[str]]:
     """The files of coordinator_state; each holds rows of one audit alone."""
     table = lake.table("coordinator_state")
     files: dict[int, list[str]] = {}

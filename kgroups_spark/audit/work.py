@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.history_names import sightings
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.partition_count import fitting_partition_counts, partition_count
+from kgroups_spark.audit.partition_count import fitting_by_partition, partition_count
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, cut, deal
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
@@ -115,10 +115,7 @@ class AuditWork:
         if self.before is None:
             return []
         groups = self._as_it_was(self.before).rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
-        by_partition: dict[int, list[str]] = {}
-        for number, group_id in zip(groups["offsets_partition"], groups["group_id"], strict=True):
-            by_partition.setdefault(number, []).append(group_id)
-        return [fitting_partition_counts(group_ids, number) for number, group_ids in by_partition.items()]
+        return fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
 
     @cached_property
     def _topics_before(self) -> list[tuple[str, str, int | None, str]]:

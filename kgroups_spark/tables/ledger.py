@@ -6,6 +6,7 @@ An audit has one row `running` and, when everything it wrote counts, one row `fi
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -56,6 +57,12 @@ class RecordCount:
     record_type: int
     value_version: int | None
     records: int
+
+
+def record_counts(counts: Mapping[tuple[int, int | None], int]) -> tuple[RecordCount, ...]:
+    """Counts by (record type, value version) as the ledger has them, in order."""
+    in_order = sorted(counts.items(), key=lambda count: (count[0][0], count[0][1] or -1))
+    return tuple(RecordCount(*kind, records) for kind, records in in_order)
 
 
 @dataclass(frozen=True)
