@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import accumulators
@@ -19,6 +20,11 @@ from pyspark.sql.utils import is_remote
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.java import NoJava, require_java
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 DELTA_JAR = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
@@ -117,13 +123,12 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
     # Workers run this interpreter, or they lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_jars(s3), **_s3_of_environment(), **extra}
     own_options = JVM_OPTIONS + (Path(__file__).parent / "log4j2.xml").as_uri()
-    settings["spark.driver.extraJavaOptions"] = (
-        f"{own_options} {extra.get('spark.driver.extraJavaOptions', '')}".strip()
-    )
-    spark = _started(_builder(app_name, settings))
-    _remember_jars(spark)
+    java_options = f"{own_options} {extra.get('spark.driver.extraJavaOptions', '')}".strip()
+    with _one_download_at_a_time(_packages(s3)):
+        settings = {**NEEDED, **PER_SESSION, **ON_ONE_MACHINE, **_jars(s3), **_s3_of_environment()}
+        spark = _started(_builder(app_name, {**settings, **extra, "spark.driver.extraJavaOptions": java_options}))
+        _remember_jars(spark)
     return spark
 
 
@@ -169,9 +174,25 @@ def ivy_folder() -> Path:
     return Path(cache) / "kgroups-spark" / "ivy"
 
 
+@contextmanager
+def _one_download_at_a_time(packages: str) -> Iterator[None]:
+    """Two first starts at once would break each other's downloads: Ivy does not lock its folder."""
+    if fcntl is None or _remembered_jars(packages):
+        yield
+        return
+    ivy_folder().mkdir(parents=True, exist_ok=True)
+    with open(ivy_folder() / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _packages(s3: bool) -> str:
+    return ",".join((DELTA_JAR, *S3_JARS) if s3 else (DELTA_JAR,))
+
+
 def _jars(s3: bool = False) -> dict[str, str]:
     """Settings that put Delta on the class path, and S3: the jars of an earlier start, else a download by Ivy."""
-    packages = ",".join((DELTA_JAR, *S3_JARS) if s3 else (DELTA_JAR,))
+    packages = _packages(s3)
     jars = _remembered_jars(packages)
     if jars:
         # Ivy would resolve all of it again, 1 to 3 CPU seconds and a screen of text at each start.
