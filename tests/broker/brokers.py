@@ -1,0 +1,383 @@
+"""Real brokers on this machine's loopback, without containers: KRaft, one or two nodes, the first also the controller.
+
+    with Brokers("4.3.1", folder, {"offsets.retention.minutes": "1"}) as brokers:
+        brokers.address  # "127.0.0.1:21013", for clients without TLS or a password
+
+Clients of a listener without TLS and a password are User:ANONYMOUS. Brokers end with the process that started them,
+however that ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Self
+
+from tests.broker.certificates import Certificates
+from tests.broker.jars import kafka_jars
+
+HOST = "127.0.0.1"
+# Below the ports from which a system takes those of outgoing connections: while a broker is down, nobody gets its port,
+# and no client connects to itself on it.
+PORTS = range(21_000, 29_000)
+JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+SMALL = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.index.size.max.bytes": "1048576",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "background.threads": "2",
+    # How long a broker that was killed is not let in again: 9 s by default.
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "1000",
+}
+# Members notice what others do within seconds. Releases that lack a protocol ignore its properties.
+QUICK = {
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.migration.policy": "bidirectional",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    **{f"group.{kind}.heartbeat.interval.ms": "1000" for kind in ("consumer", "share", "streams")},
+    **{f"group.{kind}.min.heartbeat.interval.ms": "1000" for kind in ("consumer", "share", "streams")},
+    "group.consumer.min.session.timeout.ms": "5000",
+}
+
+
+@dataclass(frozen=True)
+class Security:
+    """More listeners beside PLAINTEXT: `SASL_SSL`, `SSL`, `SASL_PLAINTEXT`. `users`: name to password, for
+    SCRAM-SHA-512 and PLAIN alike. `acls`: who is not User:ANONYMOUS may do what ACLs say and nothing else."""
+
+    listeners: tuple[str, ...] = ("SASL_SSL", "SSL")
+    users: Mapping[str, str] = field(default_factory=lambda: {"auditor": "auditor-secret"})
+    acls: bool = False
+
+
+class BrokerDied(AssertionError):
+    """A broker ended by itself, or did not start; the text has the end of its log."""
+
+
+class Broker:
+    """One process over one data folder, on the same ports from start to start.
+
+    `data`: its log directory, in which `__consumer_offsets-0`, ... lie. `log`: what it says.
+    """
+
+    def __init__(self, release: str, folder: Path, properties: Mapping[str, str], ports: Mapping[str, _Port]) -> None:
+        self.release, self.folder, self.properties, self.ports = release, folder, dict(properties), ports
+        self.log, self.data = folder / "broker.log", Path(properties["log.dirs"])
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    def address(self, listener: str = "PLAINTEXT") -> str:
+        return f"{HOST}:{self.ports[listener].number}"
+
+    def format(self, cluster_id: str, scram: Sequence[str]) -> None:
+        """Makes the data folder."""
+        options = [word for user in scram for word in ("--add-scram", user)]
+        said = subprocess.run(
+            [
+                *self._java(),
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                cluster_id,
+                "-c",
+                self._configuration(),
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        if said.returncode:
+            raise BrokerDied(f"the data folder was not made: {said.stdout.decode(errors='replace')[-3000:]}")
+
+    def begin(self) -> None:
+        """Starts the process; `ready` waits for it."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._java("-Xmx384m", "-Xms128m"), "kafka.Kafka", self._configuration()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the process that started it
+            )
+        # Its input ends with this process, even if this one is killed. (Linux's PR_SET_PDEATHSIG would end the broker
+        # with the *thread* that started it.)
+        self._guard = subprocess.Popen(
+            [
+                "sh",
+                "-c",
+                'cat; kill -KILL "$0"; sleep 0.2; rm -rf "$1"',
+                str(self._process.pid),
+                str(self.folder.parent),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def ready(self, seconds: float = 90) -> None:
+        """Waits until it takes connections. Raises BrokerDied."""
+        deadline = time.monotonic() + seconds
+        while not all(listens(port.number) for port in self.ports.values()):
+            self.check()
+            if time.monotonic() > deadline:
+                raise BrokerDied(f"broker {self.release} takes no connections after {seconds} s: {self.last_words()}")
+            time.sleep(0.05)
+
+    def state(self) -> str:
+        """`up`, `stopped` (by us) or `dead`, with its exit code."""
+        if self._process is None:
+            return "stopped"
+        code = self._process.poll()
+        return "up" if code is None else f"dead, exit code {code}"
+
+    def check(self) -> None:
+        """Raises BrokerDied if it is not up."""
+        if self.state() != "up":
+            raise BrokerDied(f"broker {self.release} is {self.state()}: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return (
+            f"{self.log}:\n{self.log.read_text(errors='replace')[-6000:]}" if self.log.is_file() else "it left no log"
+        )
+
+    def start(self) -> None:
+        self.begin()
+        self.ready()
+
+    def stop(self) -> None:
+        """Lets it shut down in order; members stay members of their groups."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._end(signal.SIGKILL)
+
+    def restart(self, properties: Mapping[str, str] | None = None) -> None:
+        """Stops and starts it, with these properties changed from now on."""
+        self.stop()
+        self.properties.update(properties or {})
+        self.start()
+
+    def _end(self, how: signal.Signals) -> None:
+        process, guard = self._process, self._guard
+        self._process = self._guard = None
+        if process is not None:
+            process.send_signal(how)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if guard is not None:
+            assert guard.stdin is not None
+            guard.kill()
+            guard.stdin.close()
+            guard.wait()
+
+    def _java(self, *memory: str) -> list[str]:
+        logger = "-Dorg.slf4j.simpleLogger"
+        log = (f"{logger}.defaultLogLevel=warn", f"{logger}.showDateTime=true", f"{logger}.dateTimeFormat=HH:mm:ss.SSS")
+        return [*JAVA, *memory, *log, "-cp", ":".join(kafka_jars(self.release))]
+
+    def _configuration(self) -> str:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / "server.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in self.properties.items()))
+        return str(file)
+
+
+class Brokers:
+    """A cluster of `nodes` brokers with ids 1, 2, ...; node 1 is also its controller. A context manager.
+
+    `properties` go to every node. Raises BrokerDied when it does not start.
+    """
+
+    running: ClassVar[list[Brokers]] = []
+
+    def __init__(
+        self,
+        release: str,
+        folder: Path,
+        properties: Mapping[str, str] | None = None,
+        *,
+        nodes: int = 1,
+        security: Security | None = None,
+    ) -> None:
+        self.release, self.folder, self.security = release, folder, security
+        # An id that begins with - would look like an option.
+        self.cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
+        self.certificates = Certificates(folder / "certificates") if security else None
+        listeners = ("PLAINTEXT", *(security.listeners if security else ()))
+        controller = _Port()
+        self.nodes = []
+        for number in range(1, nodes + 1):
+            ports = {name: _Port() for name in listeners}
+            if number == 1:
+                ports["CONTROLLER"] = controller
+            own = self._properties(number, nodes, ports, controller)
+            self.nodes.append(Broker(release, folder / f"node-{number}", {**own, **(properties or {})}, ports))
+
+    @property
+    def address(self) -> str:
+        """Bootstrap servers of the listener without TLS and password."""
+        return self.addresses("PLAINTEXT")
+
+    @property
+    def broker(self) -> Broker:
+        """The only one."""
+        (only,) = self.nodes
+        return only
+
+    def addresses(self, listener: str) -> str:
+        return ",".join(node.address(listener) for node in self.nodes)
+
+    def check(self) -> None:
+        """Raises BrokerDied, with the end of its log, if a node is not up."""
+        for node in self.nodes:
+            node.check()
+
+    def __enter__(self) -> Self:
+        users = self.security.users if self.security else {}
+        scram = [f"SCRAM-SHA-512=[name={name},password={password}]" for name, password in users.items()]
+        try:
+            for node in self.nodes:
+                node.format(self.cluster_id, scram)
+            for node in self.nodes:
+                node.begin()
+            for node in self.nodes:
+                node.ready()
+        except BaseException:
+            self.close()
+            raise
+        self.running.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all nodes and removes what they wrote."""
+        if self in self.running:
+            self.running.remove(self)
+        for node in reversed(self.nodes):
+            node.kill()
+        for node in self.nodes:
+            for port in node.ports.values():
+                port.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _properties(self, node: int, nodes: int, ports: Mapping[str, _Port], controller: _Port) -> dict[str, str]:
+        replicas = str(nodes)
+        listeners = {name: f"{name}://{HOST}:{port.number}" for name, port in ports.items()}
+        protocols = {name: "PLAINTEXT" if name == "CONTROLLER" else name for name in [*listeners, "CONTROLLER"]}
+        return {
+            **SMALL,
+            **QUICK,
+            **{
+                f"{topic}.replication.factor": replicas
+                for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+            },
+            **{f"{topic}.min.isr": "1" for topic in ("transaction.state.log", "share.coordinator.state.topic")},
+            "process.roles": "broker,controller" if node == 1 else "broker",
+            "node.id": str(node),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{HOST}:{controller.number}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": ",".join(listeners.values()),
+            "advertised.listeners": ",".join(each for name, each in listeners.items() if name != "CONTROLLER"),
+            "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
+            "log.dirs": str(self.folder / f"node-{node}" / "data"),
+            **self._secured(),
+        }
+
+    def _secured(self) -> dict[str, str]:
+        if self.security is None or self.certificates is None:
+            return {}
+        modules = "org.apache.kafka.common.security"
+        users = " ".join(f'user_{name}="{password}"' for name, password in self.security.users.items())
+        properties = {
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
+            **{
+                f"listener.name.{listener.lower()}.{mechanism}.sasl.jaas.config": f"{modules}.{module} required{more};"
+                for listener in self.security.listeners
+                if listener.startswith("SASL")
+                for mechanism, module, more in (
+                    ("scram-sha-512", "scram.ScramLoginModule", ""),
+                    ("plain", "plain.PlainLoginModule", f" {users}"),
+                )
+            },
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.certificates.server),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates.authority),
+        }
+        if self.security.acls:
+            properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            properties["super.users"] = "User:ANONYMOUS"
+        return properties
+
+
+class _Port:
+    """A port of ours until it is released.
+
+    Reserved between processes by a UDP socket of that number: TCP's ports are others, and brokers listen there.
+    """
+
+    def __init__(self) -> None:
+        for number in PORTS:
+            reserved = _bound(number)
+            if reserved is not None:
+                self.number, self._reserved = number, reserved
+                return
+        raise RuntimeError(f"all ports from {PORTS.start} to {PORTS.stop} are taken")
+
+    def release(self) -> None:
+        self._reserved.close()
+
+
+def _bound(number: int) -> socket.socket | None:
+    reserved = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        reserved.bind((HOST, number))
+        with socket.socket() as server:
+            # As brokers do: connections that have just ended do not keep them from listening.
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind((HOST, number))
+    except OSError:
+        reserved.close()
+        return None
+    return reserved
+
+
+def until(what: str, condition: Callable[[], object], seconds: float = 60) -> None:
+    """Waits for it. Raises AssertionError when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not after {seconds} s"
+        time.sleep(0.05)
+
+
+def listens(port: int) -> bool:
+    """Whether somebody takes connections there."""
+    with socket.socket() as client:
+        client.settimeout(1)
+        return client.connect_ex((HOST, port)) == 0

@@ -1,0 +1,34 @@
+"""Brokers for the tests of this folder, started once for a process of pytest, and their logs in what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker.brokers import Brokers
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A failure shows how the logs of the running brokers end."""
+    report = yield
+    if report.failed:
+        for brokers in Brokers.running:
+            for node in brokers.nodes:
+                report.sections.append((f"Kafka {node.release}, {node.state()}", node.last_words()))
+    return report
+
+
+@pytest.fixture(scope="session")
+def kafka_4_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """One broker of 4.3.1, for all who do not mind each other's groups."""
+    with Brokers("4.3.1", tmp_path_factory.mktemp("kafka") / "brokers") as brokers:
+        yield brokers
+
+
+@pytest.fixture(scope="session")
+def kafka_3_9(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """The same of 3.9.2, whose coordinator is Scala's."""
+    with Brokers("3.9.2", tmp_path_factory.mktemp("kafka") / "brokers") as brokers:
+        yield brokers
