@@ -1,0 +1,450 @@
+"""A live Kafka cluster: who leads what, offsets, batches as they are stored.
+
+Asks one thing at a time, on connections that stay open between calls. What may pass, a broker that restarts or a leader
+that moves, is asked again until time is up; everything else is an error that says what to do.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from kafka.protocol.consumer import FetchRequest, IsolationLevel, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.sources.broker_connection import (
+    Address,
+    BrokerConnection,
+    Disconnected,
+    UnknownHost,
+    api_versions_request,
+)
+from kgroups_spark.sources.kafka_errors import (
+    PASSING,
+    UNKNOWN_TOPIC,
+    AuthenticationFailed,
+    ClusterUnreachable,
+    KafkaRefused,
+    NotAuthorized,
+    WrongProtocol,
+    error_name,
+)
+from kgroups_spark.sources.patience import Patience
+
+if TYPE_CHECKING:
+    from kgroups_spark.sources.client_properties import ClientProperties
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AuthenticationFailed",
+    "Cluster",
+    "ClusterUnreachable",
+    "FetchAnswer",
+    "KafkaRefused",
+    "NotAuthorized",
+    "OffsetAnswer",
+    "PartitionMetadata",
+    "TopicMetadata",
+    "WrongProtocol",
+]
+
+EARLIEST, LATEST = -2, -1
+
+REQUEST_TIMEOUT_MS = 30_000
+CONNECTION_TIMEOUT_MS = 10_000
+# For how long we do not believe that a topic is not there: brokers that have just started know no topics.
+UNKNOWN_TOPIC_SECONDS = 3.0
+# The first version of Fetch with topic ids instead of names (KIP-516): a topic made anew is then another one.
+FETCH_BY_ID = 13
+# Older ones give messages converted to the formats before 0.11, or make topics by asking for them.
+OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1
+# Before 2.4 the metadata may have leader epochs of long ago (KAFKA-9212).
+METADATA_WITH_SOUND_EPOCHS = 9
+
+
+@dataclass(frozen=True)
+class PartitionMetadata:
+    leader: int | None  # node id; None: there is none now
+    leader_epoch: int  # -1: brokers before 2.1
+    error: str | None  # Kafka's name, such as LEADER_NOT_AVAILABLE
+
+
+@dataclass(frozen=True)
+class TopicMetadata:
+    name: str
+    topic_id: str | None  # as Kafka prints it, 22 characters of URL-safe base64; None: none (before 2.8), or unknown
+    partitions: dict[int, PartitionMetadata]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class OffsetAnswer:
+    offset: int | None
+    leader_epoch: int | None
+    error: str | None
+
+
+@dataclass(frozen=True)
+class FetchAnswer:
+    """What a leader gives of a partition: whole batches, of which the last may be cut.
+
+    With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker has held the
+    answer back; the next request waits as long as it wants.
+    """
+
+    records: bytes
+    high_watermark: int
+    log_start_offset: int
+    error: str | None
+    detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
+    diverges_at: int | None = None  # the log is another one from this offset on: it was truncated and written anew
+
+
+class Cluster:
+    """A context manager; connects when first used. Not for several threads."""
+
+    def __init__(self, client: ClientProperties, *, timeout_ms: int = 60_000) -> None:
+        """`timeout_ms`: how long a call may go on trying, pauses included."""
+        self._client = client
+        self._settings = client.settings()
+        self._timeout_ms = timeout_ms
+        self._request_timeout = self._settings.get("request_timeout_ms", REQUEST_TIMEOUT_MS) / 1000
+        self._connection_timeout = CONNECTION_TIMEOUT_MS / 1000
+        self._bootstrap = addresses(client.bootstrap_servers)
+        self._nodes: dict[int, Address] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._cluster_id: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    @property
+    def cluster_id(self) -> str | None:
+        if self._cluster_id is None:
+            self._metadata([])
+        return self._cluster_id
+
+    def brokers(self) -> dict[int, str]:
+        """The brokers that run now, by node id: "host:port"."""
+        self._metadata([])
+        return {node: _place(address) for node, address in sorted(self._nodes.items())}
+
+    def topics(self, names: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
+        """By name, asked now; None: all that we may see. Makes no topics. One that is not there comes with an error."""
+        response = self._metadata(names)
+        has_sound_epochs = response.API_VERSION >= METADATA_WITH_SOUND_EPOCHS
+        told = {topic.name: _topic_metadata(topic, has_sound_epochs) for topic in response.topics}
+        self._topics |= {name: _newer(self._topics.get(name), topic) for name, topic in told.items()}
+        return {name: self._topics[name] for name in told}
+
+    def refresh(self, topic: str) -> None:
+        """Learns anew who leads the topic's partitions."""
+        self.topics([topic])
+
+    def list_offsets(
+        self, partitions: Iterable[tuple[str, int]], at: int, *, timeout_ms: int | None = None
+    ) -> dict[tuple[str, int], OffsetAnswer]:
+        """The log's start (EARLIEST) or the high watermark (LATEST) of each partition, from its leader.
+
+        What may pass is asked again until time is up. An answer has an offset or an error.
+        """
+        patience = self._patience(timeout_ms)
+        answers: dict[tuple[str, int], OffsetAnswer] = {}
+        asked = sorted(set(partitions))
+        while asked:
+            self.topics(sorted({topic for topic, _ in asked}))
+            answers |= self._offsets_now(asked, at)
+            asked = [each for each in asked if _may_pass(answers[each].error, patience.elapsed)]
+            if asked and not patience.pause():
+                break
+        return answers
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int,
+        max_wait_ms: int = 500,
+        topic_id: str | None = None,
+        last_epoch: int | None = None,
+    ) -> FetchAnswer:
+        """Batches from the one that holds `offset` on, those of aborted transactions, too: one request to the leader
+        known; what to try again is the caller's to decide.
+
+        `topic_id`: the topic that is meant; brokers since 3.1 are asked by it. `last_epoch`: leader epoch of the last
+        batch before `offset`, by which brokers since 2.7 tell whether their log is still the same.
+        """
+        known = self._topics.get(topic) or self.topics([topic])[topic]
+        metadata = known.partitions.get(partition)
+        if metadata is None:
+            return _no_records(known.error or "UNKNOWN_TOPIC_OR_PARTITION")
+        if metadata.leader is None or metadata.leader not in self._nodes:
+            return _no_records("LEADER_NOT_AVAILABLE")
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=metadata.leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=-1 if last_epoch is None else last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=max_bytes,
+        )
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            session_id=0,  # no session: each request stands for itself
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=topic, topic_id=_uuid(topic_id), partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",  # brokers then name no replica nearby (KIP-392)
+            min_version=OLDEST_FETCH,
+            max_version=None if topic_id else FETCH_BY_ID - 1,
+        )
+        try:
+            connection = self._connection(self._nodes[metadata.leader], self._connection_timeout)
+            response = self._ask(connection, request, self._request_timeout + max_wait_ms / 1000)
+        except Disconnected as err:
+            return replace(_no_records("NETWORK_EXCEPTION"), detail=str(err))
+        return _fetch_answer(response)
+
+    def send(self, request: Any, node_id: int | None = None, *, timeout_ms: float | None = None) -> Any:
+        """The answer to any request of kafka-python's protocol classes; None: from any broker.
+
+        A connection that breaks is made anew until time is up. Errors inside the answer are the caller's.
+        """
+        patience = self._patience(timeout_ms)
+        while True:
+            failures: list[Disconnected] = []
+            for address in self._candidates(node_id):
+                try:
+                    connection = self._connection(address, patience.left(self._connection_timeout))
+                    return self._ask(connection, request, patience.left(self._request_timeout))
+                except Disconnected as err:
+                    failures.append(err)
+            is_hopeless = not self._nodes and all(isinstance(err, UnknownHost) for err in failures)
+            if is_hopeless or not patience.pause():
+                raise self._gave_up(node_id, failures, patience.elapsed)
+            if node_id is not None:
+                self._metadata([], timeout_ms=patience.left_ms)
+
+    def api_versions(self, node_id: int) -> Any:
+        """That broker's ApiVersionsResponse, with its supported and the cluster's finalized features."""
+        return self.send(api_versions_request(), node_id)
+
+    def _patience(self, timeout_ms: float | None) -> Patience:
+        return Patience(self._timeout_ms if timeout_ms is None else timeout_ms)
+
+    def _metadata(self, names: Sequence[str] | None, *, timeout_ms: float | None = None) -> Any:
+        """Metadata of topics, with the brokers, which are kept; None: of all topics."""
+        wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        patience = self._patience(timeout_ms)
+        while True:
+            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=OLDEST_METADATA)
+            response = self.send(request, timeout_ms=patience.left_ms)
+            # A broker that has just started may know of none, itself included.
+            if response.brokers:
+                break
+            if not patience.pause():
+                raise ClusterUnreachable(f"{self._client.bootstrap_servers} know of no broker of their cluster")
+        self._nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        self._cluster_id = response.cluster_id
+        return response
+
+    def _offsets_now(self, partitions: Iterable[tuple[str, int]], at: int) -> dict[tuple[str, int], OffsetAnswer]:
+        """One request to each leader; every partition has an answer."""
+        answers: dict[tuple[str, int], OffsetAnswer] = {}
+        by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for name, partition in partitions:
+            topic = self._topics[name]
+            metadata = topic.partitions.get(partition)
+            if metadata is None:
+                answers[name, partition] = _no_offset(topic.error or "UNKNOWN_TOPIC_OR_PARTITION")
+            elif metadata.leader is None or metadata.leader not in self._nodes:
+                answers[name, partition] = _no_offset(metadata.error or "LEADER_NOT_AVAILABLE")
+            else:
+                by_leader[metadata.leader][name].append(partition)
+        for leader, led in by_leader.items():
+            answers |= self._offsets_of_leader(leader, led, at)
+        return answers
+
+    def _offsets_of_leader(
+        self, leader: int, partitions: dict[str, list[int]], at: int
+    ) -> dict[tuple[str, int], OffsetAnswer]:
+        one = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
+        wanted = [
+            ListOffsetsRequest.ListOffsetsTopic(
+                name=name,
+                partitions=[
+                    one(
+                        partition_index=number,
+                        current_leader_epoch=self._topics[name].partitions[number].leader_epoch,
+                        timestamp=at,
+                    )
+                    for number in numbers
+                ],
+            )
+            for name, numbers in partitions.items()
+        ]
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            topics=wanted,
+            timeout_ms=int(1000 * self._request_timeout),
+            min_version=OLDEST_LIST_OFFSETS,
+        )
+        try:
+            connection = self._connection(self._nodes[leader], self._connection_timeout)
+            response = self._ask(connection, request, self._request_timeout)
+        except Disconnected:
+            return {
+                (name, number): _no_offset("NETWORK_EXCEPTION") for name in partitions for number in partitions[name]
+            }
+        return {
+            (topic.name, answer.partition_index): _offset_answer(answer)
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+
+    def _candidates(self, node_id: int | None) -> list[Address]:
+        """Where to send: the node's address, if it is known; of any broker those with a connection first."""
+        if node_id is not None:
+            return [self._nodes[node_id]] if node_id in self._nodes else []
+        others = [*self._nodes.values(), *self._bootstrap]
+        random.shuffle(others)
+        return list(dict.fromkeys([*self._connections, *others]))
+
+    def _connection(self, address: Address, timeout: float) -> BrokerConnection:
+        open_one = self._connections.get(address)
+        if open_one is not None and not open_one.has_expired:
+            return open_one
+        self._drop(address)
+        try:
+            self._connections[address] = BrokerConnection(address, self._settings, timeout)
+        except KgroupsError as err:
+            # The broker's own words are in it, and what a token endpoint said.
+            raise type(err)(self._client.without_secrets(str(err))) from None
+        return self._connections[address]
+
+    def _ask(self, connection: BrokerConnection, request: Any, timeout: float) -> Any:
+        try:
+            return connection.send(request, timeout)
+        except BaseException:
+            # Whatever it was, half an answer may be left on it.
+            self._drop(connection.address)
+            raise
+
+    def _drop(self, address: Address) -> None:
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def _gave_up(self, node_id: int | None, failures: list[Disconnected], elapsed: float) -> ClusterUnreachable:
+        said = "; ".join(dict.fromkeys(str(err) for err in failures))
+        if node_id is None:
+            return ClusterUnreachable(f"no broker has answered in {elapsed:.0f} s: {said}")
+        if not failures:
+            return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
+        return ClusterUnreachable(
+            f"broker {node_id} has not answered in {elapsed:.0f} s: {said} "
+            "(the address is the one it tells clients, its advertised.listeners)"
+        )
+
+
+def addresses(bootstrap_servers: str) -> list[Address]:
+    """host:port pairs of a list with commas; an IPv6 address stands in brackets."""
+    pairs = [each.strip().rpartition(":") for each in bootstrap_servers.split(",") if each.strip()]
+    return [(host.strip("[]"), int(port)) for host, _, port in pairs]
+
+
+def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
+    """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
+    return None if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def _uuid(topic_id: str | None) -> uuid.UUID | None:
+    return None if topic_id is None else uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
+
+
+def _place(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
+    partitions = {
+        each.partition_index: PartitionMetadata(
+            leader=each.leader_id if each.leader_id >= 0 else None,
+            leader_epoch=each.leader_epoch if has_sound_epochs else -1,
+            error=error_name(each.error_code),
+        )
+        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+    }
+    return TopicMetadata(topic.name, topic_id_text(topic.topic_id), partitions, error_name(topic.error_code))
+
+
+def _newer(known: TopicMetadata | None, told: TopicMetadata) -> TopicMetadata:
+    """What is told, but for partitions of whose leader we know more: brokers learn of a new one at different times."""
+    if known is None or told.topic_id is None or known.topic_id != told.topic_id:
+        return told
+    partitions = {
+        number: known.partitions[number]
+        if number in known.partitions and known.partitions[number].leader_epoch > metadata.leader_epoch
+        else metadata
+        for number, metadata in told.partitions.items()
+    }
+    return replace(told, partitions=partitions)
+
+
+def _may_pass(error: str | None, elapsed: float) -> bool:
+    return error in PASSING or (error in UNKNOWN_TOPIC and elapsed < UNKNOWN_TOPIC_SECONDS)
+
+
+def _no_offset(error: str) -> OffsetAnswer:
+    return OffsetAnswer(None, None, error)
+
+
+def _offset_answer(answer: Any) -> OffsetAnswer:
+    if error := error_name(answer.error_code):
+        return _no_offset(error)
+    return OffsetAnswer(answer.offset, answer.leader_epoch if answer.leader_epoch >= 0 else None, None)
+
+
+def _no_records(error: str) -> FetchAnswer:
+    return FetchAnswer(b"", -1, -1, error)
+
+
+def _fetch_answer(response: Any) -> FetchAnswer:
+    if error := error_name(response.error_code):
+        return _no_records(error)
+    if not response.responses:
+        # A broker that throttles answers at once, and without the partition (KIP-219, FetchContext.java 4.3.1).
+        return _no_records("THROTTLING_QUOTA_EXCEEDED")
+    answer = response.responses[0].partitions[0]
+    if error := error_name(answer.error_code):
+        return _no_records(error)
+    diverging = answer.diverging_epoch
+    return FetchAnswer(
+        records=answer.records or b"",
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        error=None,
+        diverges_at=diverging.end_offset if diverging is not None and diverging.end_offset >= 0 else None,
+    )

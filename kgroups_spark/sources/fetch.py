@@ -1,0 +1,355 @@
+"""A stretch of one live partition's log, fetched from its leader as it is read: a binary file of whole batches.
+
+What comes is what lies in the log: control batches, aborted transactions, batches of any format, compressed or not.
+Leadership is followed. What may pass is tried again as long as there is progress; what does not pass is an error.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import time
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.records.columns import CODEC_MASK, CorruptBatch
+from kgroups_spark.records.damage import diagnose, find_batch
+from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, checksum, walk
+from kgroups_spark.records.segment import read_segment
+from kgroups_spark.sources.cluster import EARLIEST, LATEST, Cluster, FetchAnswer
+from kgroups_spark.sources.kafka_errors import PASSING, UNKNOWN_TOPIC, KafkaRefused, not_authorized
+from kgroups_spark.sources.patience import Patience
+
+RESPONSE_BYTES = 8 << 20
+SMALLEST_RESPONSE = 64 << 10
+# For how long a topic that was there when the reading was planned may be missing: brokers that start know no topics.
+UNKNOWN_TOPIC_SECONDS = 15.0
+
+_CRC_AT = (12, 12, 17)  # by magic
+_read_i64 = struct.Struct(">q").unpack_from
+_read_i32 = struct.Struct(">i").unpack_from
+_read_u32 = struct.Struct(">I").unpack_from
+
+
+@dataclass(frozen=True)
+class FetchLimits:
+    fetchers: int = 1  # that run at the same time
+    max_bytes_per_second: int | None = None  # of all fetchers together; None: no limit
+    timeout_ms: int = 60_000  # without progress
+
+
+class LogStartMoved(KgroupsError):
+    """Records that were to be read are no longer there: retention, or somebody deleted them."""
+
+    def __init__(self, message: str, log_start_offset: int) -> None:
+        super().__init__(message)
+        self.log_start_offset = log_start_offset
+
+
+class LogTruncated(KgroupsError):
+    """The log lost its end, and may have been written anew since: an unclean leader election, or disks that were
+    lost."""
+
+
+class TopicGone(KgroupsError):
+    """The topic was there when the reading was planned, and is no more, or is another one of the same name."""
+
+
+class UnreadableLog(KgroupsError):
+    """The broker has bytes there that are no batches, and cannot go past them."""
+
+
+class FetchedLog:
+    """The batches whose base offset is in start_offset .. end_offset - 1, in log order, each whole: a BinaryFile for
+    `read_segment`, to be read once from front to back. At most one answer of a broker is in memory.
+
+    `keep_first`: the batch that holds start_offset comes, too, wherever it begins. `skip_lost`: where the log's start
+    has moved past what was to be read, goes on from there (`lost`) instead of raising LogStartMoved. `topic_id`: the
+    topic that is meant; None: the one that has the name at the first request.
+
+    readinto raises LogStartMoved, LogTruncated, TopicGone, UnreadableLog, NotAuthorized, KafkaRefused and
+    ClusterUnreachable.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        partition: int,
+        start_offset: int,
+        end_offset: int,
+        limits: FetchLimits,
+        *,
+        topic_id: str | None = None,
+        keep_first: bool,
+        skip_lost: bool = False,
+    ) -> None:
+        self.lost: list[tuple[int, int]] = []  # offsets from .. to - 1 that were no longer there
+        self._cluster = cluster
+        self._topic = topic
+        self._partition = partition
+        self._topic_id = topic_id
+        self._limits = limits
+        self._skip_lost = skip_lost
+        self._lowest_base = 0 if keep_first else start_offset
+        self._next_offset = start_offset  # nothing below it is left to read
+        self._end_offset = end_offset
+        self._last_epoch: int | None = None
+        self._pace = _Pace(limits)
+        self._max_bytes = self._pace.response_bytes
+        self._pending = memoryview(b"")
+        self._doubtful = b""  # of the answer before: what was held back
+        self._is_done = start_offset >= end_offset
+
+    def seek(self, position: int, /) -> int:
+        """Only to the beginning, before the first read."""
+        if position or self._pending or self._last_epoch is not None:
+            raise io.UnsupportedOperation("what is fetched is read once, from front to back")
+        return 0
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fills some of the buffer; 0: the end."""
+        while not self._pending and not self._is_done:
+            self._pending = self._batches(self._answer())
+        size = min(len(buffer), len(self._pending))
+        buffer[:size] = self._pending[:size]
+        self._pending = self._pending[size:]
+        return size
+
+    @property
+    def _place(self) -> str:
+        return f"{self._topic}-{self._partition}"
+
+    def _answer(self) -> FetchAnswer:
+        """The next answer that has records, or that shows that there are none up to the end."""
+        patience = Patience(self._limits.timeout_ms)
+        while True:
+            self._pace.wait()
+            answer = self._cluster.fetch(
+                self._topic,
+                self._partition,
+                self._next_offset,
+                max_bytes=self._max_bytes,
+                topic_id=self._topic_id,
+                last_epoch=self._last_epoch,
+            )
+            self._pace.note(len(answer.records))
+            if answer.error is None and answer.diverges_at is not None:
+                raise self._truncated(f"its leader has another history from offset {answer.diverges_at} on")
+            if answer.error is None and (answer.records or answer.high_watermark >= self._end_offset):
+                return answer
+            if answer.error == "THROTTLING_QUOTA_EXCEEDED":
+                patience = Patience(self._limits.timeout_ms)  # the broker is there, and makes us wait
+                continue
+            self._require_passing(answer, patience.elapsed)
+            if not patience.pause():
+                raise self._gave_up(answer, patience.elapsed)
+            self._require_same_topic()
+
+    def _require_passing(self, answer: FetchAnswer, elapsed: float) -> None:
+        """Raises the error for what trying again does not cure."""
+        error = answer.error
+        if error is None or error in PASSING:
+            return
+        if error == "OFFSET_OUT_OF_RANGE":
+            self._find_range()
+        elif error in UNKNOWN_TOPIC:
+            if elapsed >= UNKNOWN_TOPIC_SECONDS:
+                raise TopicGone(f"{self._place} is no longer there: the cluster answers {error}")
+        elif error == "TOPIC_AUTHORIZATION_FAILED":
+            raise not_authorized("READ", f"topic {self._topic}")
+        elif error == "CORRUPT_MESSAGE":
+            raise UnreadableLog(
+                f"{self._place}: the leader cannot read its own log at offset {self._next_offset} (CORRUPT_MESSAGE): "
+                "let another replica lead, or restore the segment"
+            )
+        else:
+            raise KafkaRefused(f"{self._place} cannot be fetched from offset {self._next_offset} on: {error}")
+
+    def _require_same_topic(self) -> None:
+        """Learns who leads now; raises TopicGone if the name has become another topic's."""
+        found = self._cluster.topics([self._topic])[self._topic].topic_id
+        self._topic_id = self._topic_id or found
+        if found is not None and found != self._topic_id:
+            raise TopicGone(
+                f"topic {self._topic} was deleted and made anew: its id was {self._topic_id}, and is {found}"
+            )
+
+    def _find_range(self) -> None:
+        """The leader has no such offset: raises LogStartMoved or LogTruncated, or goes on from the log's start."""
+        self._require_same_topic()
+        place = (self._topic, self._partition)
+        start = self._cluster.list_offsets([place], EARLIEST)[place].offset
+        end = self._cluster.list_offsets([place], LATEST)[place].offset
+        if start is None or end is None:
+            return
+        if self._next_offset < start:
+            if not self._skip_lost:
+                raise LogStartMoved(
+                    f"{self._place} starts at offset {start}: what was to be read from offset {self._next_offset} on "
+                    "has been deleted",
+                    start,
+                )
+            self.lost.append((self._next_offset, min(start, self._end_offset)))
+            self._next_offset, self._last_epoch = start, None
+            self._is_done = start >= self._end_offset
+        elif self._next_offset > end:
+            raise self._truncated(f"it ends before offset {end}, and was read up to offset {self._next_offset}")
+
+    def _truncated(self, found: str) -> LogTruncated:
+        return LogTruncated(
+            f"{self._place} was truncated: {found} (an unclean leader election, or a broker that lost its disk)"
+        )
+
+    def _gave_up(self, answer: FetchAnswer, elapsed: float) -> KgroupsError:
+        if answer.error is None:
+            return self._truncated(
+                f"for {elapsed:.0f} s its leader has had nothing behind offset {self._next_offset}; its high watermark "
+                f"is {answer.high_watermark}, and was {self._end_offset} before"
+            )
+        said = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
+        return KafkaRefused(
+            f"{self._place} has given nothing from offset {self._next_offset} on for {elapsed:.0f} s: {said}"
+        )
+
+    def _batches(self, answer: FetchAnswer) -> memoryview:
+        """What of an answer is wanted; moves on behind it."""
+        doubtful, self._doubtful = self._doubtful, b""
+        if not answer.records:
+            self._is_done = True
+            return memoryview(doubtful)
+        found = _Batches(answer.records, self._next_offset, answer.high_watermark)
+        count = found.trusted
+        if not count and len(answer.records) >= self._max_bytes and self._max_bytes < LARGEST_BATCH:
+            self._max_bytes *= 2
+            self._doubtful = doubtful
+            return memoryview(b"")
+        self._max_bytes = self._pace.response_bytes
+        if not count:
+            raise UnreadableLog(
+                f"{self._place}: what the leader has at offset {self._next_offset} is no sound batch "
+                f"({found.diagnosis}), and nothing behind it is: let another replica lead, or restore the segment"
+            )
+        wanted = self._wanted(found, count)
+        self._doubtful = b"" if self._is_done else found.doubtful
+        # What could not be trusted comes again, with what is behind it; unless the broker has stepped over it.
+        return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
+
+    def _wanted(self, found: _Batches, count: int) -> memoryview:
+        """Of the first `count` batches those of this range."""
+        start = 0
+        while start < count and (
+            found.last_offset(start) < self._next_offset or found.base_offset(start) < self._lowest_base
+        ):
+            start += 1
+        stop = bisect_left(range(count), self._end_offset, lo=start, key=found.base_offset)
+        self._next_offset = found.last_offset(count - 1) + 1
+        self._last_epoch = found.leader_epoch(count - 1)
+        self._is_done = stop < count or self._next_offset >= self._end_offset
+        return found.between(start, stop)
+
+
+class _Batches:
+    """The whole batches of an answer, and the damage between them, by number.
+
+    `trusted`: how many come before and with the last one by which the reading can go on: sound, and with an offset
+    that can be. A damaged one may claim an offset far behind its own, and what lies between would be skipped.
+    """
+
+    def __init__(self, records: bytes, next_offset: int, high_watermark: int) -> None:
+        self._view = memoryview(records)
+        self._next_offset = next_offset
+        self._high_watermark = high_watermark
+        edges, self._may_go_on = walk(self._view, len(records))
+        self._edges: list[int] = edges.tolist()
+        self._damage: set[int] = set()  # numbers of what has no header to believe
+        while not self._may_go_on and self._find_next():
+            pass
+        self.trusted = len(self._edges) - 1
+        while self.trusted and not self._is_sound(self.trusted - 1):
+            self.trusted -= 1
+
+    @property
+    def doubtful(self) -> bytes:
+        """What lies behind the trusted ones; nothing, if that is but the beginning of a batch."""
+        is_cut_batch = self._may_go_on and self.trusted == len(self._edges) - 1
+        return b"" if is_cut_batch else bytes(self._view[self._edges[self.trusted] :])
+
+    @property
+    def diagnosis(self) -> str:
+        end = self._edges[1] if len(self._edges) > 1 else len(self._view)
+        return diagnose(self._view, 0, end, self._next_offset - 1)
+
+    def between(self, start: int, stop: int) -> memoryview:
+        return self._view[self._edges[start] : self._edges[stop]]
+
+    def base_offset(self, i: int) -> int:
+        """Of a compressed message of magic 0 or 1, whose header tells the last offset only: its first record's. Of
+        damage: where the batch before it ends."""
+        if i in self._damage:
+            return self.last_offset(i)
+        pos = self._edges[i]
+        base: int = _read_i64(self._view, pos)[0]
+        is_compressed_message = self._view[pos + 16] < 2 and self._view[pos + 17] & CODEC_MASK
+        return self._first_offset(i, base) if is_compressed_message else base
+
+    def last_offset(self, i: int) -> int:
+        if i in self._damage:
+            return self.last_offset(i - 1) if i else self._next_offset
+        pos = self._edges[i]
+        base: int = _read_i64(self._view, pos)[0]
+        return base + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else base
+
+    def leader_epoch(self, i: int) -> int | None:
+        """None: a message of magic 0 or 1 has none."""
+        pos = self._edges[i]
+        return int(_read_i32(self._view, pos + 12)[0]) if self._view[pos + 16] == 2 else None
+
+    def _find_next(self) -> bool:
+        """Goes on at the next sound batch behind a header that none can have."""
+        pos = self._edges[-1]
+        above = self.last_offset(len(self._edges) - 2) if len(self._edges) > 1 else self._next_offset - 1
+        data = np.frombuffer(self._view, np.uint8)
+        found = find_batch(data, pos + 1, len(data), above, at_end=True)
+        if found is None:
+            return False
+        self._damage.add(len(self._edges) - 1)
+        edges, self._may_go_on = walk(self._view, len(data), found.position)
+        self._edges += edges.tolist()
+        return True
+
+    def _is_sound(self, i: int) -> bool:
+        start, end = self._edges[i], self._edges[i + 1]
+        if i in self._damage or self._view[start + 16] > 2:
+            return False
+        is_right = checksum(self._view, start, end) == _read_u32(self._view, start + _CRC_AT[self._view[start + 16]])[0]
+        return is_right and self._next_offset <= self.last_offset(i) < self._high_watermark
+
+    def _first_offset(self, i: int, last_offset: int) -> int:
+        first = next(read_segment(io.BytesIO(self.between(i, i + 1))))
+        return last_offset if isinstance(first, CorruptBatch) else int(first.offset[0])
+
+
+class _Pace:
+    """Keeps one of several fetchers to its share of the bytes a second."""
+
+    def __init__(self, limits: FetchLimits) -> None:
+        total = limits.max_bytes_per_second
+        self._rate = None if total is None else total / limits.fetchers
+        self._ready_at = 0.0
+
+    @property
+    def response_bytes(self) -> int:
+        """What to ask for at once: no more than a second's share, so that the broker's load is even."""
+        return RESPONSE_BYTES if self._rate is None else max(SMALLEST_RESPONSE, min(int(self._rate), RESPONSE_BYTES))
+
+    def note(self, size: int) -> None:
+        """Bytes have come."""
+        if self._rate is not None:
+            self._ready_at = max(self._ready_at, time.monotonic()) + size / self._rate
+
+    def wait(self) -> None:
+        time.sleep(max(0.0, self._ready_at - time.monotonic()))
