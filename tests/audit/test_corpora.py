@@ -1,15 +1,14 @@
 """Logs of real brokers through the whole audit: its tables say what the brokers answered about them.
 
 The corpora were recorded from Kafka 0.11.0.3 to 4.3.1; beside each log stands what its broker said when it was asked
-for its groups, members, committed and unstable offsets and producers (metadata without the NUL byte that librdkafka
-appends and hides).
+for its groups, members, committed and unstable offsets and producers (0.11 and 1.1 by librdkafka, whose metadata lack
+the NUL byte that it appends and hides).
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from typing import Any
 import pytest
 
 from kgroups_spark.audit.partition_count import partition_count
-from tests.audit.pipeline import Audited, How, Row, audit, read_zip
+from tests.audit import broker_answers
+from tests.audit.pipeline import Audited, How, audit, read_zip
 
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 Json = dict[str, Any]
@@ -40,84 +40,37 @@ def audited(corpus: str) -> Audited:
 
 @every_corpus
 def test_groups_are_those_that_the_broker_lists_and_describes(corpus: str) -> None:
-    said = {
-        name: {k: v for k, v in group.items() if k != "members"} for name, group in ANSWERS[corpus]["groups"].items()
-    }
-    ours = {row["group_id"]: row for row in audited(corpus).rows("groups")}
+    ours, said = broker_answers.groups(audited(corpus).rows, ANSWERS[corpus])
     assert said
-    assert {name: _group(row, said.get(name, {})) for name, row in ours.items()} == said
-
-
-def _group(row: Row, said: Json) -> Json:
-    """Our row in the words of the answer, which does not hold every field of every release."""
-    group = {**row, "simple": row["is_simple"]}
-    if group["group_type"] != "classic":
-        group |= {"simple": False, "protocol_type": group["group_type"]}
-    if group["topology"] is not None:
-        topology = json.loads(group["topology"])
-        names = sorted(each["subtopologyId"] for each in topology["subtopologies"])
-        group["topology"] = {"epoch": topology["epoch"], "subtopologies": names}
-    return {name: group[name] for name in said}
+    assert ours == said
 
 
 @every_corpus
 def test_members_are_those_that_the_broker_describes(corpus: str) -> None:
-    answer = ANSWERS[corpus]
-    said = {name: group["members"] for name, group in answer["groups"].items() if "members" in group}
-    ours: dict[str, Json] = {name: {} for name in said}
-    for row in audited(corpus).rows("group_members"):
-        of_group = said.get(row["group_id"], {})
-        member = _member(row, answer)
-        ours.setdefault(row["group_id"], {})[row["member_id"]] = {
-            name: member[name] for name in of_group.get(row["member_id"], {})
-        }
+    ours, said = broker_answers.members(audited(corpus).rows, ANSWERS[corpus])
     assert any(said.values())
     assert ours == said
 
 
-def _member(row: Row, answer: Json) -> Json:
-    member = dict(row)
-    is_classic = answer["groups"][row["group_id"]].get("group_type", "classic") == "classic"
-    name = "topic" if is_classic else "topic_id"
-    assigned = list(row["assigned_partitions"] or ())
-    if answer["release"] >= "4.3" and not is_classic:  # Describe adds what the member has still to give up
-        assigned += row["pending_revocation_partitions"] or ()
-    for key, partitions in (("assigned", assigned), ("target", row["target_partitions"] or ())):
-        member[key] = sorted([p[name], p["partition"]] for p in partitions)
-    for key in ("assigned_tasks", "target_tasks"):
-        member[key] = sorted([t["role"], t["subtopology_id"], t["partition"]] for t in row[key] or ())
-    member["subscribed_topics"] = sorted(row["subscribed_topics"] or ())
-    return member
-
-
 @every_corpus
 def test_committed_offsets_are_those_that_the_broker_serves(corpus: str) -> None:
-    said = {name: offsets for name, offsets in ANSWERS[corpus]["committed"].items() if offsets}
-    ours = defaultdict(list)
-    for row in audited(corpus).rows("committed_offsets"):
-        if not row["is_orphan"]:
-            fields = ("topic", "partition", "committed_offset", "leader_epoch")
-            ours[row["group_id"]].append([row[name] for name in fields] + [row["metadata"].rstrip("\0")])
+    rows = audited(corpus).rows("committed_offsets")
+    if corpus in ("legacy-0.11", "legacy-1.1"):
+        rows = [{**row, "metadata": row["metadata"].rstrip("\0")} for row in rows]
+    ours, said = broker_answers.committed_offsets(lambda _: rows, ANSWERS[corpus])
     assert said or corpus == "share-4.3"
-    assert {name: sorted(offsets) for name, offsets in ours.items()} == said
+    assert ours == said
 
 
 @every_corpus
 def test_pending_offsets_are_those_that_the_broker_calls_unstable(corpus: str) -> None:
-    said = ANSWERS[corpus]["unstable"]
-    ours: dict[str, list[Any]] = {name: [] for name in said}
-    for row in audited(corpus).rows("pending_offsets"):
-        if row["group_id"] in said:
-            ours[row["group_id"]].append([row["topic"], row["partition"]])
-    assert {name: sorted(offsets) for name, offsets in ours.items()} == said
+    ours, said = broker_answers.pending_offsets(audited(corpus).rows, ANSWERS[corpus])
+    assert ours == said
 
 
 @pytest.mark.parametrize("corpus", sorted(name for name in ANSWERS if "open_transactions" in ANSWERS[name]))
 def test_open_transactions_are_those_of_the_brokers_producers(corpus: str) -> None:
-    said = {int(partition): producers for partition, producers in ANSWERS[corpus]["open_transactions"].items()}
-    ours: dict[int, list[Any]] = {partition: [] for partition in said}
-    for row in audited(corpus).rows("open_transactions"):
-        ours[row["offsets_partition"]].append([row["producer_id"], row["transaction_start_offset"]])
+    ours, said = broker_answers.open_transactions(audited(corpus).rows, ANSWERS[corpus])
     assert ours == said
 
 
