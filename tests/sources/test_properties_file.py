@@ -1,0 +1,72 @@
+"""Java's .properties syntax: what java.util.Properties (Java 17) makes of the same bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.client_property import BadClientProperty
+from kgroups_spark.sources.properties_file import read_properties_file
+
+
+@pytest.mark.parametrize(
+    ("content", "properties"),
+    [
+        (b"", {}),
+        (b"a=b", {"a": "b"}),
+        (b"a = b \r\nc : d\re f\n", {"a": "b ", "c": "d", "e": "f"}),
+        (b"a==b\nc=:d\ne :=f\ng\n", {"a": "=b", "c": ":d", "e": "=f", "g": ""}),
+        (b"# a=b\n  ! c=d\\\ne=f\n \t\f\n", {"e": "f"}),
+        (b"a\\=b\\:c\\ d=e\n", {"a=b:c d": "e"}),
+        (b"a=one \\\n   two \\\r\n\tthree\nb=c", {"a": "one two three", "b": "c"}),
+        (b"a=one\\\\\nb=two\\\\\\\nthree", {"a": "one\\", "b": "two\\three"}),
+        (b"a=one\\\n\nb=two", {"a": "one", "b": "two"}),
+        (b"a=one\\\n# two\nb=three", {"a": "one# two", "b": "three"}),
+        (b"\\\n# a comment\n\\\na=b\\", {"a": "b"}),
+        (b'p=\\"q\\" \\t\\n\\r\\f \\q\\\\', {"p": '"q" \t\n\r\f q\\'}),
+        (b"a=\\u00e4\\u20AC\\ud83d\\ude00", {"a": "ä€😀"}),
+        ("a=ä".encode("iso-8859-1"), {"a": "ä"}),
+        ("a=ä".encode(), {"a": "Ã¤"}),
+        (b"\xef\xbb\xbfa=b", {"a": "b"}),
+        (b"a=1\na=2", {"a": "2"}),
+    ],
+)
+def test_a_file_is_read_as_java_reads_it(tmp_path, content, properties):
+    file = tmp_path / "client.properties"
+    file.write_bytes(content)
+    assert read_properties_file(str(file)) == properties
+
+
+def test_a_broken_escape_names_its_line_and_none_of_its_text(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("a=b\n\nsasl.jaas.config=x \\\n  password=\\u12zz\n")
+    with pytest.raises(BadClientProperty) as caught:
+        read_properties_file(str(file))
+    assert str(caught.value) == (f"the properties file {file}: line 3 has a \\u without four hexadecimal digits")
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("a=b", encoding="utf-16")
+    with pytest.raises(BadClientProperty, match=f"the properties file {file} is no text in ISO-8859-1"):
+        read_properties_file(str(file))
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("none", "No such file or directory"), (".", "Is a directory"), ("file/below", "Not a directory")],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path, monkeypatch, path, problem):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=f"^the properties file {path} cannot be read: {problem}$"):
+        read_properties_file(path)
+
+
+def test_a_file_that_we_may_not_read_is_named_with_the_reason(monkeypatch):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refused)
+    with pytest.raises(UsageError, match=r"^the properties file my\.properties cannot be read: Permission denied$"):
+        read_properties_file("my.properties")
