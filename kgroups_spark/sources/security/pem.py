@@ -1,0 +1,33 @@
+"""Blocks of PEM texts, as Kafka takes them: from files with other text around, or on one line of a properties file.
+
+OpenSSL wants lines of their own for the marks and of 64 characters for the content: blocks come out so.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+
+
+def certificates(text: str) -> list[str]:
+    """The certificates of a PEM text, in order; those of other labels (TRUSTED CERTIFICATE) are left out."""
+    return [_block(label, body) for label, body in BLOCK.findall(text) if label in ("CERTIFICATE", "X509 CERTIFICATE")]
+
+
+def private_keys(text: str) -> list[str]:
+    """The private keys of a PEM text. Kafka takes PKCS#8 alone; OpenSSL takes the older forms too."""
+    return [_block(label, body) for label, body in BLOCK.findall(text) if label.endswith("PRIVATE KEY")]
+
+
+def is_encrypted(key: str) -> bool:
+    return "BEGIN ENCRYPTED PRIVATE KEY" in key or "Proc-Type: 4,ENCRYPTED" in key
+
+
+def _block(label: str, body: str) -> str:
+    if "Proc-Type:" in body:  # headers of the older encrypted form stand on lines of their own
+        lines = body.strip("\r\n").splitlines()
+    else:
+        lines = textwrap.wrap("".join(body.split()), 64)
+    return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""])

@@ -1,0 +1,54 @@
+"""Secrets taken out of texts."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from kgroups_spark.sources.security.hidden import HIDDEN, Secrets
+
+PASSWORD = 'pä "ss"+/?>\\word\n'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        PASSWORD,
+        repr(PASSWORD),
+        repr(PASSWORD.encode()),
+        json.dumps(PASSWORD),
+        json.dumps(PASSWORD, ensure_ascii=False),
+        quote(PASSWORD),
+        quote(PASSWORD, safe=""),
+        quote_plus(PASSWORD),
+        b64encode(PASSWORD.encode()).decode(),
+        urlsafe_b64encode(PASSWORD.encode()).decode().rstrip("="),
+    ],
+)
+def test_a_secret_is_hidden_however_it_is_written(written):
+    hidden = Secrets((PASSWORD,)).hide(f"before {written} after")
+    assert hidden.startswith("before ")
+    assert HIDDEN in hidden
+    assert hidden.endswith(" after")
+    assert "ss" not in hidden.replace(HIDDEN, "")
+
+
+def test_a_secret_within_another_is_hidden_with_it():
+    assert Secrets(("hush", "hush-hush")).hide("hush-hush, hush!") == f"{HIDDEN}, {HIDDEN}!"
+
+
+def test_a_short_secret_is_hidden_where_it_stands_alone():
+    assert Secrets(("a",)).hide("a bad password: a, 'a'") == f"{HIDDEN} bad password: {HIDDEN}, '{HIDDEN}'"
+
+
+@pytest.mark.parametrize("none", [(), ("",), (" ",)])
+def test_without_a_secret_a_text_stays_as_it_is(none):
+    assert Secrets(none).hide("a b") == "a b"
+
+
+def test_printed_it_names_none():
+    assert "hush" not in repr(Secrets(("hush",)))
+    assert "hush" not in f"{Secrets(('hush',)) + Secrets(('hush',))}"

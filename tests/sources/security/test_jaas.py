@@ -1,0 +1,58 @@
+"""sasl.jaas.config as Kafka 4.3 parses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroups_spark.sources.client_property import BadClientProperty
+from kgroups_spark.sources.security.jaas import LoginModule, login_module
+
+
+@pytest.mark.parametrize(
+    ("config", "class_name", "options"),
+    [
+        ("a.B required;", "a.B", {}),
+        ('a.B required username="alice" password="hush";', "a.B", {"username": "alice", "password": "hush"}),
+        ("a.B REQUIRED\n  username=alice\n\tpassword='hu sh'\n;", "a.B", {"username": "alice", "password": "hu sh"}),
+        ('a.B required password="a\\"b\\\\c;=/ #" ;', "a.B", {"password": 'a"b\\c;=/ #'}),
+        (r'a.B required password="\101\60\7x\n";', "a.B", {"password": "A0\ax\n"}),
+        ('a.B required /* one */ x="1" // two\n y="2" / three\n;', "a.B", {"x": "1", "y": "2"}),
+        (
+            'a.B required doNotPrompt=true keyTab="/a/b" x=a-b_c$d.e9;',
+            "a.B",
+            {"doNotPrompt": "true", "keyTab": "/a/b", "x": "a-b_c$d.e9"},
+        ),
+        ('"a.B" sufficient x="" ssl.truststore.type="PEM";', "a.B", {"x": "", "ssl.truststore.type": "PEM"}),
+        ("kafkashaded.org.apache.X required;", "org.apache.X", {}),
+    ],
+)
+def test_class_and_options(config, class_name, options):
+    assert login_module(config) == LoginModule(class_name, options)
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ("", "names no login module"),
+        ("/* s3cret */", "names no login module"),
+        ("a.B", "has none of required, requisite, sufficient, optional after the class"),
+        ('a.B username="x";', "has none of required"),
+        ("a.B required s3cret", 'option 1 is not name="value"'),
+        ('a.B required username="x" password="s3cret"', "does not end with a semicolon"),
+        ('a.B required username="x" password=;', 'option 2 is not name="value"'),
+        ("a.B required password=5ecret;", 'option 1 is not name="value"'),
+        ("a.B required password=s3cret/x;", "does not end with a semicolon"),
+        ('a.B required password="s3"cret";', 'option 2 is not name="value"'),
+        ('a.B required password="s3cret;', 'option 1 is not name="value"'),
+        ('a.B required x="1"; a.C required password="s3cret";', "goes on after its semicolon"),
+    ],
+)
+def test_a_broken_text_is_refused_and_not_shown(config, problem):
+    with pytest.raises(BadClientProperty, match=problem) as caught:
+        login_module(config)
+    assert "s3" not in str(caught.value)
+    assert "cret" not in str(caught.value)
+
+
+def test_printed_it_names_no_option():
+    assert repr(login_module('a.B required password="hush";')) == "LoginModule(class_name='a.B')"

@@ -1,0 +1,285 @@
+"""Tokens of OAuth endpoints, of files, and unsecured ones."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import socket
+import ssl
+import time
+from base64 import b64encode, urlsafe_b64decode
+
+import pytest
+import trustme
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.client_property import BadClientProperty
+from kgroups_spark.sources.security import tokens
+from kgroups_spark.sources.security.oauth import extensions, token_source
+from kgroups_spark.sources.security.token_endpoint import TokenEndpoint
+from kgroups_spark.sources.security.tokens import BearerTokens, NoToken, current_token, issued_secrets
+from tests.sources.security.token_server import fresh_jwt, jwt, token_server
+
+OPTIONS = {"clientId": "me", "clientSecret": "hu:sh +"}
+URL = "sasl.oauthbearer.token.endpoint.url"
+KAFKA = "org.apache.kafka.common.security.oauthbearer"
+CREDENTIALS = "sasl.oauthbearer.client.credentials"
+
+
+@pytest.fixture(autouse=True)
+def nothing_issued_and_no_proxy(monkeypatch):
+    monkeypatch.setattr(tokens, "_issued", {})
+    monkeypatch.setenv("no_proxy", "localhost")
+
+
+def endpoint(url, properties=(), options=OPTIONS):
+    """The source as another process has it. At most 10 ms pass between attempts."""
+    quick = {"sasl.login.retry.backoff.ms": "1", "sasl.login.retry.backoff.max.ms": "10"}
+    return pickle.loads(pickle.dumps(token_source({**quick, **dict(properties), URL: url}, options, [])))
+
+
+def test_a_token_is_asked_for_as_kafka_asks():
+    token = fresh_jwt()
+    with token_server({"access_token": token}) as server:
+        assert current_token(endpoint(server.url)) == token
+    ((headers, body),) = server.asked
+    assert headers["Authorization"] == f"Basic {b64encode(b'me:hu:sh +').decode()}"
+    assert headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert headers["Accept"] == "application/json"
+    assert body == "grant_type=client_credentials"
+
+
+def test_properties_of_kafka_4_come_before_options_of_the_login_module():
+    properties = {
+        f"{CREDENTIALS}.client.id": "m e",
+        f"{CREDENTIALS}.client.secret": "ö&",
+        "sasl.oauthbearer.scope": "read write",
+        "sasl.oauthbearer.header.urlencode": "true",
+    }
+    with token_server({"access_token": fresh_jwt()}) as server:
+        current_token(endpoint(server.url, properties, {**OPTIONS, "scope": "x"}))
+    ((headers, body),) = server.asked
+    assert headers["Authorization"] == f"Basic {b64encode(b'm+e:%C3%B6%26').decode()}"
+    assert body == "grant_type=client_credentials&scope=read+write"
+
+
+def test_a_token_is_kept_until_four_fifths_of_its_life_are_over(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    first, second = jwt(exp=1100), jwt(exp=1280)
+    with token_server({"access_token": first}, {"access_token": second, "expires_in": 5}) as server:
+        source = endpoint(server.url)
+        got = []
+        for now[0] in (1000.0, 1079.9, 1080.0, 1239.0):
+            got.append(current_token(source))
+    assert got == [first, first, second, second]
+    assert issued_secrets(source).hide(f"Bearer {second}") == "Bearer [hidden]"
+
+
+def test_a_token_that_is_no_jwt_lives_as_long_as_the_answer_says(monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    with token_server({"access_token": "opaque", "expires_in": 50}, {"access_token": "later"}) as server:
+        source = endpoint(server.url)
+        assert [current_token(source), current_token(source)] == ["opaque", "opaque"]
+        monkeypatch.setattr(time, "time", lambda: 1050.0)
+        # Of these nothing says how long they live: each connection has one of its own.
+        assert [current_token(source), current_token(source)] == ["later", "later"]
+    assert len(server.asked) == 3
+
+
+def test_what_may_pass_is_tried_again():
+    with token_server((503, "busy"), (500, "broken"), {"access_token": "t"}) as server:
+        assert current_token(endpoint(server.url, {"sasl.login.retry.backoff.max.ms": "10000"})) == "t"
+    assert len(server.asked) == 3
+
+
+def test_it_gives_up_when_the_time_for_attempts_is_over():
+    with token_server((503, "busy")) as server, pytest.raises(NoToken, match=r"for client me: HTTP 503$"):
+        current_token(endpoint(server.url))
+    assert len(server.asked) > 1
+
+
+def test_a_refusal_is_final_and_says_the_servers_words_without_the_secret():
+    said = {"error": "invalid_client", "error_description": "no client me with\n hu:sh +"}
+    with token_server((401, said)) as server, pytest.raises(NoToken) as caught:
+        current_token(endpoint(server.url))
+    assert str(caught.value) == (
+        f"no token from {server.url} (sasl.oauthbearer.token.endpoint.url) for client me: HTTP 401, invalid_client: "
+        "no client me with [hidden]"
+    )
+    assert len(server.asked) == 1
+
+
+def test_a_redirect_is_not_followed():
+    with (
+        token_server({"access_token": "t"}) as other,
+        token_server((302, "", {"Location": other.url})) as server,
+        pytest.raises(NoToken, match=r"HTTP 302$"),
+    ):
+        current_token(endpoint(server.url))
+    assert (len(server.asked), len(other.asked)) == (1, 0)
+
+
+@pytest.mark.parametrize("said", ["", "<html>", "[]", {"token": "t0ken"}, {"access_token": " "}, {"access_token": 1}])
+def test_an_answer_without_a_token_is_not_shown(said):
+    with token_server(said) as server, pytest.raises(NoToken, match=r"answered without an access_token$"):
+        current_token(endpoint(server.url))
+
+
+def test_nobody_listens_or_answers():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://localhost:{silent.getsockname()[1]}/token"
+        timeouts = {"sasl.login.connect.timeout.ms": "50", "sasl.login.read.timeout.ms": "50"}
+        with pytest.raises(NoToken, match=f"^no token from {url} .* timed out$"):
+            current_token(endpoint(url, timeouts))
+    with pytest.raises(NoToken, match=r"Connection refused$"):
+        current_token(endpoint(url))
+
+
+def test_the_endpoints_certificate_is_checked_by_options_of_the_login_module():
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority.cert_pem.bytes().decode()}
+    with token_server({"access_token": "t"}, context=context) as server:
+        with pytest.raises(NoToken, match="unable to get local issuer certificate"):
+            current_token(endpoint(server.url, trust))  # properties are for the brokers
+        assert current_token(endpoint(server.url, {}, {**OPTIONS, **trust})) == "t"
+
+
+def test_a_file_holds_a_token(tmp_path, monkeypatch):
+    file = tmp_path / "to ken.jwt"
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    first, second = jwt(exp=1100), jwt(exp=1200)
+    file.write_text(f"{first}\n")
+    source = endpoint(f"file://{str(file).replace(' ', '%20')}", options={})
+    file.write_text(second)
+    assert current_token(source) == first
+    # It has expired: the file has a newer one.
+    monkeypatch.setattr(time, "time", lambda: 1100.0)
+    assert current_token(source) == second
+    monkeypatch.setattr(time, "time", lambda: 1300.0)
+    file.unlink()
+    with pytest.raises(NoToken, match=r"as it was read first has expired, and now the file .* cannot be read: No such"):
+        current_token(source)
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"two words", b"\xff\xfe"])
+def test_a_file_without_a_token_is_refused(tmp_path, content):
+    (tmp_path / "token").write_bytes(content)
+    with pytest.raises(BadClientProperty, match=r"token of sasl\.oauthbearer\.token\.endpoint\.url holds no token"):
+        endpoint(f"file:{tmp_path}/token")
+
+
+def test_a_token_file_that_is_not_there_is_named():
+    with pytest.raises(UsageError, match=r"/no/token cannot be read: No such file"):
+        endpoint("file:/no/token")
+
+
+def test_an_unsecured_token_has_the_claims_of_the_options(monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1000.5)
+    options = {
+        "unsecuredLoginStringClaim_user": "alice",
+        "unsecuredLoginNumberClaim_level": "3",
+        "unsecuredLoginListClaim_scope": "|a|b",
+        "unsecuredLoginListClaim_none": "|",
+        "unsecuredLoginPrincipalClaimName": "user",
+        "unsecuredLoginLifetimeSeconds": "60",
+        "unsecuredLoginExtension_traceId": "7",
+    }
+    header, claims, signature = current_token(pickle.loads(pickle.dumps(token_source({}, options, [])))).split(".")
+    assert [json.loads(urlsafe_b64decode(part + "==")) for part in (header, claims)] == [
+        {"alg": "none"},
+        {"iat": 1000.5, "exp": 1060.5, "user": "alice", "level": 3.0, "scope": ["a", "b"], "none": []},
+    ]
+    assert signature == ""
+    assert extensions(options) == {"traceId": "7"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "options", "problem"),
+    [
+        ({}, {}, "says of no token: for one of an OAuth endpoint give"),
+        ({}, {"unsecuredLoginStringClaim_sub": ""}, "says of no token"),
+        ({}, {"unsecuredLoginNumberClaim_sub": "1"}, "says of no token"),
+        ({}, {"unsecuredLoginStringClaim_exp": "1"}, "the claims iat and exp cannot be given"),
+        ({}, {"unsecuredLoginNumberClaim_x": "hu:sh"}, "NumberClaim_... is a number"),
+        ({}, {"unsecuredLoginStringClaim_sub": "x", "unsecuredLoginLifetimeSeconds": "1h"}, "is a number of seconds"),
+        ({URL: "idp.example.com/token"}, OPTIONS, r"is https://host/path, .* not 'idp\.example\.com/token'"),
+        ({URL: "https://me:hu:sh@idp.example.com"}, OPTIONS, "not a value of 32 characters that is not shown"),
+        ({URL: "https:///token"}, OPTIONS, "is https://host/path"),
+        (
+            {URL: "https://idp"},
+            {"clientSecret": "hu:sh"},
+            rf"needs {CREDENTIALS}\.client\.id, or clientId as an option",
+        ),
+        ({URL: "https://idp"}, {"clientId": "me"}, rf"needs {CREDENTIALS}\.client\.secret, or clientSecret"),
+        (
+            {URL: "https://idp", "sasl.login.read.timeout.ms": "1s"},
+            OPTIONS,
+            r"sasl\.login\.read\.timeout\.ms is a whole",
+        ),
+        ({URL: "https://idp", "sasl.oauthbearer.header.urlencode": "yes"}, OPTIONS, "is true or false, not 'yes'"),
+        ({URL: "https://idp", "sasl.oauthbearer.assertion.file": "x"}, OPTIONS, "signed assertions are not supported"),
+        (
+            {URL: "https://idp"},
+            {**OPTIONS, "ssl.truststore.location": "/no/such.pem", "ssl.truststore.type": "PEM"},
+            r"ssl\.truststore\.location /no/such\.pem cannot be read",
+        ),
+        (
+            {URL: "https://idp"},
+            {**OPTIONS, "ssl.truststore.certificates": "x"},
+            r"in sasl\.jaas\.config, for sasl\.oauthbearer\.token\.endpoint\.url: ssl\.truststore\.certificates is PEM",
+        ),
+        (
+            {"sasl.login.callback.handler.class": "io.x.Handler"},
+            OPTIONS,
+            r"handler\.class is Java and cannot be run here",
+        ),
+        (
+            {"sasl.oauthbearer.jwt.retriever.class": f"{KAFKA}.JwtBearerJwtRetriever"},
+            OPTIONS,
+            r"retriever\.class is Java and cannot be run here",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(properties, options, problem):
+    with pytest.raises(UsageError, match=problem) as caught:
+        token_source(properties, options, [])
+    assert "hu:sh" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options", [{"extension_auth": "x"}, {"extension_a1": "x"}, {"extension_a": "\x01"}, {"extension_a": "ä"}]
+)
+def test_extensions_that_would_break_the_message_are_refused(options):
+    with pytest.raises(BadClientProperty, match="extensions have names of letters"):
+        extensions(options)
+
+
+def test_a_secret_sent_in_the_clear_is_noted():
+    notes = []
+    token_source({URL: "http://idp/token"}, OPTIONS, notes)
+    assert notes == ["sasl.oauthbearer.token.endpoint.url is http: the client's secret is sent there as it is"]
+
+
+def test_kafka_python_takes_the_tokens():
+    provider = BearerTokens(token_source({}, {"unsecuredLoginStringClaim_sub": "me"}, []), {"a": "b"})
+    assert provider.token().endswith(".")
+    assert provider.extensions() == {"a": "b"}
+
+
+def test_no_secret_is_printed_or_logged(caplog):
+    caplog.set_level(logging.DEBUG)
+    token = fresh_jwt()
+    with token_server({"access_token": token}) as server:
+        source = endpoint(server.url)
+        current_token(source)
+    with pytest.raises(NoToken):
+        TokenEndpoint(server.url, "me", "hu:sh +", retry_backoff_max_ms=0).new_token()
+    shown = repr(source) + repr(BearerTokens(source, {})) + caplog.text + repr(source.new_token)
+    assert "hu:sh" not in shown
+    assert token not in shown
+    header = b64encode(b"me:hu:sh +").decode()
+    assert source.secrets().hide(f"Basic {header}, hu:sh +") == "Basic [hidden], [hidden]"

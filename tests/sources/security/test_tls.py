@@ -1,0 +1,306 @@
+"""TLS by Kafka's properties, shown by handshakes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import ssl
+import tempfile
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import PrivateFormat
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.client_property import BadClientProperty
+from kgroups_spark.sources.security.tls import tls
+from tests.sources.security.handshakes import chain, file_with, private_key, shake_hands
+
+AUTHORITY = trustme.CA()
+SERVER = AUTHORITY.issue_cert("localhost")
+CLIENT = AUTHORITY.issue_cert("auditor@example.org")
+TRUSTED = AUTHORITY.cert_pem.bytes().decode()
+TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": TRUSTED}
+
+
+def context(properties):
+    """The context that another process has of them."""
+    return pickle.loads(pickle.dumps(tls(properties, []))).context()
+
+
+def on_one_line(pem):
+    """As a properties file with continuation lines has it."""
+    return pem.replace("\n", " ").strip()
+
+
+def test_a_truststore_is_a_file_or_a_text(tmp_path):
+    file = tmp_path / "authority.pem"
+    file.write_bytes(b"Owner: CN=\xfc\n" + TRUSTED.encode() + b"of \xe4ltere\n")
+    for properties in (
+        TRUST,
+        {**TRUST, "ssl.truststore.certificates": on_one_line(TRUSTED)},
+        {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(file)},
+        {"ssl.truststore.location": str(file)},
+    ):
+        assert shake_hands(context(properties), SERVER).client is None
+
+
+def test_a_truststore_trusts_nothing_else():
+    other = {**TRUST, "ssl.truststore.certificates": trustme.CA().cert_pem.bytes().decode()}
+    for properties in (other, {}):
+        with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer certificate"):
+            shake_hands(context(properties), SERVER)
+
+
+def test_all_certificates_of_a_truststore_count():
+    both = {**TRUST, "ssl.truststore.certificates": trustme.CA().cert_pem.bytes().decode() + TRUSTED}
+    assert shake_hands(context(both), SERVER)
+
+
+def test_as_in_java_an_intermediate_or_a_brokers_own_certificate_can_be_trusted():
+    between = AUTHORITY.create_child_ca()
+    server = between.issue_cert("localhost")
+    for trusted in (between.cert_pem, server.cert_chain_pems[0]):
+        assert shake_hands(context({**TRUST, "ssl.truststore.certificates": trusted.bytes().decode()}), server)
+
+
+def test_names_of_hosts_are_checked_unless_the_algorithm_is_empty():
+    for algorithm in ({}, {"ssl.endpoint.identification.algorithm": "HTTPS"}):
+        with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+            shake_hands(context({**TRUST, **algorithm}), SERVER, host="kafka.example.com")
+    unchecked = context({**TRUST, "ssl.endpoint.identification.algorithm": ""})
+    assert shake_hands(unchecked, SERVER, host="kafka.example.com")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(unchecked, trustme.CA().issue_cert("localhost"))
+
+
+@pytest.mark.parametrize("password", [None, "hüsh"])
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
+def test_a_keystore_is_a_file_of_certificates_and_key(tmp_path, password, form):
+    key = private_key(CLIENT, password, form)
+    for pem in (chain(CLIENT) + key, f"Bag Attributes\n{key}{chain(CLIENT)}"):
+        properties = {
+            **TRUST,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": file_with(pem, tmp_path),
+            **({"ssl.key.password": password} if password else {}),
+        }
+        assert shake_hands(context(properties), SERVER, clients=AUTHORITY).client == "auditor@example.org"
+
+
+def test_a_keystore_is_two_texts(tmp_path):
+    between = AUTHORITY.create_child_ca()
+    client = between.issue_cert("auditor@example.org")
+    properties = {
+        **TRUST,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": on_one_line(private_key(client, "hush")),
+        "ssl.keystore.certificate.chain": on_one_line(chain(client)),
+        "ssl.key.password": "hush",
+    }
+    assert shake_hands(context(properties), SERVER, clients=AUTHORITY).client == "auditor@example.org"
+
+
+def test_without_a_keystore_a_server_that_wants_one_refuses():
+    with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
+        shake_hands(context(TRUST), SERVER, clients=AUTHORITY)
+
+
+def test_the_key_lies_in_a_file_for_a_moment_that_nobody_else_can_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def watched(self, path, **more):
+        seen.append((oct(path.stat().st_mode & 0o777), oct(path.parent.stat().st_mode & 0o777), path.parent.parent))
+        load(self, path, **more)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", watched)
+    old = os.umask(0)
+    try:
+        tls({"ssl.keystore.type": "PEM", "ssl.keystore.location": _keystore(tmp_path)}, []).context()
+    finally:
+        os.umask(old)
+    assert seen == [("0o600", "0o700", tmp_path)] * 2
+    assert [path.suffix for path in tmp_path.iterdir()] == [".pem"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "version"),
+    [
+        ({}, "TLSv1.3"),
+        ({"ssl.enabled.protocols": "TLSv1.2"}, "TLSv1.2"),
+        ({"ssl.enabled.protocols": "TLSv1.3 , TLSv1.2", "ssl.protocol": "TLS"}, "TLSv1.3"),
+        ({"ssl.protocol": "TLSv1.2"}, "TLSv1.2"),
+        ({"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}, "TLSv1.2"),
+        (
+            {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256"},
+            "TLSv1.3",
+        ),
+    ],
+)
+def test_versions_are_those_of_the_properties(properties, version):
+    notes = []
+    shaken = tls({**TRUST, **properties}, notes).context()
+    assert (shake_hands(shaken, SERVER).version, notes) == (version, [])
+
+
+def test_a_version_that_is_not_enabled_is_not_spoken():
+    for properties in (
+        {"ssl.enabled.protocols": "TLSv1.3"},
+        {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
+    ):
+        wanted = tls({**TRUST, **properties}, []).context()
+        assert (wanted.minimum_version, wanted.maximum_version) == (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3)
+
+
+def test_older_cipher_suites_are_only_those_of_the_list():
+    suites = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256"
+    wanted = context({**TRUST, "ssl.cipher.suites": suites})
+    assert {each["name"] for each in wanted.get_ciphers() if not each["name"].startswith("TLS_")} == {
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "ECDHE-RSA-AES128-SHA256",
+    }
+    assert shake_hands(wanted, SERVER).cipher == "ECDHE-ECDSA-CHACHA20-POLY1305"
+
+
+@pytest.mark.parametrize(
+    ("properties", "note"),
+    [
+        ({"ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"}, "ssl.enabled.protocols: of these only TLSv1.2 will be"),
+        (
+            {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
+            "Python chooses among all suites of TLS 1.3, not only TLS_AES",
+        ),
+        (
+            {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,SSL_RSA_WITH_3DES_EDE_CBC_SHA"},
+            "ssl.cipher.suites: 'SSL_RSA_WITH_3DES_EDE_CBC_SHA' cannot be used here and will be left out",
+        ),
+    ],
+)
+def test_what_cannot_be_done_in_full_is_noted(properties, note):
+    notes = []
+    tls(properties, notes)
+    assert len(notes) == 1
+    assert note in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        ({"ssl.enabled.protocols": "TLSv1.1"}, "has outdated ones only"),
+        ({"ssl.enabled.protocols": "TLS1.3"}, r"ssl\.enabled\.protocols is one of .* did you mean TLSv1\.3"),
+        ({"ssl.protocol": "SSLv3"}, r"ssl\.protocol SSLv3 is outdated"),
+        ({"ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"}, "leave nothing to speak"),
+        (
+            {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"},
+            "did you mean TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA",
+        ),
+        (
+            {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384", "ssl.protocol": "TLSv1.2"},
+            "has no suite of a version that ssl.enabled.protocols and ssl.protocol leave",
+        ),
+        (
+            {"ssl.endpoint.identification.algorithm": "ldaps"},
+            "is https, or empty for no check of host names, not 'ldaps'",
+        ),
+        ({"ssl.engine.factory.class": "com.x.Engine"}, r"ssl\.engine\.factory\.class is Java"),
+        ({"ssl.truststore.password": "hush"}, r"but no ssl\.truststore\.location"),
+        ({**TRUST, "ssl.truststore.password": "hush"}, r"a PEM truststore has none: leave it out"),
+        ({**TRUST, "ssl.truststore.type": "JKS"}, r"certificates is PEM: say ssl\.truststore\.type=PEM"),
+        ({"ssl.truststore.certificates": TRUSTED}, r"certificates is PEM: say ssl\.truststore\.type=PEM"),
+        ({**TRUST, "ssl.truststore.type": "BKS"}, r"ssl\.truststore\.type is one of JKS, PKCS12, PEM, not 'BKS'"),
+        ({**TRUST, "ssl.truststore.location": "x"}, "are both given: give one of them"),
+        ({**TRUST, "ssl.truststore.certificates": "hush"}, r"ssl\.truststore\.certificates has no certificate"),
+        (
+            {**TRUST, "ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----aHVzaA==-----END CERTIFICATE-----"},
+            r"the certificates of ssl\.truststore\.\* cannot be read",
+        ),
+        ({"ssl.keystore.key": "hush"}, r"ssl\.keystore\.key and ssl\.keystore\.certificate\.chain go together"),
+        ({"ssl.keystore.certificate.chain": "x"}, "go together: one is missing"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(properties, problem):
+    with pytest.raises(BadClientProperty, match=problem) as caught:
+        tls(properties, [])
+    assert "hush" not in str(caught.value)
+
+
+def test_keystores_that_cannot_be_used_are_refused(tmp_path):
+    key, encrypted = private_key(CLIENT), private_key(CLIENT, "hush")
+    other = private_key(AUTHORITY.issue_cert("x.example.org"))
+    for pem, password, problem in [
+        (chain(CLIENT), None, "has no private key: one is needed"),
+        (chain(CLIENT) + key + other, None, "has 2 private keys: one is needed"),
+        (key, None, "has no certificate: a PEM keystore has the certificate chain and its private key"),
+        (chain(CLIENT) + other, None, "the private key is not that of the first certificate"),
+        (chain(CLIENT) + encrypted, None, r"is encrypted: give ssl\.key\.password"),
+        (chain(CLIENT) + encrypted, "wr0ng", r"ssl\.key\.password is wrong, or the key is damaged"),
+        (chain(CLIENT) + key.replace(key[40:60], "A" * 20), None, "the private key or its certificates cannot be read"),
+    ]:
+        properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": file_with(pem, tmp_path)}
+        with pytest.raises(BadClientProperty, match=problem) as caught:
+            tls({**properties, **({"ssl.key.password": password} if password else {})}, [])
+        assert "wr0ng" not in str(caught.value)
+        assert not any(line in str(caught.value) for line in key.splitlines()[1:])
+
+
+def test_stores_of_java_are_refused_with_the_commands_that_convert_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my trust.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    (tmp_path / "key.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    (tmp_path / "key.p12").write_bytes(b"\x30\x82\x0a\x0b\x02\x01\x03\x30")
+    (tmp_path / "x.pem").write_text(TRUSTED)
+    (tmp_path / "x.txt").write_text("hello")
+    for properties, problem in [
+        (
+            {"ssl.truststore.location": "my trust.jks", "ssl.truststore.password": "hush"},
+            "ssl.truststore.location my trust.jks is a JKS store, of Java, which Python's ssl cannot read. Convert it: "
+            "keytool -list -rfc -keystore 'my trust.jks' > 'my trust.pem' and say ssl.truststore.type=PEM and "
+            "ssl.truststore.location=my trust.pem, without ssl.truststore.password",
+        ),
+        (
+            {"ssl.keystore.location": "key.p12", "ssl.keystore.type": "PKCS12", "ssl.keystore.password": "hush"},
+            "ssl.keystore.location key.p12 is a PKCS12 store, of Java, which Python's ssl cannot read. Convert it: "
+            "openssl pkcs12 -in key.p12 -out key.pem and say ssl.keystore.type=PEM, ssl.keystore.location=key.pem "
+            "and the new pass phrase as ssl.key.password, without ssl.keystore.password",
+        ),
+        (
+            {"ssl.keystore.location": "key.jks"},
+            "ssl.keystore.location key.jks is a JKS store, of Java, which Python's ssl cannot read. Convert it: "
+            "keytool -importkeystore -srckeystore key.jks -destkeystore key.p12 -deststoretype PKCS12 "
+            "&& openssl pkcs12 -in key.p12 -out key.pem and say ssl.keystore.type=PEM, ssl.keystore.location=key.pem "
+            "and the new pass phrase as ssl.key.password, without ssl.keystore.password",
+        ),
+        (
+            {"ssl.truststore.location": "x.pem", "ssl.truststore.type": "JKS"},
+            "ssl.truststore.location x.pem is PEM, not JKS: say ssl.truststore.type=PEM",
+        ),
+        (
+            {"ssl.truststore.location": "x.txt", "ssl.truststore.type": "PEM"},
+            "ssl.truststore.location x.txt is no PEM file: it has no -----BEGIN ...-----",
+        ),
+    ]:
+        with pytest.raises(BadClientProperty) as caught:
+            tls(properties, [])
+        assert str(caught.value) == problem
+
+
+def test_a_store_that_is_not_there_is_named():
+    with pytest.raises(UsageError, match=r"^ssl\.truststore\.location /no/such\.pem cannot be read: No such file"):
+        tls({"ssl.truststore.type": "PEM", "ssl.truststore.location": "/no/such.pem"}, [])
+
+
+def test_printed_it_names_no_key(tmp_path):
+    key = private_key(CLIENT, "hush")
+    properties = {"ssl.keystore.location": file_with(chain(CLIENT) + key, tmp_path), "ssl.key.password": "hush"}
+    wanted = tls(properties, [])
+    assert "hush" not in repr(wanted)
+    assert key.splitlines()[1] not in repr(wanted)
+    hidden = wanted.secrets().hide(f"{key} and hush")
+    assert not any(line in hidden for line in key.splitlines()[1:-2])
+    assert hidden.endswith(" and [hidden]")
+
+
+def _keystore(folder):
+    return file_with(chain(CLIENT) + private_key(CLIENT), folder)
