@@ -1,0 +1,307 @@
+"""Properties of Kafka's Java clients as settings of kafka-python."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+import socket
+import ssl
+import traceback
+
+import pytest
+import trustme
+from kafka.net.manager import KafkaConnectionManager
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources import client_property_names as names
+from kgroups_spark.sources.client_properties import (
+    BadClientProperty,
+    client_properties,
+    read_properties_file,
+)
+from kgroups_spark.sources.config_providers import PROVIDERS
+from tests.sources.security.handshakes import chain, private_key
+
+AUTHORITY = trustme.CA()
+CLIENT = AUTHORITY.issue_cert("auditor@example.org")
+TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": AUTHORITY.cert_pem.bytes().decode()}
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="hu%sh";'
+SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN, **TRUST}
+SASL_SETTINGS = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": "hu%sh"}
+
+
+def settings(properties):
+    """The settings that another process has of them."""
+    return pickle.loads(pickle.dumps(client_properties("kafka:9092", properties))).settings()
+
+
+def test_without_properties_a_cluster_is_reached_without_protection_and_by_our_name():
+    client = client_properties(" kafka:9092, [::1]:9093 ,SASL_SSL://10.0.0.1:9094", {})
+    assert client.settings() == {
+        "bootstrap_servers": "kafka:9092,[::1]:9093,10.0.0.1:9094",
+        "client_id": "kgroups-spark",
+        "security_protocol": "PLAINTEXT",
+    }
+    assert client.notes == ()
+
+
+def test_each_security_protocol_has_its_settings():
+    base = {"bootstrap_servers": "kafka:9092", "client_id": "kgroups-spark"}
+    for protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL", "sasl_ssl"):
+        found = settings({**SASL, "security.protocol": protocol})
+        context = found.pop("ssl_context", None)
+        with_sasl = SASL_SETTINGS if protocol.upper().startswith("SASL") else {}
+        assert found == {**base, "security_protocol": protocol.upper(), **with_sasl}
+        assert isinstance(context, ssl.SSLContext) == protocol.upper().endswith("SSL")
+
+
+def test_times_names_and_buffers_are_taken_over():
+    found = settings(
+        {
+            "client.id": "nightly",
+            "client.dns.lookup": "resolve_canonical_bootstrap_servers_only",
+            "connections.max.idle.ms": "-1",
+            "metadata.max.age.ms": "0",
+            "reconnect.backoff.ms": " 10 ",
+            "reconnect.backoff.max.ms": "20",
+            "request.timeout.ms": "30",
+            "socket.connection.setup.timeout.ms": "40",
+            "socket.connection.setup.timeout.max.ms": "50",
+            "receive.buffer.bytes": "65536",
+            "send.buffer.bytes": "-1",
+        }
+    )
+    assert found == {
+        "bootstrap_servers": "kafka:9092",
+        "security_protocol": "PLAINTEXT",
+        "client_id": "nightly",
+        "client_dns_lookup": "resolve_canonical_bootstrap_servers_only",
+        "connections_max_idle_ms": 2**31 - 1,
+        "metadata_max_age_ms": 0,
+        "reconnect_backoff_ms": 10,
+        "reconnect_backoff_max_ms": 20,
+        "request_timeout_ms": 30,
+        "socket_connection_setup_timeout_ms": 40,
+        "socket_connection_setup_timeout_max_ms": 50,
+        "socket_options": [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            (socket.SOL_SOCKET, socket.SO_RCVBUF, 65536),
+        ],
+    }
+    assert set(found) <= set(KafkaConnectionManager.DEFAULT_CONFIG)
+    assert set(settings(SASL)) <= set(KafkaConnectionManager.DEFAULT_CONFIG)
+
+
+def test_a_file_of_confluents_cloud_is_understood(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        """# Required connection configs for Kafka producer, consumer, and admin
+bootstrap.servers=pkc-1.example.com:9092
+security.protocol=SASL_SSL
+sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+    username='alice' \\
+    password='hu%sh';
+sasl.mechanism=PLAIN
+client.dns.lookup=use_all_dns_ips
+session.timeout.ms=45000
+acks=all
+schema.registry.url=https://registry.example.com
+basic.auth.credentials.source=USER_INFO
+basic.auth.user.info=key:s3cret
+"""
+    )
+    client = client_properties("kafka:9092", read_properties_file(str(file)))
+    found = client.settings()
+    assert isinstance(found.pop("ssl_context"), ssl.SSLContext)
+    assert found == {
+        "bootstrap_servers": "kafka:9092",
+        "client_id": "kgroups-spark",
+        "client_dns_lookup": "use_all_dns_ips",
+        "security_protocol": "SASL_SSL",
+        **SASL_SETTINGS,
+    }
+    assert client.notes == (
+        "passed over, as without a meaning here: acks, basic.auth.credentials.source, basic.auth.user.info, "
+        "bootstrap.servers, schema.registry.url, session.timeout.ms",
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "notes"),
+    [
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN, "ssl.truststore.location": "/no/such"},
+            (
+                "security.protocol is PLAINTEXT: ssl.truststore.location without effect",
+                "security.protocol is PLAINTEXT: sasl.jaas.config, sasl.mechanism without effect",
+            ),
+        ),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN},
+            ("SASL_PLAINTEXT with PLAIN: the password or token is sent as it is",),
+        ),
+    ],
+)
+def test_what_a_person_should_know_is_noted(properties, notes):
+    assert client_properties("kafka:9092", properties).notes == notes
+
+
+def test_passwords_can_stand_in_the_environment(monkeypatch):
+    monkeypatch.setenv("KGROUPS_TEST_PASSWORD", "hu%sh")
+    providers = {
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    jaas = PLAIN.replace("hu%sh", "${env:KGROUPS_TEST_PASSWORD}")
+    client = client_properties("kafka:9092", {**SASL, **providers, "sasl.jaas.config": jaas})
+    assert client.settings()["sasl_plain_password"] == "hu%sh"
+    assert client.without_secrets("hu%sh") == "[hidden]"
+
+
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        ({"security.protocol": "SASL-SSL"}, r"^security\.protocol is one of PLAINTEXT, .*; did you mean SASL_SSL"),
+        (
+            {"securty.protocol": "SSL"},
+            r"^securty\.protocol is no property of Kafka's clients; did you mean security\.pr",
+        ),
+        (
+            {"sasl.jaas.conf": PLAIN},
+            r"^sasl\.jaas\.conf is no property of Kafka's clients; did you mean sasl\.jaas\.conf",
+        ),
+        ({"consumer.xyzzy.q": "1"}, r"^consumer\.xyzzy\.q is no property of Kafka's clients$"),
+        ({"hush": "1"}, r"^there is a line that is no property .* does the line before it lack its backslash\?$"),
+        ({"password": '"hush";'}, r"^password is not used here: .* does the line before lack its backslash\?$"),
+        (
+            {"sasl.username": "alice", "ssl.ca.location": "x"},
+            r"^sasl\.username is not .*; ssl\.ca\.location is not used",
+        ),
+        ({"request.timeout.ms": "30s"}, r"^request\.timeout\.ms is a whole number, 1 or more, not '30s'$"),
+        ({"request.timeout.ms": "0"}, r"^request\.timeout\.ms is a whole number, 1 or more, not '0'$"),
+        ({"receive.buffer.bytes": "-2"}, r"^receive\.buffer\.bytes is a whole number, -1 or more"),
+        ({"client.dns.lookup": "default"}, r"^client\.dns\.lookup is one of use_all_dns_ips, "),
+        ({"client.id": "${env:HOME}"}, r"^client\.id refers to another place .* there is no config\.providers"),
+        (
+            {"security.protocol": 'SASL_SSL sasl.jaas.config=X required password="hush";'},
+            r"^security\.protocol is one of .*, not a value of \d+ characters that is not shown$",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(properties, problem):
+    with pytest.raises(BadClientProperty, match=problem) as caught:
+        client_properties("kafka:9092", properties)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("servers", "problem"),
+    [
+        ("", "^no broker is given"),
+        (" , ", "^no broker is given"),
+        ("kafka", "^a broker is host:port, such as kafka.example.com:9092, not 'kafka'$"),
+        ("kafka:9092,kafka:x", "not 'kafka:x'$"),
+        ("kafka:0", "not 'kafka:0'$"),
+        ("kafka:65536", "not 'kafka:65536'$"),
+        ("alice:hush@kafka:9092", "not a value of 21 characters that is not shown$"),
+    ],
+)
+def test_brokers_are_hosts_with_ports(servers, problem):
+    with pytest.raises(BadClientProperty, match=problem):
+        client_properties(servers, {})
+
+
+def test_every_name_has_one_fate():
+    fates = [*names.USED, *names.PASSED_OVER, *names.REFUSED]
+    assert len(set(fates)) == len(fates)
+    assert set(names.SECRET) <= {*names.USED, *names.PASSED_OVER}
+    assert PROVIDERS not in fates
+
+
+def test_printed_it_names_properties_and_no_value():
+    client = client_properties("kafka:9092", {**SASL, "client.id": "nightly"})
+    assert (
+        repr(client)
+        == str(client)
+        == (
+            "ClientProperties(kafka:9092: client.id, sasl.jaas.config, sasl.mechanism, security.protocol, "
+            "ssl.truststore.certificates, ssl.truststore.type)"
+        )
+    )
+    assert repr(client_properties("kafka:9092", {})) == "ClientProperties(kafka:9092: no properties)"
+
+
+def test_it_is_a_value_that_nobody_changes():
+    client = client_properties("kafka:9092", SASL)
+    again = pickle.loads(pickle.dumps(client))
+    assert again == client == copy.deepcopy(client)
+    assert client != client_properties("kafka:9092", {})
+    with pytest.raises(AttributeError):
+        client.bootstrap_servers = "other:9092"
+    client.settings()["sasl_plain_password"] = "changed"
+    assert client.settings()["sasl_plain_password"] == "hu%sh"
+
+
+def test_secrets_are_taken_out_of_texts():
+    key = private_key(CLIENT, "k3y-pass")
+    client = client_properties(
+        "kafka:9092",
+        {
+            **SASL,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": key,
+            "ssl.keystore.certificate.chain": chain(CLIENT),
+            "ssl.key.password": "k3y-pass",
+        },
+    )
+    hidden = client.without_secrets(f"alice hu%sh {PLAIN} hu%25sh k3y-pass {key}")
+    assert hidden == "alice [hidden] [hidden] [hidden] [hidden] [hidden]"
+
+
+WRONG = [
+    {},
+    {"sasl.mechanism": "SCRAM-SHA-512"},
+    {"sasl.mechanism": "GSSAPI"},
+    {"sasl.jaas.config": PLAIN[:-1]},
+    {"sasl.jaas.config": PLAIN.replace(" password", "; password")},
+    {"sasl.jaas.config": PLAIN.replace('"hu', "hu")},
+    {"sasl.jaas.config": PLAIN.replace("hu", '"hu')},
+    {"sasl.jaas.config": PLAIN.replace("required", "")},
+    {"sasl.jaas.config": PLAIN.replace("username", "user")},
+    {"sasl.jaas.config": 'hu%sh required password="hu%sh";'},
+    {"sasl.jaas.config": "hu%sh"},
+    {"ssl.key.password": "hu%sh-more"},
+    {"ssl.keystore.type": "JKS"},
+    {"ssl.keystore.password": "hu%sh"},
+    {"ssl.truststore.password": "hu%sh"},
+    {"ssl.keystore.key": "hu%sh"},
+    {"ssl.keystore.certificate.chain": "hu%sh"},
+    {"ssl.truststore.certificates": "hu%sh"},
+    {"client.id": "${env:hu%sh}"},
+    {"hu%sh": ""},
+    {"password": "hu%sh"},
+    {"request.timeout.ms": "hu%sh"},
+    {"security.protocol": "hu%sh"},
+    {"sasl.mechanism": "hu%sh"},
+    {"sasl.oauthbearer.token.endpoint.url": "https://hu%sh@idp", "sasl.mechanism": "OAUTHBEARER"},
+    {"sasl.oauthbearer.client.credentials.client.secret": "hu%sh"},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: ", ".join(wrong) or "right")
+def test_no_secret_is_in_a_message_a_traceback_or_a_log(wrong, caplog):
+    caplog.set_level(logging.DEBUG)
+    own = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": private_key(CLIENT, "hu%sh"),
+        "ssl.keystore.certificate.chain": chain(CLIENT),
+        "ssl.key.password": "hu%sh",
+    }
+    try:
+        client = client_properties("kafka:9092", {**SASL, **own, **wrong})
+        shown = f"{client!r} {client.notes} {client._tls!r} {client._sasl!r} {client._secrets!r}"
+    except UsageError as err:
+        shown = "".join(traceback.format_exception(err)) + repr(err)
+    assert "hu%sh" not in shown + caplog.text
