@@ -1,0 +1,266 @@
+"""Who is let in by a real broker, and what is said to who is not: TLS, SASL, and no secret in any message or log."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from kgroups_spark.sources.client_properties import client_properties, read_properties_file
+from kgroups_spark.sources.cluster import AuthenticationFailed, Cluster, ClusterUnreachable, WrongProtocol
+from kgroups_spark.sources.security import tokens
+from kgroups_spark.sources.security.tokens import NoToken
+from tests.broker.brokers import Brokers, Security
+from tests.sources.security.handshakes import chain, private_key
+from tests.sources.security.token_server import fresh_jwt, token_server
+
+MODULES = "org.apache.kafka.common.security"
+OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
+TOPIC = "t"
+PASSWORD = "auditor-s3cret"
+# A name that SCRAM has to escape, and a password that JAAS and properties files have to.
+ODD_NAME, ODD_PASSWORD = "aud=it,or", 'pässw"o\\rd =:#!,;'
+ENDPOINT_SECRET = "endp0int-secret"
+SECRETS = (PASSWORD, ODD_PASSWORD, ENDPOINT_SECRET, "wr0ng-password", "bm90LWEtdG9rZW4")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """A broker with every protocol, and a topic of one record. SSL wants a client's certificate, OAUTHBEARER takes
+    unsecured tokens."""
+    properties = {
+        "listener.name.ssl.ssl.client.auth": "required",
+        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
+        "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="x";',
+        "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
+    }
+    security = Security(listeners=("SASL_SSL", "SSL", "SASL_PLAINTEXT"), users={"auditor": PASSWORD})
+    with Brokers("4.3.1", tmp_path_factory.mktemp("secured") / "brokers", properties, security=security) as brokers:
+        admin = AdminClient({"bootstrap.servers": brokers.address})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+        odd = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        user = UserScramCredentialUpsertion(ODD_NAME, odd, ODD_PASSWORD.encode())
+        admin.alter_user_scram_credentials([user])[ODD_NAME].result(30)
+        producer = Producer({"bootstrap.servers": brokers.address})
+        producer.produce(TOPIC, b"a value")
+        assert producer.flush(30) == 0
+        yield brokers
+
+
+@pytest.fixture(autouse=True)
+def no_secret_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Of all loggers, also kafka-python's, at their most talkative."""
+    monkeypatch.setattr(tokens, "_issued", {})
+    monkeypatch.setenv("no_proxy", "localhost")
+    caplog.set_level(logging.DEBUG)
+    yield
+    assert_no_secret(caplog.text)
+
+
+def assert_no_secret(text: str) -> None:
+    assert [secret for secret in SECRETS if secret in text] == []
+
+
+def trust(brokers: Brokers) -> dict[str, str]:
+    assert brokers.certificates is not None
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(brokers.certificates.authority)}
+
+
+def own_certificate(brokers: Brokers) -> dict[str, str]:
+    assert brokers.certificates is not None
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(brokers.certificates.client)}
+
+
+def password(mechanism: str, name: str = "auditor", password: str = PASSWORD) -> dict[str, str]:
+    module = f"{MODULES}.plain.PlainLoginModule" if mechanism == "PLAIN" else f"{MODULES}.scram.ScramLoginModule"
+    return {
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="{name}" password="{password}";',
+    }
+
+
+def properties_of(protocol: str, brokers: Brokers, **more: str) -> dict[str, str]:
+    found = {"security.protocol": protocol}
+    if protocol.endswith("SSL"):
+        found |= trust(brokers)
+    if protocol == "SSL":
+        found |= own_certificate(brokers)
+    if protocol.startswith("SASL"):
+        found |= password("SCRAM-SHA-512")
+    return found | more
+
+
+def oauth(url: str) -> dict[str, str]:
+    return {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f"{OAUTH};",
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.oauthbearer.client.credentials.client.id": "me",
+        "sasl.oauthbearer.client.credentials.client.secret": ENDPOINT_SECRET,
+    }
+
+
+def what_is_seen(address: str, properties: dict[str, str]) -> tuple[list[str], bool]:
+    """The topics, and whether the record is fetched, in a process that was sent the properties."""
+    client = pickle.loads(pickle.dumps(client_properties(address, properties)))
+    assert_no_secret(repr(client))
+    with Cluster(client) as cluster:
+        topics = sorted(cluster.topics())
+        return topics, b"a value" in bytes(cluster.fetch(TOPIC, 0, 0, max_bytes=1 << 20).records)
+
+
+def refusal(kind: type[Exception], address: str, properties: dict[str, str], **more: Any) -> str:
+    """The message to who is not let in."""
+    with pytest.raises(kind) as caught, Cluster(client_properties(address, properties), **more) as cluster:
+        cluster.topics()
+    assert_no_secret("".join(traceback.format_exception(caught.value)))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_every_protocol_reads(secured: Brokers, protocol: str) -> None:
+    assert what_is_seen(secured.addresses(protocol), properties_of(protocol, secured)) == ([TOPIC], True)
+
+
+def test_every_mechanism_reads(secured: Brokers) -> None:
+    unsecured = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="me";'}
+    for who in (password("PLAIN"), password("SCRAM-SHA-512"), unsecured):
+        assert what_is_seen(secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | who) == ([TOPIC], True)
+
+
+def test_a_properties_file_with_an_odd_name_and_password_is_understood(secured: Brokers, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"""security.protocol = SASL_SSL
+sasl.mechanism = SCRAM-SHA-256
+sasl.jaas.config = {MODULES}.scram.ScramLoginModule required \\
+    username="{ODD_NAME}" \\
+    password="p\\u00e4ssw\\\\"o\\\\\\\\rd =:#!,;";
+ssl.truststore.type = PEM
+ssl.truststore.location = {trust(secured)["ssl.truststore.location"]}
+"""
+    )
+    properties = read_properties_file(str(file))
+    assert what_is_seen(secured.addresses("SASL_SSL"), properties) == ([TOPIC], True)
+
+
+def test_a_token_of_an_endpoint_lets_in(secured: Brokers) -> None:
+    header, claims, _ = fresh_jwt().split(".")
+    with token_server({"access_token": f"{header}.{claims}."}) as server:
+        properties = properties_of("SASL_SSL", secured) | oauth(server.url)
+        assert what_is_seen(secured.addresses("SASL_SSL"), properties) == ([TOPIC], True)
+    assert len(server.asked) == 1
+
+
+def test_an_endpoint_that_gives_no_token_is_told_apart_from_the_broker(secured: Brokers) -> None:
+    with token_server((401, {"error": "invalid_client"})) as server:
+        said = refusal(NoToken, secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | oauth(server.url))
+    assert said == (
+        f"no token from {server.url} (sasl.oauthbearer.token.endpoint.url) for client me: HTTP 401, invalid_client"
+    )
+
+
+def test_a_token_that_the_broker_refuses(secured: Brokers) -> None:
+    with token_server({"access_token": "bm90LWEtdG9rZW4.bm90LWEtdG9rZW4."}) as server:
+        properties = properties_of("SASL_SSL", secured) | oauth(server.url)
+        said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
+    assert "does not let us in by OAUTHBEARER" in said
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_wrong_password(secured: Brokers, mechanism: str) -> None:
+    properties = properties_of("SASL_SSL", secured) | password(mechanism, password="wr0ng-password")
+    said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
+    assert f"does not let us in by {mechanism}: SASL_AUTHENTICATION_FAILED" in said
+
+
+def test_a_mechanism_that_the_port_does_not_have(secured: Brokers) -> None:
+    properties = properties_of("SASL_PLAINTEXT", secured) | password("PLAIN")
+    said = refusal(AuthenticationFailed, secured.addresses("SASL_PLAINTEXT"), properties)
+    assert "does not know sasl.mechanism PLAIN on this port; it has SCRAM-SHA-512" in said
+
+
+TLS = "speaks TLS: security.protocol has to be SSL or SASL_SSL there"
+NO_TLS = "speaks Kafka's protocol without TLS: security.protocol has to be PLAINTEXT or SASL_PLAINTEXT there"
+NO_SASL = "wants no SASL on this port: security.protocol has to be {port} there"
+IS_SASL = "wants SASL on this port: security.protocol has to be {port} there, and sasl.mechanism one of "
+
+
+@pytest.mark.parametrize(
+    ("protocol", "port", "problem"),
+    [
+        ("PLAINTEXT", "SSL", TLS),
+        ("PLAINTEXT", "SASL_PLAINTEXT", IS_SASL),
+        ("PLAINTEXT", "SASL_SSL", TLS),
+        ("SSL", "PLAINTEXT", NO_TLS),
+        ("SSL", "SASL_PLAINTEXT", NO_TLS),
+        ("SSL", "SASL_SSL", IS_SASL),
+        ("SASL_PLAINTEXT", "PLAINTEXT", NO_SASL),
+        ("SASL_PLAINTEXT", "SSL", TLS),
+        ("SASL_PLAINTEXT", "SASL_SSL", TLS),
+        ("SASL_SSL", "PLAINTEXT", NO_TLS),
+        ("SASL_SSL", "SSL", NO_SASL),
+        ("SASL_SSL", "SASL_PLAINTEXT", NO_TLS),
+    ],
+)
+def test_a_port_of_another_protocol(secured: Brokers, protocol: str, port: str, problem: str) -> None:
+    # A certificate that the port wants hides no other mistake.
+    properties = properties_of(protocol, secured) | (own_certificate(secured) if port == "SSL" else {})
+    said = refusal(WrongProtocol, secured.addresses(port), properties)
+    assert problem.format(port=port) in said
+
+
+def test_a_client_without_a_certificate_or_with_a_strange_one(secured: Brokers) -> None:
+    without = {"security.protocol": "SSL", **trust(secured)}
+    strange = trustme.CA().issue_cert("auditor@example.org")
+    with_strange = {
+        **without,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": private_key(strange),
+        "ssl.keystore.certificate.chain": chain(strange),
+    }
+    for properties in (without, {**without, "ssl.enabled.protocols": "TLSv1.2"}, with_strange):
+        said = refusal(AuthenticationFailed, secured.addresses("SSL"), properties)
+        assert re.search(
+            r"refuses our side of the TLS handshake .* client certificate \(ssl\.keystore\.location\)", said
+        )
+
+
+def test_a_certificate_of_an_authority_that_is_not_trusted(secured: Brokers) -> None:
+    other = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": trustme.CA().cert_pem.bytes().decode()}
+    properties = {**properties_of("SASL_SSL", secured), **other}
+    properties.pop("ssl.truststore.location")
+    said = refusal(AuthenticationFailed, secured.addresses("SASL_SSL"), properties)
+    assert "is not trusted: unable to get local issuer certificate; ssl.truststore.location has to hold" in said
+
+
+def test_a_name_that_is_not_in_the_certificate(secured: Brokers) -> None:
+    # 127.1 is 127.0.0.1, as systems resolve it.
+    elsewhere = secured.addresses("SASL_SSL").replace("127.0.0.1", "127.1")
+    properties = properties_of("SASL_SSL", secured)
+    said = refusal(AuthenticationFailed, elsewhere, properties)
+    assert "Hostname mismatch, certificate is not valid for '127.1'" in said
+    unchecked = {**properties, "ssl.endpoint.identification.algorithm": ""}
+    assert what_is_seen(elsewhere, unchecked) == ([TOPIC], True)
+
+
+def test_nobody_is_there(secured: Brokers) -> None:
+    properties = properties_of("SASL_SSL", secured)
+    assert "does not resolve" in refusal(ClusterUnreachable, "no.such.host.invalid:9092", properties)
+    assert "nothing listens at 127.0.0.1:1" in refusal(ClusterUnreachable, "127.0.0.1:1", properties, timeout_ms=1000)
