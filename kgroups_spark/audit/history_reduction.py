@@ -9,6 +9,7 @@ Rules, for what lies below H of its offsets partition (horizons.py):
     transaction_markers  stay as long as a record of their transaction does
     group_versions, group_member_versions   the last version of each group or member
     group_traffic        whole hours before the moment go
+    topic_offsets        what was seen before the moment goes, but for what was seen last
 
 The coordinator's tombstones act at once, also those in aborted transactions, and so count as records here. Each rule
 can be applied again to what it has left, in whatever order, with no other result: markers that are needed to tell what
@@ -94,6 +95,12 @@ def reduced_traffic(rows: DataFrame, moment_ms: int) -> DataFrame:
     """Rows of group_traffic that stay: hours that reach beyond the moment, and records without a time."""
     ends = F.col("hour") + F.expr("INTERVAL 1 HOUR")
     return rows.where(F.col("hour").isNull() | (ends > F.timestamp_millis(F.lit(moment_ms))))
+
+
+def reduced_topic_offsets(rows: DataFrame, moment_ms: int, newest_audit_id: int) -> DataFrame:
+    """Rows of topic_offsets that stay; the view lag reads those of the newest audit that has any."""
+    is_old = F.unix_millis("seen_at") < F.lit(moment_ms)
+    return rows.where(~is_old | (F.col("audit_id") == newest_audit_id))
 
 
 def _reduced(

@@ -20,6 +20,7 @@ from kgroups_spark.audit.history_reduction import (
     reduced_markers,
     reduced_offset_commits,
     reduced_quarantine,
+    reduced_topic_offsets,
     reduced_traffic,
     reduced_versions,
 )
@@ -81,12 +82,18 @@ class Reduction:
         yield "group_versions", lambda rows: reduced_versions(rows, of)
         yield "group_member_versions", lambda rows: reduced_versions(rows, of)
         yield "group_traffic", lambda rows: reduced_traffic(rows, self.moment_ms)
+        if self.lake.has("topic_offsets"):  # only foreseen, without a claim, a lake may be of an older layout
+            yield "topic_offsets", self._topic_offsets
         yield "transaction_markers", self._markers
         yield "state_corrections", without_old_baselines
 
     def _markers(self, rows: DataFrame) -> DataFrame:
         read = self.lake.read
         return reduced_markers(rows, read("offset_commits"), read("group_records"), read("quarantine"), self._frame)
+
+    def _topic_offsets(self, rows: DataFrame) -> DataFrame:
+        newest = self.lake.read("topic_offsets").agg(F.max("audit_id")).first()
+        return reduced_topic_offsets(rows, self.moment_ms, (newest and newest[0]) or 0)
 
     @cached_property
     def _frame(self) -> DataFrame:

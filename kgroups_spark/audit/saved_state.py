@@ -15,7 +15,7 @@ from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
 
 # Tables that history cannot tell anything of, or not yet.
-NOT_REBUILT = ("group_traffic", "previous_offset_expiry", "audits")
+NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audits")
 
 
 @dataclass(frozen=True)

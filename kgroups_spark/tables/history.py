@@ -2,6 +2,7 @@
 
 `offset_commits`, `group_records`, `transaction_markers` and `quarantine` together are the log: every record read
 stands in exactly one of them. The version tables hold what they made of groups and members, `group_traffic` counts.
+`topic_offsets` is not of the log: each audit of a live cluster asked the brokers.
 """
 
 from __future__ import annotations
@@ -165,5 +166,23 @@ GROUP_TRAFFIC = StructType(
         required("transactional_commits", BIGINT, "Offset commits in transactions, whatever became of them"),
         required("other_records", BIGINT, "Records of other types"),
         required("bytes", BIGINT, "Bytes of these records' keys and values"),
+    ]
+)
+
+TOPIC_OFFSETS = StructType(
+    [
+        AUDIT_ID,
+        required("topic", STRING, "Topic with committed offsets"),
+        column("topic_id", STRING, "Its topic id in Kafka's text form; null: the cluster did not say (or has none)"),
+        required("partition", INT, "Partition of the topic, or one of committed offsets that the topic does not have"),
+        column("log_start_offset", BIGINT, "First offset that the partition still had; null: status is not ok"),
+        column("log_end_offset", BIGINT, "Its high watermark, where consumers stop; null: status is not ok"),
+        required(
+            "status",
+            STRING,
+            "ok; unknown_topic: the cluster has no such topic or partition, the only one that says so; not_authorized: "
+            "we may not describe the topic; unavailable: no leader, or another error",
+        ),
+        required("seen_at", TIMESTAMP, "When the audit asked"),
     ]
 )

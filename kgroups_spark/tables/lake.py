@@ -32,7 +32,7 @@ from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
 
 # The layout of the tables: raised when they change in a way that older software would misread.
 # How an older lake gets there: migrations.py.
-LAKE_VERSION = 2
+LAKE_VERSION = 3
 LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
 
 # A log of many small commits: Delta's default of 10 makes every tenth night slow.

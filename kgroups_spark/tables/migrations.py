@@ -9,6 +9,7 @@ ones, and an internal table of other columns is made anew if it is empty. STEPS 
 
     layout 1 -> 2: `state_corrections` has columns for a rebuild (no software of layout 1 wrote to it);
                    `previous_offset_expiry` is new
+    layout 2 -> 3: `topic_offsets` is new (software of layout 2 would leave a killed audit's rows in it)
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from kgroups_spark.tables.schemas import TABLES, Table
 from kgroups_spark.tables.writer import until_nobody_interferes
 
 # From a layout to the next one: what the tables' columns do not say.
-STEPS: dict[int, Callable[[Lake, Callable[[], None]], None]] = {1: lambda lake, check_claim: None}
+STEPS: dict[int, Callable[[Lake, Callable[[], None]], None]] = {
+    1: lambda lake, check_claim: None,
+    2: lambda lake, check_claim: None,
+}
 
 
 def migrate(lake: Lake, check_claim: Callable[[], None]) -> str | None:

@@ -65,6 +65,12 @@ TABLES: dict[str, Table] = {
             "What an audit read of a group, by hour of log time",
             key=("audit_id", *GROUP, "hour"),
         ),
+        _history(
+            "topic_offsets",
+            history.TOPIC_OFFSETS,
+            "Partition of a topic with committed offsets, as an audit of a live cluster found it",
+            key=("audit_id", "topic", "partition"),
+        ),
         _current("groups", current.GROUPS, GROUP, "Group that exists"),
         _current("group_members", current.GROUP_MEMBERS, (*GROUP, "member_id"), "Member of a group"),
         _current("committed_offsets", current.COMMITTED_OFFSETS, SLOT, "Committed offset"),

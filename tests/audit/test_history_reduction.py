@@ -11,6 +11,7 @@ from kgroups_spark.audit.history_reduction import (
     reduced_markers,
     reduced_offset_commits,
     reduced_quarantine,
+    reduced_topic_offsets,
     reduced_traffic,
     reduced_versions,
 )
@@ -137,6 +138,24 @@ def test_traffic_goes_by_whole_hours(spark):
     rows = frame(spark, "group_traffic", *({"hour": hour} for hour in hours), {"hour": None})
     left = reduced_traffic(rows, int(hours[2].timestamp() * 1000)).select("hour").toArrow()["hour"].to_pylist()
     assert sorted(left, key=str) == [hours[2], None]
+
+
+def test_of_the_ends_of_topics_those_seen_last_stay_however_old(spark):
+    hours = {1: 4, 2: 5, 3: 6}
+    seen = [
+        {"audit_id": audit_id, "partition": partition, "seen_at": MOMENT.replace(hour=hour)}
+        for audit_id, hour in hours.items()
+        for partition in (0, 1)
+    ]
+    rows = frame(spark, "topic_offsets", *seen)
+
+    def left(moment):
+        kept = reduced_topic_offsets(rows, int(moment.timestamp() * 1000), newest_audit_id=3)
+        return sorted((row.audit_id, row.partition) for row in kept.collect())
+
+    assert left(MOMENT.replace(hour=5)) == [(2, 0), (2, 1), (3, 0), (3, 1)]
+    assert left(MOMENT.replace(hour=9)) == [(3, 0), (3, 1)]
+    assert len(left(MOMENT.replace(hour=4))) == 6
 
 
 def random_log(rng):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.claim import Claim, ClaimLost
 from kgroups_spark.tables.kernel import AlreadyWritten
-from kgroups_spark.tables.lake import LAKE_VERSION_PROPERTY, Lake, table_properties
+from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake, table_properties
 from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.unfinished import remove_unfinished
@@ -222,5 +222,5 @@ def test_an_older_layout_is_told_and_brought_up(spark, lake):
     with pytest.raises(KgroupsError, match="no table previous_offset_expiry yet: run kgroups audit once"):
         old.read("previous_offset_expiry")
     with Claim.take(old) as claim:
-        assert claim.migrated == "the lake was brought from layout 1 to 2"
+        assert claim.migrated == f"the lake was brought from layout 1 to {LAKE_VERSION}"
     assert old.read("previous_offset_expiry").schema == TABLES["previous_offset_expiry"].schema

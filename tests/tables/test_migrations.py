@@ -1,5 +1,5 @@
-"""A lake that software of layout 1 made (tests/data/lakes/layout-1.zip): two nights of the recorded log
-`transactions-4.3`, and a third that was killed on its way."""
+"""Lakes that software of older layouts made (tests/data/lakes): two nights of the recorded log `transactions-4.3` and a
+third that was killed on its way."""
 
 from __future__ import annotations
 
@@ -18,19 +18,33 @@ from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake
 from kgroups_spark.tables.migrations import migrate
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer_choice import choose_writer
-from tests.audit.lakes import contents, copy_until
+from kgroups_spark.views.duckdb_views import duckdb_views
+from kgroups_spark.views.spark_views import register_views
+from tests.audit.lakes import COMPARED, contents, copy_until
 
 pytestmark = pytest.mark.spark
 
 DATA = Path(__file__).parents[1] / "data"
 
 
+# What a lake of the layout lacks.
+LACKS = {1: "previous_offset_expiry", 2: "topic_offsets"}
+
+
+def lake_of(layout, folder):
+    with zipfile.ZipFile(DATA / "lakes" / f"layout-{layout}.zip") as archive:
+        archive.extractall(folder)
+    return str(folder / "lake")
+
+
 @pytest.fixture
 def old(tmp_path):
     """The lake of layout 1."""
-    with zipfile.ZipFile(DATA / "lakes" / "layout-1.zip") as archive:
-        archive.extractall(tmp_path)
-    return str(tmp_path / "lake")
+    return lake_of(1, tmp_path)
+
+
+def test_there_is_a_lake_of_every_older_layout():
+    assert sorted(LACKS) == list(range(1, LAKE_VERSION))
 
 
 @pytest.fixture(scope="module")
@@ -66,30 +80,47 @@ def made_anew(spark, log, tmp_path_factory):
     return contents(folder / "lake")
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
-def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, old, log, made_anew, writer):
+@pytest.mark.parametrize(("layout", "writer"), [(1, "parts"), (1, "spark"), (2, "parts")])
+def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew, layout, writer):
+    old = lake_of(layout, tmp_path)
     row = audit(spark, old, log, writer).audit
     assert row.audit_id == 4
-    assert f"the lake was brought from layout 1 to {LAKE_VERSION}" in row.notes
+    assert f"the lake was brought from layout {layout} to {LAKE_VERSION}" in row.notes
     lake = Lake.open(spark, old)
     assert set(layouts(lake).values()) == {LAKE_VERSION}
     assert columns(lake) == TODAYS_COLUMNS
     assert contents(old) == made_anew
 
 
-def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, old):
-    reader = LakeReader(spark, Lake.open(spark, old))
+@pytest.mark.parametrize("layout", LACKS)
+def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, tmp_path, layout):
+    reader = LakeReader(spark, Lake.open(spark, lake_of(layout, tmp_path)))
     assert reader.last_audit["audit_id"] == 2
     groups = reader.rows("groups")
     assert len(groups) == 11
     assert reader.table("groups").count() == 11
     assert reader.table("offset_commits").schema == TABLES["offset_commits"].schema
-    assert reader.lake.version == 1
+    assert reader.lake.version == layout
+    assert reader.rows(LACKS[layout]) == []
+    said = f"no table {LACKS[layout]} yet: run kgroups audit once, .* layout {layout} to {LAKE_VERSION}$"
     for read in (reader.lake.read, reader.lake.read_files, reader.lake.rows):
-        with pytest.raises(
-            KgroupsError, match=r"no table previous_offset_expiry yet: run kgroups audit once, .* layout 1 to 2$"
-        ):
-            read("previous_offset_expiry")
+        with pytest.raises(KgroupsError, match=said):
+            read(LACKS[layout])
+
+
+@pytest.mark.parametrize("layout", LACKS)
+def test_the_views_stand_over_an_older_lake_too(spark, tmp_path, layout):
+    old = lake_of(layout, tmp_path)
+    register_views(spark, Lake.open(spark, old))
+    with duckdb_views(old) as connection:
+        counts = {}
+        for name in (LACKS[layout], "committed_offsets", "lag", "last_audit"):
+            query = f"SELECT count(*) FROM {name}"
+            counts[name] = connection.sql(query).fetchall()[0][0]
+            assert spark.sql(query).collect()[0][0] == counts[name]
+    offsets = counts.pop("committed_offsets")
+    assert offsets > 0
+    assert counts == {LACKS[layout]: 0, "lag": offsets, "last_audit": 1}
 
 
 def test_columns_that_an_older_layout_lacks_are_null_and_then_added(spark, old):
@@ -115,9 +146,11 @@ class Killed(Exception):
     pass
 
 
-def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, old, monkeypatch):
-    commit = Lake.commit
-    before = contents(old)
+@pytest.mark.parametrize(("layout", "kills"), [(1, (1, 2, 5, 12)), (2, (1, 2, 12))])
+def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, tmp_path, monkeypatch, layout, kills):
+    commit, old = Lake.commit, lake_of(layout, tmp_path)
+    there = [name for name in COMPARED if (Path(old) / name).exists()]
+    before = contents(old, there)
     commits, deadly = [], [0]
 
     def counted(self, table, operation, write):
@@ -128,22 +161,22 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, 
         return commit(self, table, operation, write)
 
     monkeypatch.setattr(Lake, "commit", counted)
-    for deadly[0] in (1, 2, 5, 12):
+    for deadly[0] in kills:
         commits.clear()
         with pytest.raises(Killed), Claim.take(Lake.open(spark, old), take_over=True):
             pytest.fail("the migration went on")
         reader = LakeReader(spark, Lake.open(spark, old))
         assert reader.last_audit["audit_id"] == 2
         assert len(reader.rows("groups")) == 11
-        assert reader.lake.version == 1
+        assert reader.lake.version == layout
     deadly[0] = 0
     with Claim.take(Lake.open(spark, old), take_over=True) as claim:
-        assert claim.migrated == f"the lake was brought from layout 1 to {LAKE_VERSION}"
+        assert claim.migrated == f"the lake was brought from layout {layout} to {LAKE_VERSION}"
     assert commits[-1] == "audits"
     lake = Lake.open(spark, old)
     assert set(layouts(lake).values()) == {LAKE_VERSION}
     assert columns(lake) == TODAYS_COLUMNS
-    assert contents(old) == before
+    assert contents(old, there) == before
     commits.clear()
     assert migrate(lake, lambda: None) is None
     assert commits == []
@@ -158,13 +191,15 @@ def test_software_of_the_older_layout_keeps_out_from_the_claim_on(spark, old, mo
         Claim.take(Lake.open(spark, old), take_over=True)
     monkeypatch.undo()
     monkeypatch.setattr("kgroups_spark.tables.ledger.LAKE_VERSION", 1)
-    with pytest.raises(KgroupsError, match=r"audit 4 of the lake at .* was written with layout 2"):
+    with pytest.raises(KgroupsError, match=f"audit 4 of the lake at .* was written with layout {LAKE_VERSION}"):
         Claim.take(Lake.open(spark, old), take_over=True)
 
 
 def test_a_table_of_neither_layout_is_named(spark, old):
     spark.sql(f"ALTER TABLE delta.`{old}/topics` ADD COLUMNS (colour STRING)")
-    with pytest.raises(KgroupsError, match=r"table topics of .* is neither of layout 1 nor of 2: column colour is"):
+    with pytest.raises(
+        KgroupsError, match=f"table topics of .* neither of layout 1 nor of {LAKE_VERSION}: column colour is"
+    ):
         Claim.take(Lake.open(spark, old), take_over=True)
 
 
