@@ -17,7 +17,7 @@ from typing import Literal
 Dialect = Literal["spark", "duckdb"]
 
 # In the order in which they are made: a view may read those before it.
-VIEWS = ("last_audit", "audit_partitions", "coverage", "expiry_outcomes")
+VIEWS = ("last_audit", "audit_partitions", "coverage", "expiry_outcomes", "lag")
 
 
 def view_sql(name: str, dialect: Dialect) -> str:

@@ -1,0 +1,134 @@
+"""View lag: committed offsets beside the ends of their topics, in both dialects."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.unfinished import clear_up
+from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.tables.writer_choice import WriterName
+from kgroups_spark.views.duckdb_views import duckdb_views
+from kgroups_spark.views.spark_views import register_views
+from tests.tables.table_rows import MOMENT, rows_of
+from tests.views.arrow_tables import in_duckdb, in_spark
+from tests.views.arrow_tables import rows_of as view_rows
+
+LATER = MOMENT + timedelta(days=1)
+QUERY = "SELECT group_id, topic, partition, log_start_offset, log_end_offset, lag, will_reset, seen_at FROM lag"
+
+
+def committed(group: str, topic: str, partition: int, offset: int, **more: Any) -> dict[str, Any]:
+    return {"group_id": group, "topic": topic, "partition": partition, "committed_offset": offset, **more}
+
+
+def seen(audit_id: int, topic: str, partition: int, start: int | None, end: int | None, **more: Any) -> dict[str, Any]:
+    ends = {"log_start_offset": start, "log_end_offset": end, "status": "ok" if end is not None else "unavailable"}
+    return {"audit_id": audit_id, "topic": topic, "partition": partition, **ends, **more}
+
+
+COMMITTED = (
+    committed("behind", "t", 0, 40),
+    committed("behind", "t", 1, 9),
+    committed("at the end", "t", 0, 100),
+    committed("at the start", "t", 1, 10),
+    # After the number of partitions was raised a group can stand in two; both rows are there.
+    committed("behind", "t", 0, 41, offsets_partition=7),
+    committed("beyond the end", "t", 0, 130),
+    committed("nothing committed", "t", 0, -1),
+    committed("of a topic that is gone", "gone", 0, 5),
+    committed("of a partition that is gone", "t", 2, 5),
+    committed("new since", "new", 0, 5),
+    committed("quoted", "it's", 0, 5),
+)
+# The audit before saw other ends; the newest one has rows for all but the topic `new`.
+SEEN = (
+    seen(3, "t", 0, 0, 50),
+    seen(3, "new", 0, 0, 50),
+    seen(5, "t", 0, 0, 100, seen_at=LATER),
+    seen(5, "t", 1, 10, 12, seen_at=LATER),
+    seen(5, "t", 2, None, None, status="unknown_topic", seen_at=LATER),
+    seen(5, "gone", 0, None, None, status="unknown_topic", seen_at=LATER),
+    seen(5, "it's", 0, 6, 6, seen_at=LATER),
+    seen(5, "nobody's", 0, 0, 1, seen_at=LATER),
+)
+LAG = {
+    ("behind", "t", 0, 0, 100, 60, False, LATER),
+    ("behind", "t", 0, 0, 100, 59, False, LATER),
+    ("behind", "t", 1, 10, 12, 3, True, LATER),
+    ("at the end", "t", 0, 0, 100, 0, False, LATER),
+    ("at the start", "t", 1, 10, 12, 2, False, LATER),
+    ("beyond the end", "t", 0, 0, 100, -30, False, LATER),
+    ("nothing committed", "t", 0, 0, 100, None, True, LATER),
+    ("of a topic that is gone", "gone", 0, None, None, None, None, LATER),
+    ("of a partition that is gone", "t", 2, None, None, None, None, LATER),
+    ("new since", "new", 0, None, None, None, None, None),
+    ("quoted", "it's", 0, 6, 6, 1, True, LATER),
+}
+
+
+def tables(*topic_offsets: dict[str, Any]) -> dict[str, pa.Table]:
+    found = {"committed_offsets": rows_of("committed_offsets", *COMMITTED)}
+    return found | ({"topic_offsets": rows_of("topic_offsets", *topic_offsets)} if topic_offsets else {})
+
+
+def lag(view: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in view_rows(view, QUERY)]
+
+
+def test_every_committed_offset_has_a_row_and_what_the_newest_audit_saw() -> None:
+    found = lag(in_duckdb(tables(*SEEN)))
+    assert set(found) == LAG
+    assert len(found) == len(COMMITTED)
+
+
+def test_without_a_live_audit_the_committed_offsets_stand_alone() -> None:
+    found = lag(in_duckdb(tables()))
+    assert len(found) == len(COMMITTED)
+    assert {row[3:] for row in found} == {(None, None, None, None, None)}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("topic_offsets", [SEEN, ()], ids=["a live audit", "none"])
+def test_both_dialects_agree_on_every_column(spark: SparkSession, topic_offsets: tuple[dict[str, Any], ...]) -> None:
+    given, everything = tables(*topic_offsets), "SELECT * FROM lag"
+    by_duckdb, by_spark = (view_rows(view, everything) for view in (in_duckdb(given), in_spark(spark, given)))
+    assert by_spark == by_duckdb
+    names = TABLES["committed_offsets"].schema.names
+    assert list(by_duckdb[0]) == [*names, "log_start_offset", "log_end_offset", "lag", "will_reset", "seen_at"]
+
+
+def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[dict[str, Any]]) -> None:
+    """An audit that writes these tables, and finishes or is given up."""
+    with Claim.take(lake, take_over=True) as claim:
+        clear_up(lake, claim)
+        its = LakeWriter(lake, claim.audit_id, writer, claim.check)
+        for name, rows in given.items():
+            numbered = rows_of(name, *({**row, "audit_id": claim.audit_id} for row in rows))
+            frame = lake.spark.createDataFrame(numbered, TABLES[name].schema)
+            (its.append if TABLES[name].kind == "history" else its.replace)(name, frame)
+        if finishes:
+            claim.finish()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_what_an_unfinished_audit_saw_does_not_count(spark: SparkSession, tmp_path: Path, writer: WriterName) -> None:
+    lake = Lake.create(spark, str(tmp_path / "lake"))
+    offsets = [committed("g", "t", 0, 40)]
+    an_audit(lake, writer, finishes=True, committed_offsets=offsets, topic_offsets=[seen(0, "t", 0, 0, 50)])
+    an_audit(lake, writer, finishes=False, topic_offsets=[seen(0, "t", 0, 0, 90)])
+    # An audit of segments comes after it and clears up: what it asked for is nowhere to be seen.
+    for _ in range(2):
+        register_views(spark, lake)
+        with duckdb_views(str(tmp_path / "lake")) as connection:
+            assert lag(connection) == lag(spark) == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
+        an_audit(lake, writer, finishes=True, committed_offsets=offsets)
