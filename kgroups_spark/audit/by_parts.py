@@ -17,7 +17,7 @@ from kgroups_spark.tables.schemas import TABLES
 
 def audit_by_parts(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the tables of now are committed when it returns."""
-    lake, say = work.lake, work.options.progress
+    lake, say = work.lake, work.progress
     work_uri = f"{lake.uri}/{WORK_FOLDER}/audit-{work.audit_id}-{uuid.uuid4()}"
     file_system, folder = lake_file_system(work_uri)
     file_system.create_dir(folder)

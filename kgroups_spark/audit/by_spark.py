@@ -19,6 +19,7 @@ from kgroups_spark.audit.stages import REPLAY_TABLES, commits_frame, others_fram
 from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.schemas import TABLES
 
 # What both stages write: one transaction an audit, so both are appended together.
@@ -27,13 +28,18 @@ BY_BOTH_STAGES = ("transaction_markers", "quarantine")
 
 def audit_by_spark(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the tables of now are committed when it returns."""
-    writer, say = work.writer, work.options.progress
+    writer, say = work.writer, work.progress
     reading = f"reading {counted(len(work.plan.new_ranges), 'partition')}"
-    others = others_frame(work.spark, work.hands, work.read_context()).persist()
+    # Files are read twice, which costs less than keeping the rows. Between two looks at a broker its cleaner may run.
+    others = others_frame(work.spark, work.hands, work.read_context(), with_commits=work.is_live).persist()
     try:
         with tasks_told(work.spark, say, reading):
             progress = [progress_from_text(row.progress) for row in others.where("progress IS NOT NULL").collect()]
-            writer.append("offset_commits", commits_frame(work.spark, work.hands, work.read_context()))
+            if work.is_live:
+                writer.append("offset_commits", _rows_of(others, "offset_commits"))
+                _require_all(work, progress)
+            else:
+                writer.append("offset_commits", commits_frame(work.spark, work.hands, work.read_context()))
         for name in ("group_records", "group_traffic"):
             writer.append(name, _rows_of(others, name))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
@@ -45,6 +51,18 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
             replayed.unpersist()
     finally:
         others.unpersist()
+
+
+def _require_all(work: AuditWork, progress: list[RangeProgress]) -> None:
+    """Raises KgroupsError if other rows were written than counted: a lost executor had its ranges fetched again, and
+    the log was compacted in between."""
+    counted_rows = _stage_1_rows(progress)["offset_commits"]
+    written = work.lake.read("offset_commits").where(_is_new(work)).count()
+    if written != counted_rows:
+        raise KgroupsError(
+            f"{counted_rows:,} offset commits were fetched and {written:,} written: a task ran twice while the log was "
+            "compacted. Nothing of this audit counts; run it again"
+        )
 
 
 def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows, is
 from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
 from kgroups_spark.audit.member_blocks import GROUP_METADATA
 from kgroups_spark.audit.partition_count import fitting_partition_counts
-from kgroups_spark.audit.ranges import LogRange, SegmentPiece
+from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer
 from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
 from kgroups_spark.audit.traffic import GroupTraffic
@@ -29,12 +30,21 @@ from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.records.segment import CHUNK_BYTES, read_segment
+from kgroups_spark.records.segment import CHUNK_BYTES, SegmentReader, read_segment
+from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
+
+if TYPE_CHECKING:
+    from kgroups_spark.sources.live_log import Fetcher
 
 Output = tuple[str, pa.Table | pa.RecordBatch]
 
 # The name under which replay rows come out beside the tables' rows.
 REPLAY = "replay_rows"
+
+
+def no_cluster(piece: FetchPiece) -> Any:
+    """For readers of segments alone."""
+    raise AssertionError(f"{piece} without a cluster to fetch it from")
 
 
 @dataclass(frozen=True)
@@ -49,10 +59,21 @@ class ReadContext:
     audit_id: int
     release_version: str
     open_file: Callable[[str], Any]  # a binary file for random access
+    fetcher: Fetcher | None = None  # how to reach the cluster
+    open_fetch: Callable[[FetchPiece], Any] = no_cluster  # what a broker gives of it, as a binary file to read once
     history: bool = True
     replay: bool = True
     replay_groups: bool = True
     chunk_bytes: int = CHUNK_BYTES
+
+    @contextmanager
+    def connected(self) -> Iterator[ReadContext]:
+        """The same with a connection to the cluster, if pieces are to be fetched."""
+        if self.fetcher is None:
+            yield self
+            return
+        with self.fetcher.connected() as open_fetch:
+            yield replace(self, open_fetch=open_fetch)
 
 
 @dataclass
@@ -124,7 +145,7 @@ class RangeDecoder:
         texts.
         """
         for piece in self._range.pieces:
-            yield from self._piece(piece)
+            yield from self._fetched(piece) if isinstance(piece, FetchPiece) else self._segment(piece)
         if self._context.history:
             for lot in self._batches.rest():
                 yield self._counted("offset_commits", lot)
@@ -138,26 +159,41 @@ class RangeDecoder:
             self._commits.keys.groups, self._range.offsets_partition
         )
 
-    def _piece(self, piece: SegmentPiece) -> Iterator[Output]:
+    def _segment(self, piece: SegmentPiece) -> Iterator[Output]:
         with self._context.open_file(piece.path) as file:
-            reader = read_segment(
-                file,
-                position=piece.position,
-                end=piece.end,
-                from_offset=self._range.start_offset,
-                chunk_bytes=self._context.chunk_bytes,
-            )
-            for item in reader:
-                if isinstance(item, CorruptBatch):
-                    yield from self._corrupt(item, piece.path)
-                else:
-                    yield from self._chunk(item, piece.path)
+            reader = self._reader(file, piece.position, piece.end)
+            yield from self._items(reader, piece.path)
             self.progress.size_bytes += reader.position - piece.position
             is_tail = self._range.ends_log and piece == self._range.pieces[-1]
             if reader.position < piece.end and not is_tail:
                 yield from self._corrupt(_cut_off(file, reader.position, piece.end), piece.path)
 
-    def _chunk(self, records: RecordColumns, path: str) -> Iterator[Output]:
+    def _fetched(self, piece: FetchPiece) -> Iterator[Output]:
+        with self._context.open_fetch(piece) as file:
+            reader = self._reader(file, 0, None)
+            yield from self._items(reader, None)
+            self.progress.size_bytes += reader.position
+        # A broker answers with whole batches up to its high watermark: what holds none of them holds nothing to wait
+        # for, neither where the cleaner took the last ones nor where the last ones are damaged.
+        self.progress.next_offset = max(self.progress.next_offset, piece.end_offset)
+
+    def _reader(self, file: Any, position: int, end: int | None) -> SegmentReader:
+        return read_segment(
+            file,
+            position=position,
+            end=end,
+            from_offset=self._range.start_offset,
+            chunk_bytes=self._context.chunk_bytes,
+        )
+
+    def _items(self, reader: SegmentReader, path: str | None) -> Iterator[Output]:
+        for item in reader:
+            if isinstance(item, CorruptBatch):
+                yield from self._corrupt(item, path)
+            else:
+                yield from self._chunk(item, path)
+
+    def _chunk(self, records: RecordColumns, path: str | None) -> Iterator[Output]:
         progress = self.progress
         progress.note(records)
         commit_rows, other_rows, control_rows = classify(records)
@@ -190,9 +226,9 @@ class RangeDecoder:
             for batch in self._reducer.add(candidates(records, commits), kept, markers):
                 yield REPLAY, batch
 
-    def _corrupt(self, batch: CorruptBatch, path: str) -> Iterator[Output]:
+    def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:
         progress = self.progress
-        if (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
+        if path is not None and (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
             return
         log_offset = max(progress.next_offset, self._damaged_to) if batch.base_offset is None else batch.base_offset
         # Only sound batches move next_offset: a broker that recovers cuts a damaged tail off and writes there again.

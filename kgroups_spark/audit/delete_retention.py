@@ -62,15 +62,16 @@ class DeleteRetention:
         return cls(delete_retention_ms, LastReads(last, ledger_rows), to_epoch_ms(datetime.now(UTC)))
 
     def why_read_again(
-        self, before: PartitionProgress, end_offset: int, last: BatchColumns, new: Callable[[], BatchColumns]
+        self, before: PartitionProgress, end_offset: int, newest: int | None, new: Callable[[], BatchColumns]
     ) -> str | None:
         """A sentence, or None where what is new in the partition is enough.
 
-        `before`: how far it was read; `end_offset` and `last`: where its log ends now, and the header of its last batch
-        (none: an empty log). `new` gives the headers of the new batches and is asked only if the last read is too old.
+        `before`: how far it was read; `end_offset` and `newest`: where its log ends now, and the timestamp of its last
+        batch (None: not known). `new` gives the headers of the new batches and is asked only if the last read is too
+        old.
         """
         span = end_offset - before.end_offset
-        age = self._last_read_ago(before.offsets_partition, last) if span > 0 else 0
+        age = self._last_read_ago(before.offsets_partition, newest) if span > 0 else 0
         if age <= self.delete_retention_ms:
             return None
         gone = span - int(new().record_count.sum())
@@ -82,12 +83,12 @@ class DeleteRetention:
             f"{span:,} offsets were gone"
         )
 
-    def _last_read_ago(self, offsets_partition: int, last: BatchColumns) -> int:
+    def _last_read_ago(self, offsets_partition: int, newest: int | None) -> int:
         """By the ledger's clock or by the log's, which is the longer: copies of a log may be read long after."""
         read = self.last_reads.of(offsets_partition)
         if read is None:
             return 0
         ages = [self.now - to_epoch_ms(read.started_at)]
-        if read.newest_log_timestamp is not None:
-            ages += (last.max_timestamp - to_epoch_ms(read.newest_log_timestamp)).tolist()
+        if newest is not None and read.newest_log_timestamp is not None:
+            ages.append(newest - to_epoch_ms(read.newest_log_timestamp))
         return max(ages)

@@ -13,11 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
 from kgroups_spark.audit.partition_count import fitting_by_partition
-from kgroups_spark.audit.topic_names import COMMIT, GROUP_RECORD, TOPIC_FIELDS, TopicNames, named_topics
+from kgroups_spark.audit.topic_names import COMMIT, GROUP_RECORD, TOPIC_FIELDS, Sighting, TopicNames, named_topics
 from kgroups_spark.messages.group_records import value_from_json
 from kgroups_spark.times import to_epoch_ms
-
-Sighting = tuple[str, str, int | None, str]
 
 SIGHTINGS = StructType().add("topic_id", StringType()).add("topic", StringType()).add("seen", LongType())
 

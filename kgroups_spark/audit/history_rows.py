@@ -117,7 +117,7 @@ class HistoryRows:
     def markers(self, ended: list[EndedTransaction]) -> pa.RecordBatch:
         return self._batch("transaction_markers", MARKER_COLUMNS, [marker_row(transaction) for transaction in ended])
 
-    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str, release: Release) -> pa.RecordBatch:
+    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
         rows = [
             (
                 *self._place(row),
@@ -133,7 +133,7 @@ class HistoryRows:
                 what.detail,
                 load_fails(what, release),
                 path,
-                int(self.records.batches.position[self.records.batch[row]]),
+                None if path is None else int(self.records.batches.position[self.records.batch[row]]),
                 self.records.key(row),
                 self.records.value(row),
             )
@@ -212,9 +212,10 @@ def is_misread(record: GroupRecord, release: Release) -> bool:
 
 
 def corrupt_batch_rows(
-    audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str
+    audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
 ) -> pa.RecordBatch:
-    """The row of quarantine for a batch that cannot be read; its bytes stand in raw_value."""
+    """The row of quarantine for a batch that cannot be read; its bytes stand in raw_value. `path`: None, from a
+    cluster."""
     unknown = dict.fromkeys(
         (
             "log_timestamp",
@@ -232,7 +233,7 @@ def corrupt_batch_rows(
     return table_batch(
         "quarantine",
         ("log_offset", "record_count", "detail", "file_position", "raw_value"),
-        [(log_offset, batch.record_count, batch.detail, batch.position, batch.raw)],
+        [(log_offset, batch.record_count, batch.detail, None if path is None else batch.position, batch.raw)],
         audit_id=audit_id,
         offsets_partition=offsets_partition,
         reason="corrupt_batch",

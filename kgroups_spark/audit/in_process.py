@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, ReadContext
-from kgroups_spark.audit.ranges import LogRange, SegmentPiece
+from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.replay import NoTopics
 from kgroups_spark.audit.row_replay import RowReplay, rows_in_log_order
 from kgroups_spark.coordinator.releases import NEWEST, release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.sources.segments import PartitionCopy
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
-from kgroups_spark.coordinator.releases import NEWEST
+if TYPE_CHECKING:
+    from kgroups_spark.sources.client_properties import ClientProperties
 
 
 def silent(_: str) -> None:
@@ -15,17 +16,22 @@ def silent(_: str) -> None:
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """The options of `kgroups audit`. Times and durations in ms; None: the default that the command's help names."""
+    """The options of `kgroups audit`. Times and durations in ms; None: the default that the command's help names.
+
+    What is read: the folders `segments`, or the cluster that `client` reaches.
+    """
 
     lake: str
     segments: list[str] = field(default_factory=list)
+    client: ClientProperties | None = None
     as_of: int | None = None
     retention_ms: int | None = None
-    release_version: str = NEWEST
+    release_version: str | None = None
     partitions: list[int] | None = None
     offsets_partitions: int | None = None
     full: bool = False
-    delete_retention_ms: int = DEFAULT_DELETE_RETENTION_MS
+    delete_retention_ms: int | None = None
+    max_bytes_per_second: int | None = None
     strict: bool = False
     writer: str = "auto"
     take_over: bool = False

@@ -1,28 +1,25 @@
 """Contiguous pieces of the offsets partitions' logs, and how they are dealt to tasks.
 
-A segment is never cut inside a file. A partition is cut only where it alone would keep one task busy while the others
-wait, into at most twice as many ranges as there are slots.
+A segment is never cut inside a file; a live partition is cut at any offset. A partition is cut only where it alone
+would keep one task busy while the others wait, into at most twice as many ranges as there are slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from kgroups_spark.sources.partition_log import FetchPiece, Piece
 
-@dataclass(frozen=True)
-class SegmentPiece:
-    """Bytes `position` to `end` of one segment file; both are batch borders."""
-
-    path: str
-    position: int
-    end: int
+# So many tasks at most read from one broker at a time: an audit must not be felt there.
+FETCHERS_PER_BROKER = 2
 
 
 @dataclass(frozen=True)
 class LogRange:
-    """Consecutive segments of one offsets partition, the `number`-th range of it; records below `start_offset` are
-    left out.
+    """Consecutive segments or offsets of one offsets partition, the `number`-th range of it; records below
+    `start_offset` are left out.
 
     `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was
     read before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half
@@ -33,7 +30,7 @@ class LogRange:
     offsets_partition: int
     number: int
     start_offset: int
-    pieces: tuple[SegmentPiece, ...]
+    pieces: tuple[Piece, ...]
     known_corrupt: frozenset[tuple[str, int]] = frozenset()
     is_reread: bool = False
     ends_log: bool = True
@@ -41,7 +38,7 @@ class LogRange:
 
     @property
     def size_bytes(self) -> int:
-        return sum(piece.end - piece.position for piece in self.pieces)
+        return sum(piece.size_bytes for piece in self.pieces)
 
 
 # Below this a range is not worth a cut: every range keeps the last value of each of its slots.
@@ -58,9 +55,9 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
     if log_range.size_bytes <= share * 5 // 4 or log_range.is_reread:
         return [log_range]
     target = max(share // 2, log_range.size_bytes // most)
-    ranges: list[list[SegmentPiece]] = [[]]
-    for piece in log_range.pieces:
-        if ranges[-1] and sum(p.end - p.position for p in ranges[-1]) >= target:
+    ranges: list[list[Piece]] = [[]]
+    for piece in _cuttable(log_range.pieces, target):
+        if ranges[-1] and sum(p.size_bytes for p in ranges[-1]) >= target:
             ranges.append([])
         ranges[-1].append(piece)
     return [
@@ -72,6 +69,21 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
             begins_log=number == 0 and log_range.begins_log,
         )
         for number, pieces in enumerate(ranges)
+    ]
+
+
+def _cuttable(pieces: Sequence[Piece], target: int) -> list[Piece]:
+    """The same pieces, what is fetched in spans of about the target."""
+    return [part for piece in pieces for part in (_spans(piece, target) if isinstance(piece, FetchPiece) else [piece])]
+
+
+def _spans(piece: FetchPiece, target: int) -> list[FetchPiece]:
+    count = max(1, min(-(-piece.size_bytes // target), piece.end_offset - piece.start_offset))
+    span = piece.end_offset - piece.start_offset
+    ends = [piece.start_offset + span * number // count for number in range(count + 1)]
+    return [
+        replace(piece, start_offset=start, end_offset=end, keep_first=piece.keep_first and number == 0)
+        for number, (start, end) in enumerate(pairwise(ends))
     ]
 
 
@@ -92,6 +104,23 @@ def deal(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
     balanced = _balanced(in_order, tasks)
     neighbours = _neighbours(in_order, tasks, int(max(map(_weight, balanced)) * WORTH_NEIGHBOURS))
     return balanced if neighbours is None else neighbours
+
+
+def deal_to_fetchers(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
+    """Ranges of live partitions in hands of about equal bytes: a hand is of one broker, FETCHERS_PER_BROKER of each.
+
+    Since a task takes one hand, no broker has more fetchers than that, however many slots there are.
+    """
+    by_leader: dict[int | None, list[LogRange]] = {}
+    for log_range in ranges:
+        by_leader.setdefault(leader(log_range), []).append(log_range)
+    return [hand for of_one in by_leader.values() for hand in deal(of_one, FETCHERS_PER_BROKER)]
+
+
+def leader(log_range: LogRange) -> int | None:
+    """The broker that led the partition at planning; None: none did, or it is read from files."""
+    piece = log_range.pieces[0]
+    return piece.leader if isinstance(piece, FetchPiece) else None
 
 
 def _balanced(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:

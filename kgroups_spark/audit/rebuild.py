@@ -93,17 +93,17 @@ class _Rebuild:
         self.work = work
         self.last = work.before.audit_id
         self.writer: LakeWriter = replace(work.writer, app_id=REBUILD_APP_ID)
-        self.release: Release = release(work.options.release_version)
+        self.release: Release = release(work.settings.release_version)
         self.audits = [row for row in Ledger(work.lake).rows() if row.status == FINISHED]
         self.read_by = ReadBy.of(self.audits)
 
     def run(self, tables_of_now: bool) -> Rebuilt:
-        work, say = self.work, self.work.options.progress
+        work, say = self.work, self.work.progress
         say("rebuilding from history: decoding quarantine again")
         added = self._decode_again()
         counting = self._counting()
         say("rebuilding from history: looking for names")
-        baselines = Baselines.of(counting.state_corrections, work.options.release_version)
+        baselines = Baselines.of(counting.state_corrections, work.settings.release_version)
         names = self._names(counting, baselines)
         work = replace(work, state=replace(work.state, names=names))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")

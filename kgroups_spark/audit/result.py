@@ -11,7 +11,6 @@ from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.plan import PartitionPlan
 from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.counts import counted
@@ -53,12 +52,10 @@ class LedgerFacts:
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> LedgerFacts:
     """What the ledger says of the audit."""
-    options = work.options
+    settings = work.settings
     partitions = _partitions(work, result.progress)
     newest = max((p.newest_log_timestamp for p in partitions if p.newest_log_timestamp is not None), default=None)
-    as_of_ms = options.as_of if options.as_of is not None else to_epoch_ms(newest or datetime.now(UTC))
-    default = expiry_rules(options.release_version).default_retention_ms
-    retention_ms = default if options.retention_ms is None else options.retention_ms
+    as_of_ms = settings.as_of if settings.as_of is not None else to_epoch_ms(newest or datetime.now(UTC))
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
@@ -67,15 +64,15 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     said += [*gone_before_we_came(work, partitions), *_missing(work, result), *_rebuilt(work)]
     return LedgerFacts(
         as_of_ms,
-        retention_ms,
+        settings.retention_ms,
         {
             "as_of": _time(as_of_ms),
-            "retention_ms": retention_ms,
-            "retention_source": "default" if options.retention_ms is None else "option",
-            "release_version": options.release_version,
+            "retention_ms": settings.retention_ms,
+            "retention_source": settings.retention_source,
+            "release_version": settings.release_version,
             "rules_version": RULES_VERSION,
             "state_format": STATE_FORMAT,
-            "source": "segments",
+            "source": work.source_name,
             "cluster_id": work.plan.cluster_id,
             "newest_log_timestamp": newest,
             "partitions": tuple(partitions),
@@ -117,7 +114,7 @@ def _read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProg
         records_reread=reread,
         bytes=sum(r.size_bytes for r in ranges),
         offsets_missing=max(0, end - plan.start_offset - records),
-        topic_id=plan.copy.topic_id or (before.topic_id if before else None),
+        topic_id=plan.log.topic_id or (before.topic_id if before else None),
         log_start_offset=plan.log_start_offset,
         lost_from=plan.lost_from,
         lost_to=plan.lost_to,
@@ -173,7 +170,7 @@ def _percent(part: int, whole: int) -> str:
 
 def _without_segments(work: AuditWork) -> list[str]:
     """A note on folders in which there is no file to read: a broker's have one, a copy may have lost it."""
-    empty = [p.offsets_partition for p in work.plan.partitions if not p.copy.segments]
+    empty = [p.offsets_partition for p in work.plan.partitions if not p.log.is_there]
     if not empty:
         return []
     return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]
@@ -182,7 +179,7 @@ def _without_segments(work: AuditWork) -> list[str]:
 def _missing(work: AuditWork, result: AuditResult) -> list[str]:
     """A note on partitions of the topic that this audit was not given; none if it was told which to read."""
     count = work.offsets_partitions(result.progress)
-    if count is None or work.options.partitions is not None:
+    if count is None or work.chosen_partitions:
         return []
     given = {p.offsets_partition for p in work.plan.partitions}
     missing = [number for number in range(count) if number not in given]

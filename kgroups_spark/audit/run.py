@@ -20,15 +20,14 @@ from kgroups_spark.audit.decide import decide
 from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.known_corrupt import known_corrupt
+from kgroups_spark.audit.log_source import LogSource, open_source
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.plan import AuditPlan, plan_audit
+from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
-from kgroups_spark.audit.saved_state import SavedState, intention, saved_state
+from kgroups_spark.audit.saved_state import intention, saved_state
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.errors import UsageError
-from kgroups_spark.sources.segments import Choice, choose_copies, find_partitions
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.gone import gone_tables, make_again
 from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
@@ -42,50 +41,56 @@ __all__ = ["AuditOptions", "AuditSummary", "run_audit"]
 
 
 def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
-    """Brings the lake up to the segments. Raises KgroupsError; what it wrote then does not count, and goes with the
-    next audit."""
+    """Brings the lake up to the log. Raises KgroupsError; what it wrote then does not count, and goes with the next
+    audit."""
     use_hadoops_storage(spark)
-    choice = _chosen_copies(options)
+    with open_source(options) as source:
+        return _run(spark, options, source)
+
+
+def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> AuditSummary:
+    settings = source.settings
     lake = Lake(spark, options.lake)
     if lake.exists():
         # A log that is not the lake's is refused before a number is claimed.
         opened = Lake.open(spark, options.lake)
-        plan_audit(choice.copies, Ledger(opened).last_finished(), full=options.full)
+        plan_audit(source.logs, Ledger(opened).last_finished(), full=options.full)
     lake = Lake.create(spark, options.lake)
     writer_name, why = choose_writer(lake, options.writer)
     gone = gone_tables(lake)
-    meant = intention(options.release_version, "segments", gone)
+    meant = intention(settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, software_version=software_version(), **meant) as claim:
         before = claim.before
         make_again(lake, gone, claim.check)
         clear_up(lake, claim)
         rows = Ledger(lake).rows
         plan = plan_audit(
-            choice.copies,
+            source.logs,
             before,
             full=options.full,
             known_corrupt=known_corrupt(lake, before),
-            delete_retention=DeleteRetention.since(before, rows, options.delete_retention_ms) if before else None,
+            delete_retention=DeleteRetention.since(before, rows, settings.delete_retention_ms) if before else None,
         )
-        writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
-        state = saved_state(lake, claim, options.release_version, gone)
-        return _audit(options, lake, claim, plan, writer, state, [*choice.notes, *filter(None, (why, claim.migrated))])
+        work = AuditWork(
+            lake,
+            LakeWriter(lake, claim.audit_id, writer_name, claim.check),
+            plan,
+            before,
+            saved_state(lake, claim, settings.release_version, gone),
+            settings,
+            options.progress,
+            source,
+            chosen_partitions=options.partitions is not None,
+            max_bytes_per_second=options.max_bytes_per_second,
+        )
+        return _audit(work, claim, [*source.notes, *filter(None, (why, claim.migrated))])
 
 
-def _audit(
-    options: AuditOptions,
-    lake: Lake,
-    claim: Claim,
-    plan: AuditPlan,
-    writer: LakeWriter,
-    state: SavedState,
-    notes: list[str],
-) -> AuditSummary:
-    before = claim.before
-    work = AuditWork(lake, writer, plan, before, state, options)
+def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
+    lake, writer, before, state = work.lake, work.writer, claim.before, work.state
     # What an unfinished audit made of the tables of now must go, even if nothing it read is given this time.
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
-    is_new = bool(plan.new_ranges or plan.read_again or must_rewrite)
+    is_new = bool(work.plan.new_ranges or work.plan.read_again or must_rewrite)
     then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
     result, rebuilt = AuditResult(), None
     if state.must_be_rebuilt:
@@ -97,28 +102,16 @@ def _audit(
     if rebuilt is not None:
         facts = replace(facts, columns=rebuilt.told_with(facts.columns))
     if _must_decide(facts, before, is_new):
-        options.progress("deciding what expires")
+        work.progress("deciding what expires")
         decide(
             lake,
             writer,
             as_of_ms=facts.as_of_ms,
             retention_ms=facts.retention_ms,
-            release_version=options.release_version,
+            release_version=work.settings.release_version,
         )
     row = claim.finish(**facts.columns)
     return _summary(lake, row, then, before, writer)
-
-
-def _chosen_copies(options: AuditOptions) -> Choice:
-    """One copy of each partition that is to be read."""
-    choice = choose_copies(find_partitions(options.segments))
-    if options.partitions is None:
-        return choice
-    wanted = set(options.partitions)
-    missing = sorted(wanted - {copy.partition for copy in choice.copies})
-    if missing:
-        raise UsageError(f"there is no partition {missing[0]} in {', '.join(options.segments)}")
-    return Choice([copy for copy in choice.copies if copy.partition in wanted], choice.notes)
 
 
 def _must_decide(facts: LedgerFacts, before: AuditRow | None, is_new: bool) -> bool:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.changes import Changes, tables_of_now
 from kgroups_spark.audit.decide import decide
-from kgroups_spark.audit.options import AuditOptions, silent
+from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
-from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
+from kgroups_spark.audit.result import AuditResult, ledger_facts
 from kgroups_spark.audit.run import software_version
 from kgroups_spark.audit.saved_state import intention, saved_state
+from kgroups_spark.audit.settings import AuditSettings, RetentionSource
 from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.audit.work import TABLES_ALONE, AuditWork
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.claim import Claim
@@ -32,8 +34,6 @@ from kgroups_spark.tables.unfinished import clear_up
 from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import choose_writer
 from kgroups_spark.times import to_epoch_ms
-
-SOURCE = "tables"
 
 
 @dataclass(frozen=True)
@@ -49,28 +49,27 @@ class RebuildOptions:
     take_over: bool = False
     progress: Callable[[str], None] = silent
 
-    def as_audit(self, before: AuditRow) -> AuditOptions:
-        """The same for an audit that reads nothing."""
-        return AuditOptions(
-            lake=self.lake,
-            as_of=to_epoch_ms(before.as_of) if self.as_of is None and before.as_of is not None else self.as_of,
-            retention_ms=self._retention_ms(before),
-            release_version=self._release_version(before),
-            partitions=[],
-            offsets_partitions=self.offsets_partitions,
-            writer=self.writer,
-            take_over=self.take_over,
-            progress=self.progress,
+    def settings(self, before: AuditRow) -> AuditSettings:
+        """By what the rebuild judges."""
+        assert before.release_version is not None
+        release_version = self.release_version or before.release_version
+        retention_ms, source = self._retention(before, release_version)
+        return AuditSettings(
+            release_version,
+            retention_ms,
+            source,
+            DEFAULT_DELETE_RETENTION_MS,
+            to_epoch_ms(before.as_of) if self.as_of is None and before.as_of is not None else self.as_of,
+            self.offsets_partitions,
         )
 
-    def _release_version(self, before: AuditRow) -> str:
-        assert before.release_version is not None
-        return self.release_version or before.release_version
-
-    def _retention_ms(self, before: AuditRow) -> int | None:
+    def _retention(self, before: AuditRow, release_version: str) -> tuple[int, RetentionSource]:
+        if self.retention_ms is not None:
+            return self.retention_ms, "option"
         # A default is the release's: another release may have another one.
-        is_default = before.retention_source == "default"
-        return self.retention_ms if self.retention_ms is not None or is_default else before.retention_ms
+        if before.retention_ms is None or before.retention_source == "default":
+            return expiry_rules(release_version).default_retention_ms, "default"
+        return before.retention_ms, "broker" if before.retention_source == "broker" else "option"
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     before = _last_finished(lake)
     gone = gone_tables(lake)
     writer_name, why = choose_writer(lake, options.writer)
-    meant = intention(options.as_audit(before).release_version, SOURCE, gone)
+    meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
     with Claim.take(lake, take_over=options.take_over, software_version=software_version(), **meant) as claim:
         make_again(lake, gone, claim.check)
         clear_up(lake, claim)
@@ -107,9 +106,10 @@ def _last_finished(lake: Lake) -> AuditRow:
 def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWriter, notes: list[str]) -> RebuildSummary:
     before = claim.before
     assert before is not None
-    asked = options.as_audit(before)
-    state = replace(saved_state(lake, claim, asked.release_version), why_rebuilt=None)
-    work = AuditWork(lake, writer, AuditPlan([], before.cluster_id), before, state, asked)
+    settings = options.settings(before)
+    state = replace(saved_state(lake, claim, settings.release_version), why_rebuilt=None)
+    plan = AuditPlan([], before.cluster_id)
+    work = AuditWork(lake, writer, plan, before, state, settings, options.progress, chosen_partitions=True)
     then = tables_of_now(lake, before.audit_id)
     rebuilt = rebuild(work, tables_of_now=True)
     facts = ledger_facts(work, AuditResult(), notes)
@@ -119,14 +119,8 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
         writer,
         as_of_ms=facts.as_of_ms,
         retention_ms=facts.retention_ms,
-        release_version=asked.release_version,
+        release_version=settings.release_version,
     )
-    row = claim.finish(**rebuilt.told_with(_columns(facts, options, before)))
+    row = claim.finish(**rebuilt.told_with(facts.columns))
     now = tables_of_now(lake)
     return RebuildSummary(row, now, Changes.between(before.audit_id, then, now), writer.name)
-
-
-def _columns(facts: LedgerFacts, options: RebuildOptions, before: AuditRow) -> dict[str, Any]:
-    """What the ledger says: nothing was read, and what the user did not say is as it was."""
-    source = before.retention_source if options.retention_ms is None else "option"
-    return {**facts.columns, "source": SOURCE, "retention_source": source}

@@ -89,8 +89,8 @@ def read_by_parts(
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _numbers(batches):
-            with no_cycle_collector():
-                lines = list(_read_hand(hands[number], context, lake_uri, work_uri))
+            with no_cycle_collector(), context.connected() as reading:
+                lines = list(_read_hand(hands[number], reading, lake_uri, work_uri))
             yield manifest_batch(lines)
 
     lines = _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), MANIFEST).collect() if hands else []
@@ -215,24 +215,28 @@ def commits_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadConte
     return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), TABLES["offset_commits"].schema)
 
 
-def others_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
+def others_frame(
+    spark: SparkSession, hands: Sequence[Hand], context: ReadContext, *, with_commits: bool = False
+) -> DataFrame:
     """Stage 1 for Spark's writer: everything else, a struct column per table, the replay rows that no history table
-    gets (column `replay`), and what was read (column `progress`, JSON)."""
+    gets (column `replay`), and what was read (column `progress`, JSON). `with_commits`: offset_commits as well, for a
+    log that cannot be read twice."""
     hands = [list(hand) for hand in hands]
-    schema = union_schema(OTHER_HISTORY).add("replay", REPLAY_ROWS_SPARK, True).add("progress", "string", True)
+    tables = ("offset_commits", *OTHER_HISTORY) if with_commits else OTHER_HISTORY
+    schema = union_schema(tables).add("replay", REPLAY_ROWS_SPARK, True).add("progress", "string", True)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for log_range, name, rows in _outputs(hands, _numbers(batches), context):
-            if name in OTHER_HISTORY:
-                for batch in union_batches(OTHER_HISTORY, [(name, rows)]):
-                    yield _widened(batch, None, None)
+            if name in tables:
+                for batch in union_batches(tables, [(name, rows)]):
+                    yield _widened(tables, batch, None, None)
             elif name == REPLAY:
                 # Nothing of what is read again is added to history: the replay finds it here alone.
                 kept = rows if log_range.is_reread else rows.filter(_only_here(rows))
                 if kept.num_rows:
-                    yield _widened(None, kept, None)
+                    yield _widened(tables, None, kept, None)
             elif name == "progress":
-                yield _widened(None, None, rows)
+                yield _widened(tables, None, None, rows)
 
     return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), schema)
 
@@ -244,11 +248,13 @@ def _only_here(rows: pa.RecordBatch) -> pa.Array:
     return pa.array([k == UNREADABLE or (k == MARKER and bool(d)) for k, d in zip(kind, deferred, strict=True)])
 
 
-def _widened(batch: pa.RecordBatch | None, replay: pa.RecordBatch | None, progress: str | None) -> pa.RecordBatch:
+def _widened(
+    tables: Sequence[str], batch: pa.RecordBatch | None, replay: pa.RecordBatch | None, progress: str | None
+) -> pa.RecordBatch:
     rows = batch.num_rows if batch is not None else replay.num_rows if replay is not None else 1
     columns = {
         name: pa.nulls(rows, pa.struct(list(arrow_schema(name)))) if batch is None else batch.column(name)
-        for name in OTHER_HISTORY
+        for name in tables
     }
     replay_type = pa.struct(list(REPLAY_ROWS))
     columns["replay"] = (
@@ -265,12 +271,13 @@ def _outputs(
 ) -> Iterator[tuple[LogRange, str, Any]]:
     decoder = GroupRecordDecoder()
     for number in numbers:
-        for log_range in hands[number]:
-            reading = RangeDecoder(log_range, context, decoder)
-            for name, rows in reading.outputs():
-                rows = _with_partition(rows, log_range.offsets_partition) if name == REPLAY else rows
-                yield log_range, name, rows
-            yield log_range, "progress", json.dumps(progress_to_json(reading.progress))
+        with context.connected() as connected:
+            for log_range in hands[number]:
+                reading = RangeDecoder(log_range, connected, decoder)
+                for name, rows in reading.outputs():
+                    rows = _with_partition(rows, log_range.offsets_partition) if name == REPLAY else rows
+                    yield log_range, name, rows
+                yield log_range, "progress", json.dumps(progress_to_json(reading.progress))
 
 
 def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFrame:

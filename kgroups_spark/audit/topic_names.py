@@ -15,7 +15,10 @@ from kgroups_spark.messages.schema import uuid_text
 TOPIC_FIELDS = {4: ("topics",), 9: ("topics",), 15: ("initializingTopics", "initializedTopics", "deletingTopics")}
 NEVER = 1 << 63
 NO_TIME = np.iinfo(np.int64).max
-COMMIT, GROUP_RECORD = "offset_commit", "group_record"
+COMMIT, GROUP_RECORD, CLUSTER = "offset_commit", "group_record", "cluster"
+
+# Topic id, topic, log time in ms or None, source.
+Sighting = tuple[str, str, int | None, str]
 
 # The topic of a key's code.
 TopicsOf = Callable[[int], str]
@@ -81,11 +84,11 @@ class TopicNames:
         for topic_id, topic in named_topics(record_type, value):
             self.add(topic_id, topic, timestamp, GROUP_RECORD)
 
-    def rows(self) -> list[tuple[str, str, int | None, str]]:
-        """(topic id, topic, log time in ms or None, source)."""
+    def rows(self) -> list[Sighting]:
+        """The earliest sighting of each topic id."""
         return [(i, topic, None if at == NEVER else at, source) for i, (at, source, topic) in self._seen.items()]
 
-    def merge(self, rows: Iterable[tuple[str, str, int | None, str]]) -> None:
+    def merge(self, rows: Iterable[Sighting]) -> None:
         """Takes in the rows of another."""
         for topic_id, topic, timestamp, source in rows:
             self.add(topic_id, topic, -1 if timestamp is None else timestamp, source)

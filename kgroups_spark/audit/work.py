@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -10,21 +11,25 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.history_names import sightings
-from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.log_source import LogSource
 from kgroups_spark.audit.partition_count import fitting_by_partition, partition_count
 from kgroups_spark.audit.plan import AuditPlan
-from kgroups_spark.audit.ranges import LogRange, cut, deal
+from kgroups_spark.audit.ranges import FETCHERS_PER_BROKER, LogRange, cut, deal, deal_to_fetchers, leader
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
 from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.saved_state import SavedState
+from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.stages import open_uri
-from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
 from kgroups_spark.tables.writer import LakeWriter
+
+# The ledger's word for a source, where nothing is read.
+TABLES_ALONE = "tables"
 
 # Fewer bytes are not worth a task of their own: its start costs more.
 SMALLEST_HAND_BYTES = 4 << 20
@@ -32,14 +37,21 @@ SMALLEST_HAND_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class AuditWork:
-    """What is to be done, and with what."""
+    """What is to be done, and with what.
+
+    `source` is None for a rebuild, which reads nothing. `chosen_partitions`: the user said which partitions to read.
+    """
 
     lake: Lake
     writer: LakeWriter
     plan: AuditPlan
     before: AuditRow | None
     state: SavedState
-    options: AuditOptions
+    settings: AuditSettings
+    progress: Callable[[str], None]
+    source: LogSource | None = None
+    chosen_partitions: bool = False
+    max_bytes_per_second: int | None = None
 
     @property
     def spark(self) -> SparkSession:
@@ -49,6 +61,16 @@ class AuditWork:
     def audit_id(self) -> int:
         return self.writer.audit_id
 
+    @property
+    def source_name(self) -> str:
+        """As the ledger has it."""
+        return TABLES_ALONE if self.source is None else self.source.name
+
+    @property
+    def is_live(self) -> bool:
+        """Whether brokers are read, not files."""
+        return self.source is not None and self.source.client is not None
+
     @cached_property
     def slots(self) -> int:
         return max(1, self.spark.sparkContext.defaultParallelism)
@@ -56,7 +78,11 @@ class AuditWork:
     @cached_property
     def hands(self) -> list[list[LogRange]]:
         """The ranges to read, dealt to tasks."""
-        ranges = cut([*self.plan.reread_ranges, *self.plan.new_ranges], self.slots)
+        whole = [*self.plan.reread_ranges, *self.plan.new_ranges]
+        if self.is_live:
+            fetchers = FETCHERS_PER_BROKER * len(set(map(leader, whole)))
+            return deal_to_fetchers(cut(whole, min(fetchers, self.slots)))
+        ranges = cut(whole, self.slots)
         total = sum(log_range.size_bytes for log_range in ranges)
         return deal(ranges, max(1, min(2 * self.slots, -(-total // SMALLEST_HAND_BYTES)))) if ranges else []
 
@@ -73,13 +99,21 @@ class AuditWork:
         return [self.shards[number::tasks] for number in range(tasks)]
 
     def read_context(self) -> ReadContext:
-        return ReadContext(self.audit_id, self.options.release_version, open_uri)
+        context = ReadContext(self.audit_id, self.settings.release_version, open_uri)
+        if self.source is None or self.source.client is None:
+            return context
+        from kgroups_spark.sources.fetch import FetchLimits
+
+        from kgroups_spark.sources.live_log import Fetcher
+
+        limits = FetchLimits(min(len(self.hands), self.slots), self.max_bytes_per_second)
+        return replace(context, fetcher=Fetcher(self.source.client, limits))
 
     def replay_context(self, progress: list[RangeProgress]) -> ReplayContext:
         """What stage 2 needs to know of stage 1."""
         return ReplayContext(
             self.audit_id,
-            self.options.release_version,
+            self.settings.release_version,
             self.offsets_partitions(progress),
             known_topics(self.topic_names(progress)),
             open_uri,
@@ -92,15 +126,18 @@ class AuditWork:
         return replace(self.replay_context(progress), read_again=again)
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
-        """How many partitions the offsets topic has: as the user says, or the only number that fits."""
-        if self.options.offsets_partitions is not None:
-            return self.options.offsets_partitions
+        """How many partitions the offsets topic has: as the user says, or the cluster, or the only number that fits."""
+        if self.settings.offsets_partitions is not None:
+            return self.settings.offsets_partitions
+        if self.source is not None and self.source.offsets_partitions is not None:
+            return self.source.offsets_partitions
         return partition_count([*(each.partition_counts for each in progress), *self._counts_before])
 
     def topic_names(self, progress: list[RangeProgress]) -> TopicNames:
         """Which names topic ids have, as far as any audit has seen."""
         names = TopicNames()
         names.merge(self._topics_before)
+        names.merge(self.source.topics if self.source is not None else ())
         for each in progress:
             names.merge(each.topics)
         return names
@@ -138,9 +175,15 @@ class AuditWork:
 
 
 def known_topics(names: TopicNames) -> Topics:
-    """The names for a shard; a topic name has the id whose first sighting is the latest."""
+    """The names for a shard; a topic name has the id that the cluster says, else the one whose first sighting is the
+    latest."""
     topics = Topics()
     rows = names.rows()
-    for topic_id, topic, seen, source in sorted(rows, key=lambda row: (-1 if row[2] is None else row[2], row[0])):
+    for topic_id, topic, seen, source in sorted(rows, key=_learned_when):
         topics.learn(topic_id, topic, seen, source)
     return topics
+
+
+def _learned_when(sighting: Sighting) -> tuple[bool, int, str]:
+    topic_id, _, seen, source = sighting
+    return source == CLUSTER, -1 if seen is None else seen, topic_id

@@ -10,6 +10,7 @@ from kgroups_spark.commands.options import (
     add_offsets_partitions_option,
     add_take_over_option,
     add_writer_option,
+    byte_count_value,
     lake_location,
     partition_values,
     positive_duration_value,
@@ -17,29 +18,35 @@ from kgroups_spark.commands.options import (
     time_value,
 )
 from kgroups_spark.commands.output import say_lines
-from kgroups_spark.commands.progress import Progress, work_told
+from kgroups_spark.commands.progress import work_told
 from kgroups_spark.commands.reading import require_lake_path
 from kgroups_spark.commands.spark import start_spark
 from kgroups_spark.errors import UsageError
 from kgroups_spark.number_ranges import number_ranges
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.options import AuditOptions
     from kgroups_spark.audit.summary import AuditSummary
+    from kgroups_spark.sources.client_properties import ClientProperties
 
 NAME = "audit"
 SUMMARY = "read what is new in the log and bring the tables up to it"
 DESCRIPTION = """\
-Reads segments of __consumer_offsets and brings the lake up to them: history is added, the tables of now are rewritten,
-the ledger gets a row. The first audit of a lake makes it; the next one reads only what is new; one that finds nothing
-new changes nothing but the ledger. A killed audit leaves no trace that counts."""
+Reads __consumer_offsets, from a live cluster or from segment files, and brings the lake up to it: history is added, the
+tables of now are rewritten, the ledger gets a row. The first audit of a lake makes it; the next one reads only what is
+new; one that finds nothing new changes nothing but the ledger. A killed audit leaves no trace that counts."""
 EXAMPLES = """\
 examples:
+  kgroups audit --lake ./lake --bootstrap-server broker1:9092
+  kgroups audit --lake ./lake --bootstrap-server broker1:9093 --command-config client.properties
   kgroups audit --lake ./lake --segments /var/lib/kafka/data
   kgroups audit --lake s3://bucket/kgroups --segments broker1/ --segments broker2/ --release-version 3.9
   kgroups audit --lake ./lake --segments copy/ --partition 17 --retention 14d --as-of 2026-11-16T06:41
 
-By default expiry is judged as of the newest log timestamp, with the release's default retention (7d); both are printed.
+Of a live cluster, expiry is judged as of now, with the brokers' retention and the rules of their release; of segments,
+as of the newest log timestamp, with the newest release and its default retention (7d). All three are printed.
+A live audit reads up to the high watermark as it is when the audit begins, with at most two fetchers a broker and the
+client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on Topic:__consumer_offsets; what
+other permissions add is in the README.
 Exit 3 with --strict if something was quarantined or offsets were lost before they were read."""
 
 
@@ -53,23 +60,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a folder with __consumer_offsets-<p> folders in it: a broker's log directory or a copy; may be repeated",
     )
-    # Live clusters are refused below, not listed: the option is part of the contract, reading them is to come.
-    parser.add_argument("--bootstrap-server", help=argparse.SUPPRESS)
-    parser.add_argument("--command-config", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--as-of", type=time_value, metavar="T", help="judge expiry at T (default: newest log timestamp)"
+        "--bootstrap-server",
+        metavar="H:P",
+        help="a live cluster instead: brokers to begin with, host:port, with commas between them",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="client.properties for the live cluster, as Kafka's own tools take it: security.protocol, "
+        "sasl.jaas.config ...",
+    )
+    parser.add_argument(
+        "--max-bytes-per-second",
+        type=byte_count_value,
+        metavar="N",
+        help="fetch no faster than this in all: bytes, or as in 500k, 20m (default: as fast as brokers give)",
+    )
+    parser.add_argument(
+        "--as-of", type=time_value, metavar="T", help="judge expiry at T (default: now; segments: newest log timestamp)"
     )
     parser.add_argument(
         "--retention",
         type=positive_duration_value,
         metavar="D",
-        help="offsets.retention.minutes (default: the release's)",
+        help="offsets.retention.minutes (default: the brokers'; segments: the release's)",
     )
     parser.add_argument(
         "--release-version",
         type=release_value,
         metavar="V",
-        help="the Kafka release whose rules replay and expiry follow, as in 4.3, 3.9 or 3.9-java (default: the newest)",
+        help="the Kafka release whose rules replay and expiry follow, as in 4.3, 3.9 or 3.9-java (default: the "
+        "cluster's; segments: the newest)",
     )
     parser.add_argument(
         "--partition",
@@ -84,8 +106,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--delete-retention",
         type=positive_duration_value,
         metavar="D",
-        help="delete.retention.ms of __consumer_offsets (default: 24h, Kafka's own): a partition that was read longer "
-        "ago is read again from its start if offsets are missing, because tombstones may be among them",
+        help="delete.retention.ms of __consumer_offsets (default: the cluster's, else 24h, Kafka's own): a partition "
+        "that was read longer ago is read again from its start if offsets are missing, because tombstones may be among "
+        "them",
     )
     parser.add_argument(
         "--strict", action="store_true", help="exit 3 if something was quarantined or offsets were lost"
@@ -100,24 +123,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Audits; the summary goes to stderr, as there are no rows."""
     check_sources(arguments)
-    summary = audit(arguments, lake_location(arguments), arguments.segments)
+    client = _client(arguments) if arguments.bootstrap_server else None
+    summary = audit(arguments, lake_location(arguments), arguments.segments, client)
     say_lines(summary.lines())
     return 3 if arguments.strict and summary.has_findings else 0
 
 
 def check_sources(arguments: argparse.Namespace) -> None:
     """Raises UsageError for what can be told before Spark is started."""
-    if arguments.bootstrap_server or arguments.command_config:
+    if arguments.bootstrap_server and arguments.segments:
+        raise UsageError("kgroups audit: --segments and --bootstrap-server are two sources: give one of them")
+    if not arguments.bootstrap_server:
+        for option in ("--command-config", "--max-bytes-per-second"):
+            if getattr(arguments, option[2:].replace("-", "_")) is not None:
+                raise UsageError(f"kgroups audit: {option} is about a live cluster: give --bootstrap-server, too")
+    if not arguments.segments and not arguments.bootstrap_server:
         raise UsageError(
-            "kgroups audit: reading a live cluster (--bootstrap-server) is not built yet: "
-            "give --segments DIR, a broker's log directory or a copy of its __consumer_offsets-* folders"
-        )
-    if not arguments.segments:
-        raise UsageError(
-            "kgroups audit: nothing to read: --segments DIR names a folder with __consumer_offsets-<p> folders in it"
+            "kgroups audit: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a "
+            "folder with __consumer_offsets-<p> folders in it"
         )
     require_lake_path(lake_location(arguments))
-    if any("://" in folder for folder in arguments.segments):
+    if not arguments.segments or any("://" in folder for folder in arguments.segments):
         return  # how to get there is known to Spark's Hadoop
     from kgroups_spark.sources.segments import find_partitions
 
@@ -130,32 +156,44 @@ def check_sources(arguments: argparse.Namespace) -> None:
         )
 
 
-def audit(arguments: argparse.Namespace, lake: str, segments: list[str]) -> AuditSummary:
+def _client(arguments: argparse.Namespace) -> ClientProperties:
+    """How to reach the cluster; that it can be reached is tried before Spark takes its time to start."""
+    from kgroups_spark.sources.client_properties import client_properties, read_properties_file
+    from kgroups_spark.sources.cluster import Cluster
+    from kgroups_spark.sources.live_log import live_logs
+    from kgroups_spark.sources.segments import OFFSETS_TOPIC
+
+    properties = read_properties_file(arguments.command_config) if arguments.command_config else {}
+    client = client_properties(arguments.bootstrap_server, properties)
+    with Cluster(client) as cluster:
+        live_logs(cluster, OFFSETS_TOPIC, arguments.partition)
+    return client
+
+
+def audit(
+    arguments: argparse.Namespace, lake: str, segments: list[str], client: ClientProperties | None = None
+) -> AuditSummary:
     """What the audit did; with a progress line while it runs."""
     spark = start_spark("audit", lake)
+    from kgroups_spark.audit.options import AuditOptions
     from kgroups_spark.audit.run import run_audit
 
     with work_told("the audit failed, and what it wrote does not count") as progress:
-        return run_audit(spark, _audit_options(arguments, lake, segments, progress))
-
-
-def _audit_options(arguments: argparse.Namespace, lake: str, segments: list[str], progress: Progress) -> AuditOptions:
-    from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
-    from kgroups_spark.audit.options import AuditOptions
-    from kgroups_spark.coordinator.releases import NEWEST
-
-    return AuditOptions(
-        lake=lake,
-        segments=segments,
-        as_of=arguments.as_of,
-        retention_ms=arguments.retention,
-        release_version=arguments.release_version or NEWEST,
-        partitions=sorted(set(arguments.partition)) if arguments.partition else None,
-        offsets_partitions=arguments.offsets_partitions,
-        full=arguments.full,
-        delete_retention_ms=arguments.delete_retention or DEFAULT_DELETE_RETENTION_MS,
-        strict=arguments.strict,
-        writer=arguments.writer,
-        take_over=arguments.take_over,
-        progress=progress,
-    )
+        options = AuditOptions(
+            lake=lake,
+            segments=segments,
+            client=client,
+            as_of=arguments.as_of,
+            retention_ms=arguments.retention,
+            release_version=arguments.release_version,
+            partitions=sorted(set(arguments.partition)) if arguments.partition else None,
+            offsets_partitions=arguments.offsets_partitions,
+            full=arguments.full,
+            delete_retention_ms=arguments.delete_retention,
+            max_bytes_per_second=arguments.max_bytes_per_second,
+            strict=arguments.strict,
+            writer=arguments.writer,
+            take_over=arguments.take_over,
+            progress=progress,
+        )
+        return run_audit(spark, options)

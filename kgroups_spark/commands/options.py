@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
@@ -99,6 +100,15 @@ def partition_count_value(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
         raise ValueError(f"{text!r} is no number of partitions (Kafka's default is 50)")
     return int(text)
+
+
+@_option_value
+def byte_count_value(text: str) -> int:
+    """A number of bytes, at least 1: plain, or with k, m or g (powers of ten) behind it."""
+    match = re.fullmatch(r"([0-9]{1,15})([kmg]?)b?", text.strip().lower())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text!r} is no number of bytes: 5000000, 5000k and 5m are the same")
+    return int(match[1]) * {"": 1, "k": 1000, "m": 1_000_000, "g": 1_000_000_000}[match[2]]
 
 
 def names_value(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> Callable[[str], list[str]]:

@@ -13,7 +13,7 @@ import numpy as np
 from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.result import _read_now
-from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.tables.ledger import FINISHED, AuditRow
 from tests.audit.cleaner import GrowingLog, records_of
 from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit_plan
@@ -35,8 +35,8 @@ class Nights:
     def audit(self, files: Files, *, full: bool = False, delete_retention: DeleteRetention | None = None) -> AuditPlan:
         """One night; what it read."""
         write_folder(self.folder, files)
-        copies = find_partitions([str(self.folder)])
-        plan = plan_audit(copies, self.last, full=full, delete_retention=delete_retention)
+        logs = segment_logs([str(self.folder)])
+        plan = plan_audit(logs, self.last, full=full, delete_retention=delete_retention)
         start = {p.offsets_partition: p.start_offset for p in plan.partitions}
         self.seen |= {(p, record.offset) for p, record in records_of(files) if record.offset >= start[p]}
         by_path = {str(self.folder / path): data for path, data in files.items()}

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.plan import AuditPlan
-from kgroups_spark.audit.ranges import LogRange, SegmentPiece
+from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.read_again import read_again
 from kgroups_spark.audit.reduce_range import Candidates, RangeReducer
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
@@ -31,6 +31,7 @@ from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 Files = Mapping[str, bytes]

@@ -11,7 +11,7 @@ from kgroups_spark.audit.decode_range import RangeDecoder, ReadContext
 from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources.files import open_file
-from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
 from tests.audit.cleaner import clean
 from tests.audit.pipeline import Row
@@ -38,7 +38,7 @@ class Lake:
 
     def plan(self, *, full: bool = False) -> AuditPlan:
         known = {0: {(row["file"].rsplit("/", 1)[-1], row["file_position"]) for row in self.damage}}
-        return plan_audit(find_partitions([str(self.folder)]), self.last, full=full, known_corrupt=known)
+        return plan_audit(segment_logs([str(self.folder)]), self.last, full=full, known_corrupt=known)
 
     def audit(self) -> AuditPlan:
         """Reads what is new, as an audit does."""
@@ -61,7 +61,7 @@ class Lake:
             0,
             partition.start_offset,
             end,
-            topic_id=partition.copy.topic_id,
+            topic_id=partition.log.topic_id,
             last_batch_offset=last[0],
             last_leader_epoch=last[1],
             last_batch_crc=last[2],
@@ -229,14 +229,14 @@ class TestRefused:
         lake = self.after_an_audit(log)
         (log / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_TOPIC_ID}\n")
         with pytest.raises(
-            AnotherLog, match=rf"topic id {OTHER_TOPIC_ID} .* holds topic id {TOPIC_ID}; use a new lake"
+            AnotherLog, match=rf"topic id {OTHER_TOPIC_ID}, the lake holds topic id {TOPIC_ID}; use a new lake"
         ):
             lake.plan()
 
     def test_another_cluster(self, log: Path) -> None:
         lake = self.after_an_audit(log)
         (log.parent / "meta.properties").write_text("cluster.id=two\n")
-        with pytest.raises(AnotherLog, match="cluster one, the segments are of cluster two"):
+        with pytest.raises(AnotherLog, match="cluster one, what was given is of cluster two"):
             lake.plan()
 
     def test_a_log_that_was_cut_back(self, log: Path) -> None:

@@ -18,7 +18,7 @@ from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.read_again import damaged_batches
 from kgroups_spark.audit.result import quarantined_by_reason
 from kgroups_spark.audit.topic_names import TopicNames
-from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.cleaned_nights import Nights, random_night, write_folder
 from tests.audit.cleaner import Files, GrowingLog
@@ -242,7 +242,7 @@ def test_what_is_damaged_by_now_corrects_nothing_and_is_not_quarantined_again(tm
     data[80] ^= 1
     files = {**log.files, path: bytes(data)}
     write_folder(nights.folder, files)
-    plan = plan_audit(find_partitions([str(nights.folder)]), nights.last, full=True)
+    plan = plan_audit(segment_logs([str(nights.folder)]), nights.last, full=True)
     audited = audit_plan({str(nights.folder / path): data for path, data in files.items()}, plan, How(), carried)
     assert plan.read_again
     progress = audited.progress[-2:]

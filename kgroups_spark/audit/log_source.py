@@ -1,0 +1,93 @@
+"""Where an audit reads: folders of segments, or a live cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.settings import AuditSettings, settle
+from kgroups_spark.audit.topic_names import CLUSTER, Sighting
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.partition_log import PartitionLog
+from kgroups_spark.sources.segment_log import SegmentLog
+from kgroups_spark.sources.segments import OFFSETS_TOPIC, choose_copies, find_partitions
+from kgroups_spark.times import to_epoch_ms
+
+if TYPE_CHECKING:
+    from kgroups_spark.audit.cluster_facts import ClusterFacts
+    from kgroups_spark.sources.client_properties import ClientProperties
+
+    from kgroups_spark.sources.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """What there is to read, and how to judge it. `name`: as the ledger has it.
+
+    Of a live cluster besides: how tasks reach it, the open connection, how many offsets partitions there are, and the
+    names of topic ids.
+    """
+
+    name: str
+    logs: Sequence[PartitionLog]
+    settings: AuditSettings
+    notes: list[str] = field(default_factory=list)
+    client: ClientProperties | None = None
+    cluster: Cluster | None = None
+    offsets_partitions: int | None = None
+    topics: tuple[Sighting, ...] = ()
+
+
+@contextmanager
+def open_source(options: AuditOptions) -> Iterator[LogSource]:
+    """What the options name; a connection is closed afterwards. Raises KgroupsError."""
+    if options.client is None:
+        yield _segments(options)
+        return
+    # Loaded where it is needed: kafka-python takes a quarter of a second.
+    from kgroups_spark.sources.cluster import Cluster
+
+    with Cluster(options.client) as cluster:
+        yield _live(options, options.client, cluster)
+
+
+def _segments(options: AuditOptions) -> LogSource:
+    """One copy of each partition that is to be read."""
+    choice = choose_copies(find_partitions(options.segments))
+    copies = choice.copies
+    if options.partitions is not None:
+        wanted = set(options.partitions)
+        if missing := sorted(wanted - {copy.partition for copy in copies}):
+            raise UsageError(f"there is no partition {missing[0]} in {', '.join(options.segments)}")
+        copies = [copy for copy in copies if copy.partition in wanted]
+    return LogSource("segments", [SegmentLog(copy) for copy in copies], settle(options), choice.notes)
+
+
+def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> LogSource:
+    from kgroups_spark.audit.cluster_facts import cluster_facts
+
+    from kgroups_spark.sources.live_log import live_logs
+
+    now_ms = to_epoch_ms(datetime.now(UTC))
+    options.progress("asking the cluster")
+    found = live_logs(cluster, OFFSETS_TOPIC, options.partitions)
+    facts = cluster_facts(cluster, OFFSETS_TOPIC)
+    notes = [*found.notes, *_release_note(options, facts), *facts.notes]
+    return LogSource(
+        "kafka",
+        found.logs,
+        settle(options, facts, now_ms),
+        notes,
+        client,
+        cluster,
+        len(found.topic.partitions),
+        tuple((topic_id, topic, None, CLUSTER) for topic_id, topic in facts.topic_ids),
+    )
+
+
+def _release_note(options: AuditOptions, facts: ClusterFacts) -> list[str]:
+    return [facts.release_evidence] if options.release_version is None else []

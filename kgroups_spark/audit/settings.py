@@ -1,0 +1,52 @@
+"""By what an audit judges: as asked, else as the cluster says, else the defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.releases import NEWEST
+
+if TYPE_CHECKING:
+    from kgroups_spark.audit.cluster_facts import ClusterFacts
+
+RetentionSource = Literal["option", "broker", "default"]
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """What was not asked for is settled. `as_of`: epoch ms; None: the newest log timestamp. `offsets_partitions`: None:
+    the only number that fits every group's hash."""
+
+    release_version: str
+    retention_ms: int
+    retention_source: RetentionSource
+    delete_retention_ms: int
+    as_of: int | None = None
+    offsets_partitions: int | None = None
+
+
+def settle(options: AuditOptions, facts: ClusterFacts | None = None, now_ms: int | None = None) -> AuditSettings:
+    """What an audit of segments, or of a cluster (`facts`, and the time at which it was asked), judges by."""
+    release_version = options.release_version or (facts and facts.release_version) or NEWEST
+    retention_ms, source = _retention(options, facts, release_version)
+    of_topic = facts.delete_retention_ms if facts else None
+    return AuditSettings(
+        release_version,
+        retention_ms,
+        source,
+        options.delete_retention_ms or of_topic or DEFAULT_DELETE_RETENTION_MS,
+        now_ms if options.as_of is None else options.as_of,
+        options.offsets_partitions,
+    )
+
+
+def _retention(options: AuditOptions, facts: ClusterFacts | None, release_version: str) -> tuple[int, RetentionSource]:
+    if options.retention_ms is not None:
+        return options.retention_ms, "option"
+    if facts is not None and facts.offsets_retention_ms is not None:
+        return facts.offsets_retention_ms, "broker"
+    return expiry_rules(release_version).default_retention_ms, "default"

@@ -1,0 +1,110 @@
+"""The log of one partition as a reader plans over it, whether its segments lie in a folder or a broker has them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kgroups_spark.records.columns import BatchColumns
+
+
+@dataclass(frozen=True)
+class SegmentPiece:
+    """Bytes `position` to `end` of one segment file; both are batch borders."""
+
+    path: str
+    position: int
+    end: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.end - self.position
+
+
+@dataclass(frozen=True)
+class FetchPiece:
+    """Batches of a live partition whose base offset is in start_offset .. end_offset - 1.
+
+    `keep_first`: the batch that holds start_offset belongs to it as well, wherever it begins. `leader`: the broker that
+    led the partition when the piece was planned; None: none did. `bytes_per_offset` is a guess, for sharing work out.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    start_offset: int
+    end_offset: int
+    keep_first: bool
+    leader: int | None
+    bytes_per_offset: float
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much it is."""
+        return max(1, int((self.end_offset - self.start_offset) * self.bytes_per_offset))
+
+
+Piece = SegmentPiece | FetchPiece
+
+
+class PartitionLog(ABC):
+    """One partition's log. Offsets are log offsets; headers are those of sound batches, in log order."""
+
+    @property
+    @abstractmethod
+    def partition(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def topic_id(self) -> str | None:
+        """As Kafka prints it, 22 characters; None: not known."""
+
+    @property
+    @abstractmethod
+    def cluster_id(self) -> str | None: ...
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """`partition 3 in /data/__consumer_offsets-3`: for messages."""
+
+    @property
+    @abstractmethod
+    def is_there(self) -> bool:
+        """False: nothing of the log was given, not even an empty segment."""
+
+    @property
+    @abstractmethod
+    def log_start_offset(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def end_offset(self) -> int:
+        """One more than the last offset that can be read, whether a record is left there or not."""
+
+    @abstractmethod
+    def leader_epoch_behind(self, offset: int) -> int:
+        """Of the last batch, if that begins at `offset` or behind it; -1: not known."""
+
+    @property
+    @abstractmethod
+    def newest_timestamp(self) -> int | None:
+        """Of the last batch, ms; None: not known."""
+
+    @abstractmethod
+    def headers_at(self, base_offset: int) -> BatchColumns:
+        """Some headers, that of the batch with this base offset among them if it is there."""
+
+    @abstractmethod
+    def headers_from(self, offset: int) -> BatchColumns:
+        """Headers of all batches that end at `offset` or behind it: what a reader would find new there."""
+
+    @abstractmethod
+    def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[Piece, ...]:
+        """What is to be read from `start_offset` on; empty: nothing is new. `known_corrupt`: file name and position of
+        damage that is known already."""
+
+    @abstractmethod
+    def pieces_before(self, start_offset: int) -> tuple[Piece, ...]:
+        """What lies before the pieces that new_pieces(start_offset) gives."""

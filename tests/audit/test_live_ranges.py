@@ -1,0 +1,55 @@
+"""How live partitions are cut and dealt: no broker gets more fetchers than two, no offset is left out or read twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroups_spark.audit.ranges import FETCHERS_PER_BROKER, LogRange, cut, deal_to_fetchers, leader
+from kgroups_spark.sources.partition_log import FetchPiece
+
+GB = 1 << 30
+
+
+def live_range(partition: int, start: int, end: int, *, leader: int | None = 1, size_bytes: int = GB) -> LogRange:
+    """All that is new of a live partition, of about so many bytes."""
+    piece = FetchPiece("t", partition, "id", start, end, True, leader, size_bytes / max(end - start, 1))
+    return LogRange(partition, 0, start, (piece,))
+
+
+@given(st.integers(0, 1000), st.integers(1, 500), st.integers(1, 4 * GB), st.integers(1, 16))
+def test_the_parts_of_a_partition_are_all_of_it(start: int, span: int, size_bytes: int, slots: int) -> None:
+    parts = cut([live_range(3, start, start + span, size_bytes=size_bytes)], slots)
+    pieces = [piece for part in parts for piece in part.pieces]
+    assert all(isinstance(piece, FetchPiece) for piece in pieces)
+    ends = [start, *(piece.end_offset for piece in pieces)]
+    assert [piece.start_offset for piece in pieces] == ends[:-1]
+    assert ends[-1] == start + span
+    assert [piece.keep_first for piece in pieces] == [True] + [False] * (len(pieces) - 1)
+    assert [part.number for part in parts] == list(range(len(parts)))
+    assert {part.start_offset for part in parts} == {start}
+    assert len(parts) <= 2 * slots + 1
+
+
+def test_a_large_partition_is_shared_and_a_small_one_is_not() -> None:
+    assert len(cut([live_range(0, 0, 10_000_000)], 4)) > 4
+    assert len(cut([live_range(0, 0, 10_000_000, size_bytes=1 << 20)], 4)) == 1
+
+
+def test_no_broker_gets_more_than_its_fetchers() -> None:
+    ranges = [live_range(p, 0, 1000, leader=p % 3, size_bytes=1 << 20) for p in range(50)]
+    hands = deal_to_fetchers(ranges)
+    assert all(len({leader(log_range) for log_range in hand}) == 1 for hand in hands)
+    assert Counter(leader(hand[0]) for hand in hands) == dict.fromkeys(range(3), FETCHERS_PER_BROKER)
+    assert sorted(r.offsets_partition for hand in hands for r in hand) == list(range(50))
+
+
+def test_a_broker_that_leads_one_partition_gets_one_fetcher() -> None:
+    hands = deal_to_fetchers([live_range(0, 0, 10), live_range(1, 0, 10, leader=None)])
+    assert [[r.offsets_partition for r in hand] for hand in hands] == [[0], [1]]
+
+
+def test_nothing_new_is_no_hand() -> None:
+    assert deal_to_fetchers([]) == []
