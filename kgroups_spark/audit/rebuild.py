@@ -32,6 +32,7 @@ from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.redecode import DECODED_TABLES, decoded_again, unresolved
 from kgroups_spark.audit.replayed import Replayed, replayed_shards
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
+from kgroups_spark.audit.topic_names import CLUSTER
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
@@ -175,11 +176,9 @@ class _Rebuild:
 
     def _names(self, counting: _Counting, baselines: Baselines) -> HistoryNames:
         names = names_of_history(counting.offset_commits, counting.group_records)
-        if not baselines.is_reduced:
-            return names
-        # Records that named topics first may be gone; the table knows them.
-        kept = LakeAsOfAudit(self.work.lake, self.last).rows("topics").to_pylist()
-        return names.with_topics(sightings(kept))
+        kept = sightings(LakeAsOfAudit(self.work.lake, self.last).rows("topics").to_pylist())
+        # The table alone knows what a cluster said, and what records said that are gone.
+        return names.with_topics(each for each in kept if baselines.is_reduced or each[3] == CLUSTER)
 
     def _replayed(
         self, work: AuditWork, counting: _Counting, baselines: Baselines, tables_of_now: bool

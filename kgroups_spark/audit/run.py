@@ -9,6 +9,7 @@ What was read is committed before what was concluded, the ledger's row comes las
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from pyspark.sql import SparkSession
@@ -28,6 +29,7 @@ from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
 from kgroups_spark.audit.saved_state import intention, saved_state
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.counts import counted
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.gone import gone_tables, make_again
 from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
@@ -98,7 +100,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         work = replace(work, state=rebuilt.state)
     if is_new:
         result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
-    facts = ledger_facts(work, result, notes)
+    facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)])
     if rebuilt is not None:
         facts = replace(facts, columns=rebuilt.told_with(facts.columns))
     if _must_decide(facts, before, is_new):
@@ -112,6 +114,31 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         )
     row = claim.finish(**facts.columns)
     return _summary(lake, row, then, before, writer)
+
+
+def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
+    """Appends to `topic_offsets` what the cluster says; a note on what it does not say. What was read stands anyway."""
+    cluster = work.source.cluster if work.source is not None else None
+    if cluster is None:
+        return []
+    # Loaded where it is needed, as all that asks a cluster.
+    from kgroups_spark.audit.topic_offsets import (
+        committed_partitions,
+        topic_offsets,
+        topic_offsets_notes,
+        topic_offsets_table,
+    )
+    from kgroups_spark.sources.cluster import ClusterUnreachable
+
+    committed = committed_partitions(work.lake)
+    work.progress(f"asking for the ends of {counted(len({topic for topic, _ in committed}), 'topic')}")
+    try:
+        rows = topic_offsets_table(topic_offsets(cluster, committed), work.audit_id, datetime.now(UTC))
+    except ClusterUnreachable as error:
+        return [f"log start and end of topics with committed offsets could not be asked for: {error}"]
+    work.writer.append_table("topic_offsets", rows)
+    result.rows_added["topic_offsets"] += rows.num_rows
+    return topic_offsets_notes(rows)
 
 
 def _must_decide(facts: LedgerFacts, before: AuditRow | None, is_new: bool) -> bool:

@@ -165,6 +165,7 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
 
     properties = read_properties_file(arguments.command_config) if arguments.command_config else {}
     client = client_properties(arguments.bootstrap_server, properties)
+    say_lines(client.notes)
     with Cluster(client) as cluster:
         live_logs(cluster, OFFSETS_TOPIC, arguments.partition)
     return client

@@ -56,6 +56,14 @@ class LakeWriter:
         else:
             self._commit(table, "append", partial(self._write_by_spark, table, rows, self.lake.place.append))
 
+    def append_table(self, table: str, rows: pa.Table) -> None:
+        """Adds rows that the driver holds; no rows, no commit."""
+        if self.name == "parts":
+            part = self.part_writer(table).write(rows)
+            self.append_parts(table, [part] if part else [])
+        elif rows.num_rows:
+            self.append(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
+
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
         """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them."""
         if self.name == "parts":

@@ -46,11 +46,25 @@ BAD_USAGE = [
     ("groups --lake ./nothing --as-of 2026-11-31", "kgroups groups: --as-of: '2026-11-31' is no time: "),
     ("pending --max-transaction-timeout 15", "kgroups pending: --max-transaction-timeout: '15' has no unit: "),
     ("audits --lake ./nothing", "kgroups audits: no lake at ./nothing"),
-    ("audit", "kgroups audit: nothing to read: --segments DIR names a folder with __consumer_offsets-<p> folders"),
+    ("audit", "kgroups audit: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a folder"),
     (
-        "audit --lake ./new --bootstrap-server b:9092",
-        "kgroups audit: reading a live cluster (--bootstrap-server) is not",
+        "audit --lake ./new --segments . --bootstrap-server b:9092",
+        "kgroups audit: --segments and --bootstrap-server are two sources: give one of them",
     ),
+    (
+        "audit --lake ./new --segments . --command-config c.properties",
+        "kgroups audit: --command-config is about a live cluster: give --bootstrap-server, too",
+    ),
+    (
+        "audit --lake ./new --segments . --max-bytes-per-second 5m",
+        "kgroups audit: --max-bytes-per-second is about a live cluster",
+    ),
+    (
+        "audit --lake ./new --bootstrap-server b:9092 --max-bytes-per-second fast",
+        "kgroups audit: --max-bytes-per-second: 'fast' is no number of bytes: 5000000, 5000k and 5m are the same",
+    ),
+    ("audit --lake ./new --bootstrap-server b", "kgroups: a broker is host:port, such as "),
+    ("audit --lake ./new --bootstrap-server b:9092 --command-config nowhere", "kgroups: the properties file nowhere"),
     ("audit --segments .", "kgroups audit: no lake given"),
     (
         "audit --lake ./new --segments . --release-version 5.0",

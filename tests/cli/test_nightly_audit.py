@@ -18,7 +18,7 @@ def test_run_as_a_script_it_exits_with_the_commands_code(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [str(JOB), "--lake", "./new"])
     with pytest.raises(SystemExit, match=r"^2$"):
         runpy.run_path(str(JOB), run_name="__main__")
-    assert "nothing to read: --segments DIR" in capsys.readouterr().err
+    assert "nothing to read: --bootstrap-server HOST:PORT" in capsys.readouterr().err
 
 
 def test_the_rebuild_is_a_job_too(capsys):
