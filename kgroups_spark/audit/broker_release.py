@@ -1,0 +1,190 @@
+"""Which release's rules a cluster's brokers follow, as far as they tell: data, and functions that ask nobody.
+
+No request asks a broker for its version. What it knows tells the minor release, and never the patch:
+
+    features   the newest metadata.version that the *software* supports (KRaft, 3.3 and newer), not the finalized one,
+               which stays behind until somebody raises it. MetadataVersion.java, LATEST_PRODUCTION of each release
+    requests   the newest version of some request: with ZooKeeper, before 3.3, and where the feature is not Kafka's own
+
+3.7 to 3.9 have both coordinators, and so has 4.0: KafkaConfig.isNewGroupCoordinatorEnabled (3.7 to 4.0). With
+ZooKeeper KafkaServer starts Scala's, whatever is configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kgroups_spark.coordinator.releases import NEWEST, RELEASES
+
+METADATA_VERSION = "metadata.version"
+GROUP_VERSION = "group.version"
+NEW_COORDINATOR = "group.coordinator.new.enable"
+REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
+
+# The newest metadata.version that a release supports without unstable.feature.versions.enable.
+NEWEST_METADATA_VERSION = {
+    "3.3": 7,
+    "3.4": 8,
+    "3.5": 11,
+    "3.6": 14,
+    "3.7": 19,
+    "3.8": 20,
+    "3.9": 21,
+    "4.0": 25,
+    "4.1": 27,
+    "4.2": 29,
+    "4.3": 30,
+}
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, LEADER_AND_ISR, OFFSET_FETCH, JOIN_GROUP = 0, 1, 2, 3, 4, 9, 11
+ADD_PARTITIONS_TO_TXN, DESCRIBE_ACLS, DESCRIBE_LOG_DIRS, DESCRIBE_CLIENT_QUOTAS = 24, 29, 35, 48
+API_VERSIONS = 18
+
+# A version of a request that came with the release, the newest release first. Tested against what brokers answered. A
+# broker with KRaft does not tell of LeaderAndIsr, but of its metadata.version.
+CAME_WITH = (
+    ("4.3", DESCRIBE_LOG_DIRS, 5),
+    ("4.2", LIST_OFFSETS, 11),
+    ("4.1", PRODUCE, 13),
+    ("4.0", LIST_OFFSETS, 10),
+    ("3.9", FETCH, 17),
+    ("3.8", PRODUCE, 11),
+    ("3.7", FETCH, 16),
+    ("3.6", ADD_PARTITIONS_TO_TXN, 4),
+    ("3.5", FETCH, 15),
+    ("3.4", LEADER_AND_ISR, 7),
+    ("3.3", DESCRIBE_ACLS, 3),
+    ("3.2", JOIN_GROUP, 9),
+    ("3.1", FETCH, 13),
+    ("3.0", LIST_OFFSETS, 7),
+    ("2.8", PRODUCE, 9),
+    ("2.7", FETCH, 12),
+    ("2.6", DESCRIBE_CLIENT_QUOTAS, 0),
+    ("2.5", DESCRIBE_ACLS, 2),
+    ("2.4", PRODUCE, 8),
+    ("2.3", FETCH, 11),
+    ("2.2", LIST_OFFSETS, 5),
+    ("2.1", FETCH, 10),
+    ("2.0", FETCH, 8),
+    ("1.1", FETCH, 7),
+    ("1.0", METADATA, 5),
+    ("0.11", METADATA, 4),
+    ("0.10.2", OFFSET_FETCH, 2),
+    ("0.10.1", METADATA, 2),
+    ("0.10.0", API_VERSIONS, 0),
+)
+
+WITH_BOTH_COORDINATORS = ("3.7", "3.8", "3.9", "4.0")
+
+
+@dataclass(frozen=True)
+class Broker:
+    """What a broker tells of itself: newest supported and finalized level by feature, newest version by request.
+
+    `configs`: those of NEW_COORDINATOR and REBALANCE_PROTOCOLS that it tells; None: we may not ask.
+    """
+
+    supported: Mapping[str, int] = field(default_factory=dict)
+    finalized: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[int, int] = field(default_factory=dict)
+    configs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """A release, as --release-version names it (None: it cannot be told), and how it was told."""
+
+    release: str | None
+    evidence: str
+
+
+def release_of(broker: Broker) -> Told:
+    """Which release's rules the broker follows."""
+    minor, evidence = _software(broker)
+    if minor not in WITH_BOTH_COORDINATORS:
+        return Told(minor, evidence)
+    is_java, why = _runs_java(broker, minor)
+    evidence += f", with the {'Java' if is_java else 'Scala'} coordinator ({why})"
+    if minor == "4.0":
+        # Its Scala coordinator loads as 3.9's (GroupMetadataManager.scala), and has no rules of its own.
+        return Told("4.0" if is_java else "3.9", evidence)
+    return Told(f"{minor}-java" if is_java else minor, evidence)
+
+
+def release_of_brokers(brokers: Mapping[int, Broker]) -> Told:
+    """The one release whose rules to follow where these brokers, by node id, load offsets partitions.
+
+    Of several the oldest: a rolling upgrade keeps to what it can load, as any partition may come back to it. And the
+    rules, and with them the saved state, change once, at the end, however partitions move meanwhile.
+    """
+    told = {node: release_of(broker) for node, broker in sorted(brokers.items())}
+    known = {each.release: each for each in told.values() if each.release is not None}
+    if not known:
+        return Told(None, _untold(told))
+    oldest = min(known, key=_age)
+    evidence = f"release {oldest}: {known[oldest].evidence}"
+    if len({each.release for each in told.values()}) > 1:
+        of = "; ".join(f"broker {node}: {each.release or 'unknown'}" for node, each in told.items())
+        evidence += f"; the brokers differ ({of}: an upgrade on its way?), the oldest one's rules are used"
+    return Told(oldest, evidence + _patches(oldest))
+
+
+def _software(broker: Broker) -> tuple[str | None, str]:
+    """The minor release of the broker's software."""
+    level = broker.supported.get(METADATA_VERSION)
+    if level is not None:
+        for name, newest_level in NEWEST_METADATA_VERSION.items():
+            if level <= newest_level:
+                return name, f"the software supports metadata.version {level}, as Kafka {name} does"
+    minor = next((name for name, key, version in CAME_WITH if broker.requests.get(key, -1) >= version), None)
+    if minor is None:
+        return None, "the broker tells neither its features nor versions of requests that we know"
+    if level is None:
+        return minor, f"the software knows the requests of Kafka {minor}"
+    if minor == NEWEST:
+        return minor, f"the software supports metadata.version {level}: newer than Kafka {NEWEST}, the newest we know"
+    return (
+        minor,
+        f"the software knows the requests of Kafka {minor}; its metadata.version {level} is not one of Kafka's",
+    )
+
+
+def _runs_java(broker: Broker, minor: str) -> tuple[bool, str]:
+    """Whether it runs the Java coordinator, and how we know."""
+    if METADATA_VERSION not in broker.supported:
+        return False, "as always with ZooKeeper"
+    by_default = minor == "4.0"
+    if broker.configs is None:
+        if not by_default and broker.finalized.get(GROUP_VERSION, 0) > 0:
+            return True, f"{GROUP_VERSION} is finalized; its configuration may not be asked for"
+        return by_default, "its default; the configuration may not be asked for"
+    enabled = broker.configs.get(NEW_COORDINATOR, "").strip().lower()
+    if enabled == "true" or (enabled == "false" and by_default):
+        return enabled == "true", f"{NEW_COORDINATOR}={enabled}"
+    protocols = broker.configs.get(REBALANCE_PROTOCOLS, "")
+    # Before 4.0 the consumer protocol brings its coordinator along.
+    if not by_default and "consumer" in (each.strip().lower() for each in protocols.split(",")):
+        return True, f"{REBALANCE_PROTOCOLS}={protocols}"
+    return by_default, "its default"
+
+
+def _age(release: str) -> tuple[list[int], bool]:
+    numbers, _, coordinator = release.partition("-")
+    return [int(number) for number in numbers.split(".")], bool(coordinator)
+
+
+def _patches(release: str) -> str:
+    """What cannot be told, where patch releases have other rules."""
+    others = [name for name in RELEASES if name.startswith(f"{release}.")]
+    if not others:
+        return ""
+    return (
+        f"; brokers do not tell their patch release: the rules of the newest {release} are used, those of "
+        f"{' and '.join(sorted(others))} differ (--release-version)"
+    )
+
+
+def _untold(told: Mapping[int, Told]) -> str:
+    said = "; ".join(dict.fromkeys(each.evidence for each in told.values()))
+    return f"the release cannot be told: {said or 'no broker has answered'}"

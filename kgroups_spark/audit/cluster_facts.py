@@ -1,0 +1,140 @@
+"""What only a live cluster can say, asked once per audit: names of topic ids, the release, retentions, group configs.
+
+All of it is extra. What may not be asked for is left out, and a note names the ACL that allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kgroups_spark.audit.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
+from kgroups_spark.audit.cluster_configs import Configs, describe_configs, groups_with_configs
+from kgroups_spark.counts import counted
+from kgroups_spark.sources.cluster import Cluster, ClusterUnreachable, TopicMetadata
+
+OFFSETS_RETENTION = "offsets.retention.minutes"
+DELETE_RETENTION = "delete.retention.ms"
+BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS)
+# The ledger's notes are for people: beyond so many groups they say how many more.
+GROUPS_TOLD = 100
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What the cluster says of itself; durations in ms, None: not known, and `notes` say why."""
+
+    cluster_id: str | None
+    # (topic id, topic) of every topic that we may see.
+    topic_ids: tuple[tuple[str, str], ...]
+    # As --release-version names it, and what it was told from and what is uncertain of it.
+    release_version: str | None
+    release_evidence: str
+    # The brokers' offsets.retention.minutes, and delete.retention.ms of the offsets topic.
+    offsets_retention_ms: int | None
+    delete_retention_ms: int | None
+    # What a person should know: which ACL is missing, in what brokers differ, what is configured for single groups.
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Leader:
+    """A broker that leads an offsets partition: what it is, and its configuration."""
+
+    broker: Broker
+    configs: Configs
+
+
+def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -> ClusterFacts:
+    """Asks the cluster, and each broker that leads a partition of the offsets topic.
+
+    Raises ClusterUnreachable, never for want of an ACL.
+    """
+    topics = cluster.topics()
+    leaders, notes = _ask_leaders(cluster, topics.get(offsets_topic))
+    told = release_of_brokers({node: leader.broker for node, leader in leaders.items()})
+    retention_ms, retention_notes = _offsets_retention({node: leader.configs for node, leader in leaders.items()})
+    delete_retention_ms, topic_notes = _delete_retention(cluster, offsets_topic)
+    return ClusterFacts(
+        cluster_id=cluster.cluster_id,
+        topic_ids=tuple(sorted((t.topic_id, t.name) for t in topics.values() if t.topic_id is not None)),
+        release_version=told.release,
+        release_evidence=told.evidence,
+        offsets_retention_ms=retention_ms,
+        delete_retention_ms=delete_retention_ms,
+        notes=(*notes, *retention_notes, *topic_notes, *_group_config_notes(cluster)),
+    )
+
+
+def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[int, _Leader], list[str]]:
+    """The brokers that coordinate groups, by node id (all, where nobody leads); and who did not answer."""
+    leading = {each.leader for each in topic.partitions.values() if each.leader is not None} if topic else set()
+    found: dict[int, _Leader] = {}
+    notes = []
+    for node in sorted(leading or cluster.brokers()):
+        try:
+            found[node] = _ask_leader(cluster, node)
+        except ClusterUnreachable as err:
+            notes.append(f"broker {node} told neither its release nor its configuration: {err}")
+    return found, notes
+
+
+def _ask_leader(cluster: Cluster, node: int) -> _Leader:
+    answer = cluster.api_versions(node)
+    configs = describe_configs(cluster, "broker", [str(node)], BROKER_CONFIGS, node)[str(node)]
+    broker = Broker(
+        supported={each.name: each.max_version for each in answer.supported_features or ()},
+        finalized={each.name: each.max_version_level for each in answer.finalized_features or ()},
+        requests={each.api_key: each.max_version for each in answer.api_keys},
+        configs=None if configs.error else {name: value for name, value in configs.values.items() if value is not None},
+    )
+    return _Leader(broker, configs)
+
+
+def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list[str]]:
+    """The shortest of the brokers' retentions, each of which expires the offsets of the partitions that it leads."""
+    minutes = {node: int(value) for node, each in configs.items() if (value := each.values.get(OFFSETS_RETENTION))}
+    errors = [each for each in configs.values() if each.error]
+    what = f"{OFFSETS_RETENTION} of the brokers"
+    notes = [_not_known(what, each, "cluster kafka-cluster") for each in errors[:1]]
+    if len(set(minutes.values())) > 1:
+        of = ", ".join(f"{value} on broker {node}" for node, value in sorted(minutes.items()))
+        notes.append(f"{OFFSETS_RETENTION} differs: {of}; the shortest is used for all partitions")
+    return (min(minutes.values()) * MINUTE_MS if minutes else None), notes
+
+
+def _delete_retention(cluster: Cluster, offsets_topic: str) -> tuple[int | None, list[str]]:
+    configs = describe_configs(cluster, "topic", [offsets_topic], [DELETE_RETENTION])[offsets_topic]
+    if configs.error:
+        return None, [_not_known(f"{DELETE_RETENTION} of topic {offsets_topic}", configs, f"topic {offsets_topic}")]
+    value = configs.values.get(DELETE_RETENTION)
+    return (int(value) if value else None), []
+
+
+def _group_config_notes(cluster: Cluster) -> Iterator[str]:
+    """What is configured for single groups, a note a group: it wins over what their members and brokers say."""
+    names = groups_with_configs(cluster)
+    if isinstance(names, Configs):
+        # Before 4.1 nobody lists the groups: nothing is missing then.
+        if names.error != "UNSUPPORTED_VERSION":
+            yield _not_known("what is configured for single groups", names, "cluster kafka-cluster")
+        return
+    told = describe_configs(cluster, "group", names)
+    known = {name: each for name, each in told.items() if each.own}
+    for name in list(known)[:GROUPS_TOLD]:
+        values = ", ".join(f"{key} = {known[name].values[key]}" for key in sorted(known[name].own))
+        yield f"group {name}: {values} (group config)"
+    if len(known) > GROUPS_TOLD:
+        yield f"{counted(len(known) - GROUPS_TOLD, 'more group')} have a configuration of their own"
+    failed = {name: each for name, each in told.items() if each.error}
+    for name in list(failed)[:1]:
+        others = f" and {counted(len(failed) - 1, 'other')}" if len(failed) > 1 else ""
+        yield _not_known(f"what is configured for group {name}{others}", failed[name], f"group {name}")
+
+
+def _not_known(what: str, configs: Configs, resource: str) -> str:
+    """Why, and what helps."""
+    if configs.is_forbidden:
+        return f"{what} is not known: an ACL that allows DESCRIBE_CONFIGS on {resource} is needed"
+    return f"{what} is not known: the broker answers {configs.error}"

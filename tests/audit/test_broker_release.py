@@ -1,0 +1,164 @@
+"""Which release's rules brokers follow, told from what they say of themselves."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
+
+from kgroups_spark.audit.broker_release import (
+    METADATA_VERSION,
+    NEWEST_METADATA_VERSION,
+    Broker,
+    release_of,
+    release_of_brokers,
+)
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.releases import NEWEST, RELEASES, release
+
+# What real brokers answered to ApiVersions, kept by kafka-python for every release since 0.10; with ZooKeeper to 3.9.
+ANSWERED = {version: answer for version, answer in BROKER_API_VERSIONS.items() if version >= (0, 10)}
+
+
+def requests(*version: int) -> dict[int, int]:
+    return {key: newest for key, (_, newest) in BROKER_API_VERSIONS[version].items()}
+
+
+def kraft(level: int, version: tuple[int, ...] = (3, 9), configs: dict[str, str] | None = None, **more: int) -> Broker:
+    finalized = {name.replace("_", "."): value for name, value in more.items()}
+    return Broker({METADATA_VERSION: level, "kraft.version": 1}, finalized, requests(*version), configs)
+
+
+@pytest.mark.parametrize("version", ANSWERED, ids=lambda version: ".".join(map(str, version)))
+def test_a_broker_without_features_is_told_by_its_requests(version: tuple[int, ...]) -> None:
+    told = release_of(Broker(requests=requests(*version), configs={}))
+    name = ".".join(map(str, version))
+    assert told.release == (name if name != "4.0" else "3.9")
+    assert f"knows the requests of Kafka {name}" in told.evidence
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        *((newest, minor) for minor, newest in NEWEST_METADATA_VERSION.items()),
+        # Between two releases: software on its way to the second.
+        (9, "3.5"),
+        (15, "3.7"),
+        (22, "4.0"),
+        (26, "4.1"),
+        (28, "4.2"),
+    ],
+)
+def test_a_broker_with_kraft_is_told_by_the_metadata_version_that_its_software_supports(
+    level: int, expected: str
+) -> None:
+    told = release_of(kraft(level, configs={}))
+    assert told.release == expected
+    assert f"metadata.version {level}, as Kafka {expected} does" in told.evidence
+
+
+def test_the_finalized_level_says_nothing_of_the_software() -> None:
+    assert release_of(kraft(30, metadata_version=19)).release == "4.3"
+
+
+def test_a_newer_broker_has_the_rules_of_the_newest_release_known_and_says_so() -> None:
+    told = release_of(kraft(33, (4, 3)))
+    assert told.release == NEWEST
+    assert told.evidence.endswith("metadata.version 33: newer than Kafka 4.3, the newest we know")
+
+
+def test_levels_of_somebody_elses_are_told_by_requests() -> None:
+    told = release_of(kraft(121, (3, 6)))
+    assert told.release == "3.6"
+    assert "121 is not one of Kafka's" in told.evidence
+
+
+JAVA = {"group.coordinator.new.enable": "true"}
+SCALA = {"group.coordinator.new.enable": "false"}
+BY_PROTOCOL = {"group.coordinator.rebalance.protocols": "classic, consumer"}
+CLASSIC = {"group.coordinator.rebalance.protocols": "classic"}
+
+
+@pytest.mark.parametrize(
+    ("level", "configs", "finalized", "expected"),
+    [
+        (21, {}, {}, "3.9"),
+        (21, CLASSIC, {}, "3.9"),
+        (21, JAVA, {}, "3.9-java"),
+        (20, JAVA, {}, "3.8-java"),
+        (19, BY_PROTOCOL, {}, "3.7-java"),
+        # One of the two is enough, before 4.0.
+        (21, SCALA | BY_PROTOCOL, {}, "3.9-java"),
+        (21, JAVA | CLASSIC, {}, "3.9-java"),
+        (21, CLASSIC, {"group_version": 1}, "3.9"),
+        # 3.6 has no other coordinator.
+        (14, JAVA, {}, "3.6"),
+        (25, {}, {}, "4.0"),
+        (25, CLASSIC, {}, "4.0"),
+        (25, JAVA, {}, "4.0"),
+        (25, SCALA, {}, "3.9"),
+        (27, SCALA, {}, "4.1"),
+        # Not allowed to ask.
+        (21, None, {}, "3.9"),
+        (21, None, {"group_version": 0}, "3.9"),
+        (21, None, {"group_version": 1}, "3.9-java"),
+        (25, None, {}, "4.0"),
+    ],
+)
+def test_which_coordinator_runs_is_configured(
+    level: int, configs: dict[str, str] | None, finalized: dict[str, int], expected: str
+) -> None:
+    told = release_of(kraft(level, configs=configs, **finalized))
+    assert told.release == expected
+    may_not = "may not be asked for" in told.evidence
+    assert may_not == (configs is None)
+
+
+def test_with_zookeeper_it_is_scalas_whatever_is_configured() -> None:
+    assert release_of(Broker(requests=requests(3, 9), configs=JAVA)).release == "3.9"
+
+
+def test_a_broker_that_tells_nothing_we_know() -> None:
+    assert release_of(Broker()).release is None
+    told = release_of_brokers({1: Broker()})
+    assert (told.release, told.evidence) == (
+        None,
+        "the release cannot be told: the broker tells neither its features nor versions of requests that we know",
+    )
+    assert release_of_brokers({}).evidence == "the release cannot be told: no broker has answered"
+
+
+def test_of_different_brokers_the_oldest_counts() -> None:
+    told = release_of_brokers({1: kraft(30), 2: kraft(29), 3: Broker()})
+    assert told.release == "4.2"
+    assert "(broker 1: 4.3; broker 2: 4.2; broker 3: unknown: an upgrade on its way?)" in told.evidence
+    assert release_of_brokers({1: kraft(25), 2: Broker(requests=requests(0, 11))}).release == "0.11"
+    # A new coordinator is rolled out broker by broker, too.
+    assert release_of_brokers({1: kraft(21, configs=JAVA), 2: kraft(21, configs={})}).release == "3.9"
+    assert release_of_brokers({1: kraft(25), 2: kraft(21, configs=JAVA)}).release == "3.9-java"
+
+
+@pytest.mark.parametrize(
+    ("level", "others"),
+    [
+        (30, None),
+        (29, "4.2.0"),
+        (27, "4.1.0 and 4.1.1"),
+        (25, "4.0.0 and 4.0.1"),
+        (21, None),
+        (8, "3.4.0"),
+    ],
+)
+def test_what_patch_it_is_cannot_be_told_where_it_would_matter(level: int, others: str | None) -> None:
+    evidence = release_of_brokers({1: kraft(level, configs={})}).evidence
+    assert ("patch" in evidence) == (others is not None)
+    if others:
+        assert f"those of {others} differ (--release-version)" in evidence
+
+
+def test_every_release_that_can_be_told_has_its_rules() -> None:
+    told = {release_of(kraft(level, configs=given)).release for level in range(1, 35) for given in (JAVA, SCALA, {})}
+    told |= {release_of(Broker(requests=requests(*version))).release for version in ANSWERED}
+    for name in told:
+        assert name in RELEASES
+        assert release(str(name)).name == name
+        assert expiry_rules(str(name)).default_retention_ms > 0

@@ -1,0 +1,175 @@
+"""Where the logs of topics with committed offsets start and end, as far as their leaders say."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kgroups_spark.audit import topic_offsets as module
+from kgroups_spark.audit.topic_offsets import TopicOffset, topic_offsets, topic_offsets_notes, topic_offsets_table
+from kgroups_spark.sources.cluster import EARLIEST, LATEST, TopicMetadata
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.audit.fake_brokers import FakeBrokers, topic
+
+SEEN_AT = datetime(2026, 11, 16, 6, 30, 15, 123_456, tzinfo=UTC)
+FORBIDDEN = TopicMetadata("secret", None, {}, "TOPIC_AUTHORIZATION_FAILED")
+
+
+def seen(brokers: FakeBrokers, *committed: tuple[str, int]) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in topic_offsets(brokers, committed)]
+
+
+def test_every_partition_of_a_topic_with_committed_offsets_has_a_row() -> None:
+    brokers = FakeBrokers(
+        known=[topic("t", (1, 2, 1), "t" * 22), topic("of old", (1,)), topic("nobody's", (1,), "n" * 22)],
+        ends={("t", 0): (10, 50), ("t", 1): (0, 0), ("t", 2): (7, 8), ("of old", 0): (1, 2)},
+    )
+    assert seen(brokers, ("t", 1), ("of old", 0), ("t", 1)) == [
+        ("of old", None, 0, None, None, "unknown_topic"),
+        ("t", "t" * 22, 0, 10, 50, "ok"),
+        ("t", "t" * 22, 1, 0, 0, "ok"),
+        ("t", "t" * 22, 2, 7, 8, "ok"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "t t", "tä", "t\n", "t/u", "x" * 256, "t\x00"])
+def test_what_no_topic_can_be_named_is_not_asked_for_and_unknown(name: str) -> None:
+    brokers = FakeBrokers()
+    assert seen(brokers, (name, 3)) == [(name, None, 3, None, None, "unknown_topic")]
+    assert [each for each in brokers.asked if each != ("topics", [])] == []
+
+
+@pytest.mark.parametrize("name", ["...", ".t", "t..", "x" * 255, "A.b_c-9"])
+def test_odd_names_that_topics_can_have_are_asked_for(name: str) -> None:
+    assert seen(FakeBrokers(known=[topic(name)], ends={(name, 0): (1, 2)}), (name, 0))[0][3:] == (1, 2, "ok")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status"),
+    [
+        (FORBIDDEN, "not_authorized"),
+        (TopicMetadata("secret", None, {}, "UNKNOWN_TOPIC_OR_PARTITION"), "unknown_topic"),
+        (TopicMetadata("secret", None, {}, "INVALID_TOPIC_EXCEPTION"), "unknown_topic"),
+        (TopicMetadata("secret", None, {}, "UNKNOWN_SERVER_ERROR"), "unavailable"),
+        (TopicMetadata("secret", None, {}, "LEADER_NOT_AVAILABLE"), "unavailable"),
+    ],
+    ids=lambda each: each.error if isinstance(each, TopicMetadata) else each,
+)
+def test_a_topic_is_gone_only_where_the_cluster_says_so(metadata: TopicMetadata, status: str) -> None:
+    rows = seen(FakeBrokers(known=[metadata]), ("secret", 0), ("secret", 2))
+    assert rows == [("secret", None, number, None, None, status) for number in (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ("UNKNOWN_TOPIC_OR_PARTITION", "unknown_topic"),
+        ("TOPIC_AUTHORIZATION_FAILED", "not_authorized"),
+        ("NOT_LEADER_OR_FOLLOWER", "unavailable"),
+        ("error 999", "unavailable"),
+    ],
+)
+def test_a_partition_is_what_its_leader_says(error: str, status: str) -> None:
+    brokers = FakeBrokers(known=[topic("t", (1, 1), "t" * 22)], ends={("t", 0): error, ("t", 1): (3, 4)})
+    assert seen(brokers, ("t", 0)) == [
+        ("t", "t" * 22, 0, None, None, status),
+        ("t", "t" * 22, 1, 3, 4, "ok"),
+    ]
+
+
+def test_a_partition_without_a_leader_is_unavailable_and_one_that_the_topic_lacks_unknown() -> None:
+    brokers = FakeBrokers(known=[topic("t", (1, None), "t" * 22)], ends={("t", 0): (3, 4)})
+    assert seen(brokers, ("t", 0), ("t", 7), ("t", -1)) == [
+        ("t", "t" * 22, -1, None, None, "unknown_topic"),
+        ("t", "t" * 22, 0, 3, 4, "ok"),
+        ("t", "t" * 22, 1, None, None, "unavailable"),
+        ("t", "t" * 22, 7, None, None, "unknown_topic"),
+    ]
+
+
+class Losing(FakeBrokers):
+    """Its leaders go while they are asked."""
+
+    def list_offsets(self, partitions: Any, at: int, **more: Any) -> Any:
+        answers = super().list_offsets(partitions, at, **more)
+        self.ends = {("t", 0): "NOT_LEADER_OR_FOLLOWER", ("t", 1): "UNKNOWN_TOPIC_OR_PARTITION"}
+        return answers
+
+
+def test_a_start_without_an_end_is_not_told() -> None:
+    brokers = Losing(known=[topic("t", (1, 1), "t" * 22)], ends={("t", 0): (3, 4), ("t", 1): (3, 4)})
+    assert seen(brokers, ("t", 0)) == [
+        ("t", "t" * 22, 0, None, None, "unavailable"),
+        ("t", "t" * 22, 1, None, None, "unknown_topic"),
+    ]
+
+
+def test_thousands_of_topics_are_asked_for_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TOPICS_AT_ONCE", 4)
+    names = [f"t{number}" for number in range(10)]
+    brokers = FakeBrokers(known=[topic(name, (1, 2)) for name in names])
+    assert len(seen(brokers, *((name, 0) for name in names))) == 20
+    assert [len(each[1]) for each in brokers.asked if each[0] == "topics"] == [4, 4, 2]
+    # The start first: whatever is appended meanwhile, it does not lie behind the end.
+    asked = [(each[1], len(each[2])) for each in brokers.asked if each[0] == "list_offsets"]
+    assert asked == [(EARLIEST, 8), (LATEST, 8), (EARLIEST, 8), (LATEST, 8), (EARLIEST, 4), (LATEST, 4)]
+
+
+class Slow(FakeBrokers):
+    """Time passes while it is asked."""
+
+    clock = 0.0
+
+    def list_offsets(self, partitions: Any, at: int, **more: Any) -> Any:
+        self.clock += 9
+        return super().list_offsets(partitions, at, **more)
+
+
+def test_what_has_no_leader_keeps_the_audit_waiting_for_so_long_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TOPICS_AT_ONCE", 1)
+    brokers = Slow(known=[topic(f"t{number}", (None, 1)) for number in range(4)])
+    monkeypatch.setattr(module.time, "monotonic", lambda: brokers.clock)
+    assert len(seen(brokers, *((f"t{number}", 0) for number in range(4)))) == 8
+    waits = [each[3] for each in brokers.asked if each[0] == "list_offsets" and each[1] == EARLIEST]
+    assert waits == [15_000, 6_000, 0, 0]
+
+
+def test_rows_as_the_lake_has_them_and_what_a_person_should_know() -> None:
+    brokers = FakeBrokers(
+        known=[topic("t", (1, None), "t" * 22), FORBIDDEN, TopicMetadata("hidden", None, {}, FORBIDDEN.error)],
+        ends={("t", 0): (3, 4)},
+    )
+    committed = [("t", 0), ("secret", 0), ("secret", 1), ("hidden", 4), ("gone", 0)]
+    table = topic_offsets_table(topic_offsets(brokers, committed), 7, SEEN_AT)
+    assert table.schema == arrow_schema("topic_offsets")
+    assert {(row["audit_id"], row["seen_at"]) for row in table.to_pylist()} == {
+        (7, SEEN_AT.replace(microsecond=123_000))
+    }
+    assert [row["status"] for row in table.to_pylist()] == [
+        "unknown_topic",
+        "not_authorized",
+        "not_authorized",
+        "not_authorized",
+        "ok",
+        "unavailable",
+    ]
+    assert topic_offsets_notes(table) == [
+        "log start and end of 2 topics with committed offsets are not known: "
+        "an ACL that allows DESCRIBE on topic hidden and 1 other is needed",
+        "log start and end of 1 partition of topics with committed offsets could not be asked for, t-1 among them: "
+        "no leader has answered",
+    ]
+
+
+def test_without_committed_offsets_nobody_is_asked() -> None:
+    brokers = FakeBrokers()
+    table = topic_offsets_table(topic_offsets(brokers, []), 7, SEEN_AT)
+    assert (table.num_rows, table.schema) == (0, arrow_schema("topic_offsets"))
+    assert topic_offsets_notes(table) == []
+    assert brokers.asked == []
+
+
+def test_a_row_has_the_columns_of_the_table() -> None:
+    assert [*TopicOffset._fields, "seen_at"] == arrow_schema("topic_offsets").names[1:]
