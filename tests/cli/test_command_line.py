@@ -46,7 +46,10 @@ BAD_USAGE = [
     ("groups --lake ./nothing --as-of 2026-11-31", "kgroups groups: --as-of: '2026-11-31' is no time: "),
     ("pending --max-transaction-timeout 15", "kgroups pending: --max-transaction-timeout: '15' has no unit: "),
     ("audits --lake ./nothing", "kgroups audits: no lake at ./nothing"),
-    ("audit", "kgroups audit: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a folder"),
+    (
+        "audit",
+        "kgroups audit: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a folder",
+    ),
     (
         "audit --lake ./new --segments . --bootstrap-server b:9092",
         "kgroups audit: --segments and --bootstrap-server are two sources: give one of them",
