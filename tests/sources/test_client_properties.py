@@ -8,6 +8,7 @@ import pickle
 import socket
 import ssl
 import traceback
+from base64 import b64encode
 
 import pytest
 import trustme
@@ -21,6 +22,7 @@ from kgroups_spark.sources.client_properties import (
     read_properties_file,
 )
 from kgroups_spark.sources.config_providers import PROVIDERS
+from kgroups_spark.sources.security import tokens
 from tests.sources.security.handshakes import chain, private_key
 
 AUTHORITY = trustme.CA()
@@ -258,6 +260,17 @@ def test_secrets_are_taken_out_of_texts():
     )
     hidden = client.without_secrets(f"alice hu%sh {PLAIN} hu%25sh k3y-pass {key}")
     assert hidden == "alice [hidden] [hidden] [hidden] [hidden] [hidden]"
+
+
+def test_what_sasl_sends_is_taken_out_of_texts(monkeypatch):
+    client = client_properties("kafka:9092", SASL)
+    assert client.without_secrets(b64encode(b"\0alice\0hu%sh").decode()) == "[hidden]"
+    monkeypatch.setattr(tokens, "_issued", {})
+    unsecured = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    properties = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{unsecured} unsecuredLoginStringClaim_sub=me;"}
+    client = client_properties("kafka:9092", {**SASL, **properties})
+    token = client.settings()["sasl_oauth_token_provider"].token()
+    assert client.without_secrets(f"Bearer {token}") == "Bearer [hidden]"
 
 
 WRONG = [
