@@ -1,0 +1,350 @@
+"""What real brokers say of themselves and of the ends of topics, and what is missing where an authorizer forbids it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+from kgroups_spark.audit.broker_release import METADATA_VERSION, NEWEST_METADATA_VERSION
+from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts
+from kgroups_spark.audit.topic_offsets import topic_offsets, topic_offsets_table
+from kgroups_spark.sources.client_properties import client_properties
+from kgroups_spark.sources.cluster import Cluster
+from tests.broker.brokers import JAVA, QUIET, Brokers, Security, until
+from tests.broker.jars import kafka_jars
+from tests.broker.members import SILENT
+from tests.tables.table_rows import MOMENT, rows_of
+from tests.views.arrow_tables import in_duckdb
+
+OFFSETS = "__consumer_offsets"
+GROUP = "group with configs"
+RETENTION = {"offsets.retention.minutes": "77", "log.cleaner.delete.retention.ms": "123456"}
+GROUP_NOTE = f"group {GROUP}: consumer.session.timeout.ms = 50000 (group config)"
+
+URL_SAFE = str.maketrans("+/", "-_")
+
+JAVA_IN_3_9 = {"group.coordinator.rebalance.protocols": "classic,consumer"}
+CLUSTERS: Mapping[str, tuple[str, Mapping[str, str], str]] = {
+    "4.3.1": ("4.3.1", {}, "4.3"),
+    "3.9.2": ("3.9.2", {}, "3.9"),
+    "3.9.2 with Java's coordinator": ("3.9.2", JAVA_IN_3_9, "3.9-java"),
+    "3.9.2 with the internal switch": ("3.9.2", {"group.coordinator.new.enable": "true"}, "3.9-java"),
+}
+
+
+class Client:
+    """What a test does to a cluster as its owner."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
+        self.settings = {"bootstrap.servers": brokers.address, "broker.address.family": "v4"}
+        self.admin = AdminClient(self.settings, logger=SILENT)
+
+    def cluster(self) -> Cluster:
+        return Cluster(client_properties(self.brokers.address, {}))
+
+    def topic(self, name: str, partitions: int = 1, records: int = 0) -> None:
+        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+        until(f"topic {name} is known", lambda: name in self.admin.list_topics(timeout=30).topics)
+        producer = Producer(self.settings, logger=SILENT)
+        for number in range(records):
+            producer.produce(name, f"record {number}", partition=0)
+        assert producer.flush(30) == 0
+
+    def commit(self, group: str, *offsets: TopicPartition) -> None:
+        consumer = Consumer({**self.settings, "group.id": group}, logger=SILENT)
+        try:
+            consumer.commit(offsets=list(offsets), asynchronous=False)
+        finally:
+            consumer.close()
+
+    def delete_topic(self, name: str) -> None:
+        self.admin.delete_topics([name])[name].result(30)
+        until(f"topic {name} is gone", lambda: name not in self.admin.list_topics(timeout=30).topics)
+
+    def end(self, topic: str, partition: int, spec: OffsetSpec) -> int:
+        place = TopicPartition(topic, partition)
+        return int(self.admin.list_offsets({place: spec})[place].result(30).offset)
+
+    def configure_group(self, group: str, name: str, value: str) -> None:
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+        change = resource.AlterableConfig(name=name, config_operation=0, value=value)
+        wanted = resource(resource_type=32, resource_name=group, configs=[change])
+        with self.cluster() as cluster:
+            answer = cluster.send(IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False))
+        assert [each.error_code for each in answer.responses] == [0], answer
+
+
+@pytest.fixture(scope="module", params=CLUSTERS)
+def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, str]]:
+    """A cluster, and the release that it should be told to have."""
+    release, properties, expected = CLUSTERS[request.param]
+    folder = tmp_path_factory.mktemp("facts") / "brokers"
+    with Brokers(release, folder, {**RETENTION, **properties}) as brokers:
+        client = Client(brokers)
+        client.topic("t", 2, records=20)
+        client.commit("g", TopicPartition("t", 0, 5))
+        yield client, expected
+
+
+def test_what_a_cluster_says_of_itself(asked: tuple[Client, str]) -> None:
+    client, expected = asked
+    with client.cluster() as cluster:
+        told = cluster_facts(cluster)
+        ids = {name: topic.topic_id for name, topic in cluster.topics().items()}
+    assert told.release_version == expected
+    assert told.release_evidence.startswith(f"release {expected}: the software supports metadata.version ")
+    assert (told.offsets_retention_ms, told.delete_retention_ms) == (77 * 60_000, 123_456)
+    assert told.cluster_id == client.brokers.cluster_id
+    assert set(told.topic_ids) == {(topic_id, name) for name, topic_id in ids.items()}
+    described = client.admin.describe_topics(TopicCollection(["t", OFFSETS]))
+    # librdkafka writes ids in the other base64.
+    by_admin = {name: str(each.result(30).topic_id).translate(URL_SAFE) for name, each in described.items()}
+    assert by_admin == {name: ids[name] for name in by_admin}
+    assert told.notes == ()
+
+
+def test_the_newest_metadata_version_is_the_one_of_its_release(asked: tuple[Client, str]) -> None:
+    client, expected = asked
+    with client.cluster() as cluster:
+        (node,) = cluster.brokers()
+        supported = {each.name: each.max_version for each in cluster.api_versions(node).supported_features}
+    assert supported[METADATA_VERSION] == NEWEST_METADATA_VERSION[expected.removesuffix("-java")]
+
+
+def test_ends_of_topics_are_what_the_admin_client_says(asked: tuple[Client, str]) -> None:
+    client, _ = asked
+    client.admin.delete_records([TopicPartition("t", 0, 3)])[TopicPartition("t", 0)].result(30)
+    committed = [("t", 0), ("t", 9), ("never made", 0), ("no topic's name!", 1)]
+    with client.cluster() as cluster:
+        rows = list(topic_offsets(cluster, committed))
+        topic_id = cluster.topics(["t"])["t"].topic_id
+    assert [tuple(row) for row in rows] == [
+        ("never made", None, 0, None, None, "unknown_topic"),
+        ("no topic's name!", None, 1, None, None, "unknown_topic"),
+        ("t", topic_id, 0, 3, 20, "ok"),
+        ("t", topic_id, 1, 0, 0, "ok"),
+        ("t", topic_id, 9, None, None, "unknown_topic"),
+    ]
+    for row in rows[2:4]:
+        assert client.end("t", row.partition, OffsetSpec.earliest()) == row.log_start_offset
+        assert client.end("t", row.partition, OffsetSpec.latest()) == row.log_end_offset
+
+
+def test_a_topic_that_was_deleted_is_gone_and_nobody_makes_it_again(asked: tuple[Client, str]) -> None:
+    client, _ = asked
+    client.topic("short-lived", records=1)
+    client.delete_topic("short-lived")
+    with client.cluster() as cluster:
+        (row,) = topic_offsets(cluster, [("short-lived", 0)])
+        assert row.status == "unknown_topic"
+        assert "short-lived" not in cluster.topics()
+
+
+def test_the_end_is_the_high_watermark_not_that_of_an_open_transaction(asked: tuple[Client, str]) -> None:
+    client, _ = asked
+    client.topic("in-transaction", records=4)
+    producer = Producer({**client.settings, "transactional.id": "p"}, logger=SILENT)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("in-transaction", "open", partition=0)
+    assert producer.flush(30) == 0
+    with client.cluster() as cluster:
+        (row,) = topic_offsets(cluster, [("in-transaction", 0)])
+    producer.abort_transaction(30)
+    assert (row.log_start_offset, row.log_end_offset, row.status) == (0, 5, "ok")
+
+
+def test_what_is_configured_for_a_group_is_told(secured: Client) -> None:
+    with secured.cluster() as cluster:
+        assert cluster_facts(cluster).notes == (GROUP_NOTE,)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A cluster with ACLs, committed offsets of two topics, and a configuration of a group."""
+    security = Security(listeners=("SASL_SSL",), acls=True)
+    with Brokers("4.3.1", tmp_path_factory.mktemp("acls") / "brokers", RETENTION, security=security) as brokers:
+        client = Client(brokers)
+        for name in ("t", "u"):
+            client.topic(name, records=20)
+        client.commit("g", TopicPartition("t", 0, 5), TopicPartition("u", 0, 5))
+        client.configure_group(GROUP, "consumer.session.timeout.ms", "50000")
+        yield client
+
+
+def as_auditor(brokers: Brokers) -> Cluster:
+    assert brokers.certificates is not None and brokers.security is not None
+    ((name, password),) = brokers.security.users.items()
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": f'{module} required username="{name}" password="{password}";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(brokers.certificates.authority),
+    }
+    return Cluster(client_properties(brokers.addresses("SASL_SSL"), properties))
+
+
+def acl(resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    return AclBinding(resource, name, literal, "User:auditor", "*", operation, allow)
+
+
+CONFIGS = AclOperation.DESCRIBE_CONFIGS
+# All that an audit needs, and the extras.
+ACLS = {
+    "READ on the offsets topic": acl(ResourceType.TOPIC, OFFSETS, AclOperation.READ),
+    "DESCRIBE on topics": acl(ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
+    "DESCRIBE_CONFIGS on the cluster": acl(ResourceType.BROKER, "kafka-cluster", CONFIGS),
+    "DESCRIBE_CONFIGS on the offsets topic": acl(ResourceType.TOPIC, OFFSETS, CONFIGS),
+    "DESCRIBE_CONFIGS on groups": acl(ResourceType.GROUP, "*", CONFIGS),
+}
+ANYTHING = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
+
+
+def allow(client: Client, bindings: list[AclBinding]) -> None:
+    """The ACLs of the cluster are these, and the broker knows."""
+    for deleted in client.admin.delete_acls([ANYTHING]).values():
+        deleted.result(30)
+    for made in client.admin.create_acls(bindings).values() if bindings else ():
+        made.result(30)
+    until("the ACLs", lambda: set(client.admin.describe_acls(ANYTHING).result(30)) == set(bindings))
+
+
+def asked_by_auditor(client: Client) -> tuple[ClusterFacts, dict[str, tuple[Any, ...]]]:
+    with as_auditor(client.brokers) as cluster:
+        rows = topic_offsets(cluster, [("t", 0), ("u", 0), ("gone", 0)])
+        return cluster_facts(cluster), {row.topic: (row.log_end_offset, row.status) for row in rows}
+
+
+WHOLE = {"t": (20, "ok"), "u": (20, "ok"), "gone": (None, "unknown_topic")}
+
+
+def test_with_all_acls_nothing_is_missing(secured: Client) -> None:
+    allow(secured, list(ACLS.values()))
+    told, ends = asked_by_auditor(secured)
+    assert told.release_version == "4.3"
+    assert (told.offsets_retention_ms, told.delete_retention_ms) == (77 * 60_000, 123_456)
+    assert {name for _, name in told.topic_ids} == {"t", "u", OFFSETS}
+    assert told.notes == (GROUP_NOTE,)
+    assert ends == WHOLE
+
+
+def not_known(what: str, resource: str) -> str:
+    return f"{what} is not known: an ACL that allows DESCRIBE_CONFIGS on {resource} is needed"
+
+
+MISSING: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
+    "DESCRIBE_CONFIGS on the cluster": (
+        {"offsets_retention_ms": None},
+        (
+            not_known("offsets.retention.minutes of the brokers", "cluster kafka-cluster"),
+            not_known("what is configured for single groups", "cluster kafka-cluster"),
+        ),
+    ),
+    "DESCRIBE_CONFIGS on the offsets topic": (
+        {"delete_retention_ms": None},
+        (not_known(f"delete.retention.ms of topic {OFFSETS}", f"topic {OFFSETS}"), GROUP_NOTE),
+    ),
+    "DESCRIBE_CONFIGS on groups": (
+        {},
+        (not_known(f"what is configured for group {GROUP}", f"group {GROUP}"),),
+    ),
+}
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_without_one_acl_its_part_is_missing_and_a_note_names_it(secured: Client, missing: str) -> None:
+    allow(secured, list(ACLS.values()))
+    whole, _ = asked_by_auditor(secured)
+    allow(secured, [binding for name, binding in ACLS.items() if name != missing])
+    told, ends = asked_by_auditor(secured)
+    lost, notes = MISSING[missing]
+    assert told == replace(whole, **lost, notes=notes)  # type: ignore[arg-type]
+    assert ends == WHOLE
+
+
+def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured: Client) -> None:
+    but_topics = [binding for name, binding in ACLS.items() if name != "DESCRIBE on topics"]
+    allow(secured, [*but_topics, acl(ResourceType.TOPIC, "t", AclOperation.DESCRIBE)])
+    told, ends = asked_by_auditor(secured)
+    # Whether there is such a topic is nobody's business who may not describe it.
+    assert ends == {"t": (20, "ok"), "u": (None, "not_authorized"), "gone": (None, "not_authorized")}
+    assert {name for _, name in told.topic_ids} == {"t", OFFSETS}
+
+
+def test_without_any_acl_the_release_is_told_all_the_same(secured: Client) -> None:
+    allow(secured, [])
+    told, ends = asked_by_auditor(secured)
+    assert (told.cluster_id, told.release_version) == (secured.brokers.cluster_id, "4.3")
+    assert (told.topic_ids, told.offsets_retention_ms, told.delete_retention_ms) == ((), None, None)
+    assert len(told.notes) == 3
+    assert set(ends.values()) == {(None, "not_authorized")}
+
+
+def test_two_brokers_with_two_retentions(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Brokers("4.3.1", tmp_path_factory.mktemp("two") / "brokers", RETENTION, nodes=2) as brokers:
+        brokers.nodes[1].restart({"offsets.retention.minutes": "66"})
+        client = Client(brokers)
+        client.topic("t", records=1)
+        client.commit("g", TopicPartition("t", 0, 1))
+        with client.cluster() as cluster:
+
+            def both_lead() -> bool:
+                return {each.leader for each in cluster.topics([OFFSETS])[OFFSETS].partitions.values()} == {1, 2}
+
+            until("both lead offsets partitions", both_lead)
+            told = cluster_facts(cluster)
+    assert told.offsets_retention_ms == 66 * 60_000
+    assert told.notes == (
+        "offsets.retention.minutes differs: 77 on broker 1, 66 on broker 2; the shortest is used for all partitions",
+    )
+
+
+def lag_by_kafkas_tool(brokers: Brokers, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:
+    """Committed offset, log end offset and lag of a group's partitions, as kafka-consumer-groups prints them."""
+    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    asked = ["--bootstrap-server", brokers.address, "--describe", "--group", group]
+    java = [*JAVA, *QUIET, "-cp", ":".join(kafka_jars(brokers.release)), tool]
+    said = subprocess.run([*java, *asked], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in said.splitlines() if line.startswith(f"{group} ")]
+    return {(topic, int(number)): (int(at), int(end), int(lag)) for _, topic, number, at, end, lag, *_ in rows}
+
+
+def test_the_view_lag_says_what_kafkas_own_tool_says(secured: Client) -> None:
+    secured.topic("l", 3, records=20)
+    secured.commit("lagging", TopicPartition("l", 0, 5), TopicPartition("l", 1, 0), TopicPartition("u", 0, 20))
+    secured.admin.delete_records([TopicPartition("l", 0, 7)])[TopicPartition("l", 0)].result(30)
+    by_tool = lag_by_kafkas_tool(secured.brokers, "lagging")
+    with secured.cluster() as cluster:
+        seen = topic_offsets_table(topic_offsets(cluster, by_tool), 1, MOMENT)
+    committed = [
+        {"group_id": "lagging", "topic": topic, "partition": number, "committed_offset": at}
+        for (topic, number), (at, _, _) in by_tool.items()
+    ]
+    view = in_duckdb({"committed_offsets": rows_of("committed_offsets", *committed), "topic_offsets": seen})
+    found = view.sql("SELECT topic, partition, committed_offset, log_end_offset, lag, will_reset FROM lag").fetchall()
+    assert {(topic, number): tuple(rest) for topic, number, *rest, _ in found} == by_tool
+    assert {tuple(row[:2]) for row in found if row[-1]} == {("l", 0)}
+    assert by_tool == {("l", 0): (5, 20, 15), ("l", 1): (0, 0, 0), ("u", 0): (20, 20, 0)}
