@@ -29,6 +29,11 @@ HOST = "127.0.0.1"
 # and no client connects to itself on it.
 PORTS = range(21_000, 29_000)
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# What its logger says: warnings, with the time of day.
+QUIET = tuple(
+    f"-Dorg.slf4j.simpleLogger.{name}"
+    for name in ("defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=HH:mm:ss.SSS")
+)
 
 SMALL = {
     "offsets.topic.num.partitions": "4",
@@ -52,7 +57,8 @@ QUICK = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     **{f"group.{kind}.heartbeat.interval.ms": "1000" for kind in ("consumer", "share", "streams")},
     **{f"group.{kind}.min.heartbeat.interval.ms": "1000" for kind in ("consumer", "share", "streams")},
-    "group.consumer.min.session.timeout.ms": "5000",
+    "group.consumer.min.session.timeout.ms": "2000",
+    "group.consumer.max.session.timeout.ms": "600000",
 }
 
 
@@ -194,9 +200,7 @@ class Broker:
             guard.wait()
 
     def _java(self, *memory: str) -> list[str]:
-        logger = "-Dorg.slf4j.simpleLogger"
-        log = (f"{logger}.defaultLogLevel=warn", f"{logger}.showDateTime=true", f"{logger}.dateTimeFormat=HH:mm:ss.SSS")
-        return [*JAVA, *memory, *log, "-cp", ":".join(kafka_jars(self.release))]
+        return [*JAVA, *memory, *QUIET, "-cp", ":".join(kafka_jars(self.release))]
 
     def _configuration(self) -> str:
         self.folder.mkdir(parents=True, exist_ok=True)

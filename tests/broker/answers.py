@@ -1,0 +1,259 @@
+"""What a running broker says of its groups, offsets and transactions, in the form of the corpora's `answers/*.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.broker.brokers import until
+from tests.broker.java_clients import JavaClients, Slot
+
+Json = dict[str, Any]
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def while_the_log_stands_still(clients: JavaClients, ask: Callable[[], Json]) -> Json:
+    """What `ask` gives, and `ends` of the offsets partitions, the same before and after."""
+    answer: Json = {}
+
+    def is_still() -> bool:
+        before = end_offsets(clients, OFFSETS_TOPIC)
+        answer.update({**ask(), "ends": before})
+        return end_offsets(clients, OFFSETS_TOPIC) == before
+
+    until("the log stands still", is_still)
+    return answer
+
+
+def end_offsets(clients: JavaClients, topic: str) -> dict[str, int]:
+    """By partition, as text."""
+    latest = clients.kafka.clients.admin.OffsetSpec.latest()
+    partitions = {clients.slot((topic, number)): latest for number in range(partition_count(clients, topic))}
+    answer = clients.admin.listOffsets(partitions).all().get()
+    return {str(slot.partition()): answer[slot].offset() for slot in sorted(answer, key=lambda slot: slot.partition())}
+
+
+def partition_count(clients: JavaClients, topic: str) -> int:
+    """How many partitions a topic has."""
+    described = clients.admin.describeTopics([topic]).allTopicNames().get()[topic]
+    return len(described.partitions())
+
+
+def answers(clients: JavaClients, release: str, slots: Iterable[Slot]) -> Json:
+    """All that is compared. `slots`: partitions of which the broker is asked whether a group's offsets are stable."""
+    asked = Asking(clients)
+    listed = {each.groupId(): each for each in clients.each(clients.admin.listGroups().all().get())}
+    groups = {name: asked.group(name, listing) for name, listing in sorted(listed.items())}
+    with_offsets = [name for name, group in groups.items() if group["group_type"] != "share"]
+    return {
+        "release": release,
+        "groups": groups,
+        "committed": {name: asked.committed(name) for name in with_offsets},
+        "unstable": {name: asked.unstable(name, slots) for name in with_offsets},
+        "open_transactions": asked.producers(),
+        "transactions": asked.transactions(),
+        "share_start_offsets": {name: asked.share_offsets(name) for name in groups if name not in with_offsets},
+    }
+
+
+class Asking:
+    """Questions to one broker."""
+
+    def __init__(self, clients: JavaClients) -> None:
+        self.clients, self.admin = clients, clients.admin
+        names = self.admin.listTopics().names().get()
+        described = self.admin.describeTopics(names).allTopicNames().get()
+        self.topic_ids = {name: str(described[name].topicId()) for name in names}
+
+    def group(self, name: str, listing: Any) -> Json:
+        """Of a classic group what every release says, of the others also epochs."""
+        kind = str(listing.type().get()).lower()
+        group = {"group_type": kind, "simple": listing.isSimpleConsumerGroup()}
+        group["protocol_type"] = str(listing.protocol()) or None
+        describe: Callable[[str], Json] = getattr(self, f"_{kind}")
+        described = describe(name)
+        assert described["state"] == str(listing.groupState().get()), f"{name}: listed and described in two states"
+        return {**group, **described}
+
+    def _classic(self, name: str) -> Json:
+        group = self.admin.describeClassicGroups([name]).all().get()[name]
+        members = {}
+        for member in self.clients.each(group.members()):
+            members[member.consumerId()] = {
+                **_of_member(member),
+                "group_instance_id": _or_none(member.groupInstanceId()),
+                "assigned": self._slots(member.assignment()),
+            }
+        (wire,) = self.clients.request("DescribeGroups", 5, groups=[name], includeAuthorizedOperations=False)["groups"]
+        for each in wire["members"] if wire["protocolType"] == "consumer" else ():
+            members[each["memberId"]]["subscribed_topics"] = self._subscribed(each["memberMetadata"])
+        return {
+            "state": str(group.state()),
+            "protocol": group.protocolData() or None,
+            "members": members,
+        }
+
+    def _consumer(self, name: str) -> Json:
+        group = self.admin.describeConsumerGroups([name]).all().get()[name]
+        members = {}
+        for member in self.clients.each(group.members()):
+            members[member.consumerId()] = {
+                **_of_member(member),
+                "group_instance_id": _or_none(member.groupInstanceId()),
+                "rack_id": _or_none(member.rackId()),
+                "member_epoch": member.memberEpoch().get(),
+                "uses_classic_protocol": member.upgraded().get() is False,
+                "assigned": self._slots(member.assignment(), by_id=True),
+                "target": self._slots(member.targetAssignment().get(), by_id=True),
+            }
+        (wire,) = self.clients.request("ConsumerGroupDescribe", 1, groupIds=[name], includeAuthorizedOperations=False)[
+            "groups"
+        ]
+        for each in wire["members"]:
+            members[each["memberId"]] |= {
+                "subscribed_topics": sorted(each["subscribedTopicNames"]),
+                "subscribed_regex": each["subscribedTopicRegex"] or None,
+            }
+        return {
+            "state": str(group.groupState()),
+            "group_epoch": group.groupEpoch().get(),
+            "assignment_epoch": group.targetAssignmentEpoch().get(),
+            "members": members,
+        }
+
+    def _share(self, name: str) -> Json:
+        group = self.admin.describeShareGroups([name]).all().get()[name]
+        members = {}
+        for member in self.clients.each(group.members()):
+            members[member.consumerId()] = {
+                **_of_member(member),
+                "rack_id": _or_none(member.rackId()),
+                "member_epoch": member.memberEpoch(),
+                "assigned": self._slots(member.assignment(), by_id=True),
+            }
+        (wire,) = self.clients.request("ShareGroupDescribe", 1, groupIds=[name], includeAuthorizedOperations=False)[
+            "groups"
+        ]
+        for each in wire["members"]:
+            members[each["memberId"]]["subscribed_topics"] = sorted(each["subscribedTopicNames"])
+        return {
+            "state": str(group.groupState()),
+            "group_epoch": group.groupEpoch(),
+            "assignment_epoch": group.targetAssignmentEpoch(),
+            "members": members,
+        }
+
+    def _streams(self, name: str) -> Json:
+        group = self.admin.describeStreamsGroups([name]).all().get()[name]
+        members = {}
+        for member in self.clients.each(group.members()):
+            members[member.memberId()] = {
+                "client_id": member.clientId(),
+                "client_host": member.clientHost(),
+                "group_instance_id": _or_none(member.instanceId()),
+                "rack_id": _or_none(member.rackId()),
+                "member_epoch": member.memberEpoch(),
+                "topology_epoch": member.topologyEpoch(),
+                "process_id": member.processId(),
+                "assigned_tasks": self._tasks(member.assignment()),
+                "target_tasks": self._tasks(member.targetAssignment()),
+            }
+        subtopologies = [each.subtopologyId() for each in self.clients.each(group.subtopologies())]
+        return {
+            "state": str(group.groupState()),
+            "group_epoch": group.groupEpoch(),
+            "assignment_epoch": group.targetAssignmentEpoch(),
+            "topology": {"epoch": group.topologyEpoch(), "subtopologies": sorted(subtopologies)},
+            "members": members,
+        }
+
+    def committed(self, group: str) -> list[list[Any]]:
+        """Topic, partition, offset, leader epoch and metadata of every committed offset."""
+        offsets = self._offsets(group, self._all_partitions(), stable=False)
+        found = [
+            [slot.topic(), slot.partition(), offset.offset(), _or_none(offset.leaderEpoch()), offset.metadata()]
+            for slot, offset in offsets.items()
+            if offset is not None
+        ]
+        return sorted(found)
+
+    def unstable(self, group: str, slots: Iterable[Slot]) -> list[list[Any]]:
+        """Which of the partitions have an offset in an open transaction: Admin leaves those out of a stable answer."""
+        asked = sorted(slots)
+        by_name = self.clients.kafka.clients.admin.ListConsumerGroupOffsetsSpec().topicPartitions(
+            self.clients.slots(asked)
+        )
+        stable = {(slot.topic(), slot.partition()) for slot in self._offsets(group, by_name, stable=True)}
+        return [list(slot) for slot in asked if slot not in stable]
+
+    def _all_partitions(self) -> Any:
+        return self.clients.kafka.clients.admin.ListConsumerGroupOffsetsSpec()
+
+    def _offsets(self, group: str, spec: Any, *, stable: bool) -> Any:
+        options = self.clients.kafka.clients.admin.ListConsumerGroupOffsetsOptions().requireStable(stable)
+        return self.admin.listConsumerGroupOffsets({group: spec}, options).all().get()[group]
+
+    def share_offsets(self, group: str) -> list[list[Any]]:
+        """Topic, partition and start offset."""
+        spec = self.clients.kafka.clients.admin.ListShareGroupOffsetsSpec()
+        offsets = self.admin.listShareGroupOffsets({group: spec}).all().get()[group]
+        return sorted(
+            [slot.topic(), slot.partition(), offset.startOffset()] for slot, offset in offsets.items() if offset
+        )
+
+    def producers(self) -> dict[str, list[list[int]]]:
+        """By offsets partition, id of each producer and where its open transaction starts."""
+        found: dict[str, list[list[int]]] = {}
+        for number in range(partition_count(self.clients, OFFSETS_TOPIC)):
+            slot = self.clients.slot((OFFSETS_TOPIC, number))
+            states = self.admin.describeProducers([slot]).partitionResult(slot).get().activeProducers()
+            found[str(number)] = sorted(
+                [each.producerId(), each.currentTransactionStartOffset().getAsLong()]
+                for each in self.clients.each(states)
+                if each.currentTransactionStartOffset().isPresent()
+            )
+        return found
+
+    def transactions(self) -> dict[str, list[list[int]]]:
+        """Of transactions that their coordinator calls Ongoing: by offsets partition, id and epoch of the producer."""
+        found: dict[str, list[list[int]]] = {}
+        names = [each.transactionalId() for each in self.clients.each(self.admin.listTransactions().all().get())]
+        described = self.admin.describeTransactions(names).all().get()
+        for name in names:
+            transaction = described[name]
+            for slot in transaction.topicPartitions() if str(transaction.state()) == "Ongoing" else ():
+                if slot.topic() == OFFSETS_TOPIC:
+                    producer = [transaction.producerId(), transaction.producerEpoch()]
+                    found.setdefault(str(slot.partition()), []).append(producer)
+        return {partition: sorted(producers) for partition, producers in sorted(found.items())}
+
+    def _slots(self, assignment: Any, *, by_id: bool = False) -> list[list[Any]]:
+        return sorted(
+            [self.topic_ids[slot.topic()] if by_id else slot.topic(), slot.partition()]
+            for slot in assignment.topicPartitions()
+        )
+
+    def _tasks(self, assignment: Any) -> list[list[Any]]:
+        roles = {"active": assignment.activeTasks(), "standby": assignment.standbyTasks()}
+        roles["warmup"] = assignment.warmupTasks()
+        return sorted(
+            [role, task.subtopologyId(), partition]
+            for role, tasks in roles.items()
+            for task in tasks
+            for partition in task.partitions()
+        )
+
+    def _subscribed(self, metadata: str) -> list[str]:
+        """Topics of a consumer's subscription; `metadata` in base64."""
+        java = self.clients.jvm.java
+        buffer = java.nio.ByteBuffer.wrap(java.util.Base64.getDecoder().decode(metadata))
+        consumer = self.clients.kafka.clients.consumer.internals.ConsumerProtocol
+        return sorted(consumer.deserializeSubscription(buffer).topics())
+
+
+def _of_member(member: Any) -> Json:
+    return {"client_id": member.clientId(), "client_host": member.host()}
+
+
+def _or_none(optional: Any) -> Any:
+    return optional.get() if optional.isPresent() else None

@@ -1,0 +1,222 @@
+"""What every scenario works with: one cluster, its clients, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Producer
+
+from tests.broker.answers import Asking, Json
+from tests.broker.brokers import Brokers, until
+from tests.broker.java_clients import JavaClients, Slot
+from tests.broker.members import LONG_MS, SILENT, Member, Transactions
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a scenario has brought about, by group.
+
+    `groups`: type, state and count of members. `gone`: groups that are not listed. `committed`: all of a group's
+    offsets. `unstable`: its partitions with an offset in an open transaction. `reloaded`: where the running broker
+    will say something else once it has loaded its log.
+    """
+
+    groups: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    committed: Mapping[str, Mapping[Slot, int]] = field(default_factory=dict)
+    unstable: Mapping[str, set[Slot]] = field(default_factory=dict)
+    reloaded: tuple[Reloaded, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reloaded:
+    """A case in which a coordinator that runs differs from itself after it has loaded its log. None: no such group."""
+
+    why: str
+    group: str
+    exists: bool = True
+    committed: Mapping[Slot, int] = field(default_factory=dict)
+    unstable: frozenset[Slot] = frozenset()
+
+
+class Lab:
+    """One cluster. Names of groups are those of the scenarios; `slots`: all partitions of the topics made here."""
+
+    def __init__(self, brokers: Brokers, clients: JavaClients) -> None:
+        self.brokers, self.clients, self.admin = brokers, clients, clients.admin
+        self.address, self.release = brokers.address, brokers.release
+        self.members: list[Member] = []
+        self.producers: list[Transactions] = []
+        self.slots: set[Slot] = set()
+
+    @property
+    def is_scala(self) -> bool:
+        """Its coordinator is the old one, which knows classic groups alone."""
+        return self.release < "4"
+
+    def topic(self, name: str, partitions: int, records: int = 0) -> list[Slot]:
+        """Makes a topic with so many records in each partition."""
+        self.admin.createTopics([self.clients.kafka.clients.admin.NewTopic(name, partitions, 1)]).all().get()
+        # Brokers learn of it a moment later than the controller, and librdkafka's members take their first answer for
+        # long.
+        until(f"topic {name} is known", lambda: name in self.admin.listTopics().names().get())
+        slots = [(name, number) for number in range(partitions)]
+        self.slots.update(slots)
+        if records:
+            producer = Producer({"bootstrap.servers": self.address, "broker.address.family": "v4"}, logger=SILENT)
+            for number in range(records):
+                for _, partition in slots:
+                    producer.produce(name, f"record {number}", partition=partition)
+            producer.flush()
+        return slots
+
+    def delete_topic(self, name: str) -> None:
+        self.admin.deleteTopics([name]).all().get()
+        self.slots = {slot for slot in self.slots if slot[0] != name}
+
+    def join(self, group: str, topics: Iterable[str], protocol: str = "classic", **settings: object) -> Member:
+        member = Member(self.address, group, topics, protocol, **settings)
+        self.members.append(member)
+        return member
+
+    def transactions(self, transactional_id: str, timeout_ms: int = LONG_MS) -> Transactions:
+        producer = Transactions(self.address, transactional_id, timeout_ms)
+        self.producers.append(producer)
+        return producer
+
+    def alter(self, group: str, offsets: Mapping[Slot, int], metadata: str = "", epoch: int | None = None) -> None:
+        """Sets offsets of a group without members by Admin."""
+        optional = self.clients.jvm.java.util.Optional
+        leader_epoch = optional.empty() if epoch is None else optional.of(epoch)
+        stored = self.clients.kafka.clients.consumer.OffsetAndMetadata
+        altered = {self.clients.slot(slot): stored(offset, leader_epoch, metadata) for slot, offset in offsets.items()}
+        self.admin.alterConsumerGroupOffsets(group, altered).all().get()
+
+    def delete_offsets(self, group: str, slots: Iterable[Slot]) -> None:
+        self.admin.deleteConsumerGroupOffsets(group, self.clients.slots(slots)).all().get()
+
+    def delete_group(self, group: str) -> None:
+        self.admin.deleteConsumerGroups([group]).all().get()
+
+    def group_setting(self, group: str, name: str, value: object) -> None:
+        admin = self.clients.kafka.clients.admin
+        kind = getattr(self.clients.kafka.common.config, "ConfigResource$Type").GROUP
+        resource = self.clients.kafka.common.config.ConfigResource(kind, group)
+        operation = getattr(admin, "AlterConfigOp$OpType").SET
+        change = admin.AlterConfigOp(admin.ConfigEntry(name, str(value)), operation)
+        self.admin.incrementalAlterConfigs({resource: [change]}).all().get()
+
+    def described(self, group: str) -> tuple[str, str, int] | None:
+        """Type, state and count of members; None: not listed."""
+        for each in self.clients.each(self.admin.listGroups().all().get()):
+            if each.groupId() == group:
+                kind = str(each.type().get()).lower()
+                return kind, str(each.groupState().get()), self._member_count(group, kind)
+        return None
+
+    def _member_count(self, group: str, kind: str) -> int:
+        describe = {
+            "classic": self.admin.describeClassicGroups,
+            "consumer": self.admin.describeConsumerGroups,
+            "share": self.admin.describeShareGroups,
+            "streams": self.admin.describeStreamsGroups,
+        }[kind]
+        described: Any = describe([group]).all().get()[group]
+        return int(described.members().size())
+
+    def await_group(self, group: str, kind: str, state: str, members: int) -> dict[str, tuple[str, str, int]]:
+        """Waits until it is so; what is expected then."""
+        wanted = (kind, state, members)
+        until(f"{group} is {wanted}", lambda: self.described(group) == wanted)
+        return {group: wanted}
+
+    def await_assigned(self, partitions: int, *members: Member) -> None:
+        """Waits until so many partitions are with these members, each with some."""
+
+        def is_assigned() -> bool:
+            counts = [len(member.assignment()) for member in members]
+            return all(counts) and sum(counts) == partitions
+
+        until(f"{partitions} partitions of {members[0].group} are with {len(members)} members", is_assigned)
+
+    def await_committed(self, group: str, slots: Iterable[Slot]) -> None:
+        """Waits until these are the partitions of which the group has offsets."""
+        asked, wanted = Asking(self.clients), {tuple(slot) for slot in slots}
+        until(f"{group} has offsets of {wanted}", lambda: {(t, p) for t, p, *_ in asked.committed(group)} == wanted)
+
+    def await_position(self, member: Member, slot: Slot, offset: int) -> None:
+        """Waits until a member has read so far."""
+
+        until(f"{member.group} has read {slot} up to {offset}", lambda: member.position(slot) == offset)
+
+    def await_transaction(self, transactional_id: str, state: str) -> None:
+        """Waits until the transaction's markers are written."""
+
+        def is_so() -> bool:
+            described = self.admin.describeTransactions([transactional_id]).description(transactional_id).get()
+            return str(described.state()) == state
+
+        until(f"{transactional_id} is {state}", is_so)
+
+    def vanishing_member(self, group: str, topics: Iterable[str], protocol: str, **settings: object) -> None:
+        """A member that joins and goes without leaving, as one that is killed; waits until it is no longer counted."""
+        java, consumers = self.clients.jvm.java, self.clients.kafka.clients.consumer
+        bytes_ = self.clients.kafka.common.serialization.ByteArrayDeserializer
+        consumer = consumers.KafkaConsumer(
+            self.clients.settings(
+                group_id=group,
+                group_protocol=protocol,
+                client_id=f"vanishes-from-{group}",
+                enable_auto_commit="false",
+                **settings,
+            ),
+            bytes_(),
+            bytes_(),
+        )
+        consumer.subscribe(list(topics))
+
+        def has_joined() -> bool:
+            consumer.poll(java.time.Duration.ofMillis(100))
+            return not consumer.assignment().isEmpty()
+
+        until(f"{group} has another member", has_joined)
+        described = self.described(group)
+        assert described is not None
+        remain = getattr(consumers, "CloseOptions$GroupMembershipOperation").REMAIN_IN_GROUP
+        consumer.close(consumers.CloseOptions.groupMembershipOperation(remain))
+        until(f"{group} has a member less", lambda: self.described(group) not in (None, described))
+
+    def close(self) -> None:
+        """Members leave."""
+        for member in self.members:
+            member.close()
+
+
+def expected_in(answer: Json, expected: Expected) -> Json:
+    """What the answer says of what was expected, in the form of `told`."""
+    groups, committed, unstable = answer["groups"], answer["committed"], answer["unstable"]
+    return {
+        "groups": {
+            name: (groups[name]["group_type"], groups[name]["state"], len(groups[name]["members"]))
+            for name in expected.groups
+            if name in groups
+        },
+        "gone": tuple(name for name in expected.gone if name not in groups),
+        "committed": {
+            name: {(topic, partition): offset for topic, partition, offset, *_ in committed.get(name, ())}
+            for name in expected.committed
+        },
+        "unstable": {name: {(t, p) for t, p in unstable.get(name, ())} for name in expected.unstable},
+    }
+
+
+def told(expected: Expected) -> Json:
+    """The same of what was expected."""
+    return {
+        "groups": dict(expected.groups),
+        "gone": expected.gone,
+        "committed": {name: dict(offsets) for name, offsets in expected.committed.items()},
+        "unstable": dict(expected.unstable),
+    }
