@@ -1,4 +1,5 @@
-"""Views over the tables of a lake, as plain SQL: one file a view, in a dialect for Spark and one for DuckDB.
+"""Views over the tables of a lake, as plain SQL: one file a view, in a dialect for Spark and one for DuckDB. Those of
+record types have no files: their SQL is made from Kafka's message definitions (record_views.py).
 
     register_views(spark, lake)     temporary views of a Spark session
     duckdb_views("./lake")          a DuckDB connection, over deltalake; no Spark, no JVM
@@ -14,12 +15,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from kgroups_spark.views.record_views import RECORD_VIEWS, record_view_sql
+
 Dialect = Literal["spark", "duckdb"]
 
 # In the order in which they are made: a view may read those before it.
-VIEWS = ("last_audit", "audit_partitions", "coverage", "expiry_outcomes", "lag")
+VIEWS = (
+    "last_audit",
+    "audit_partitions",
+    "coverage",
+    "expiry_outcomes",
+    "lag",
+    "effective_commits",
+    "partition_owners",
+    "offset_history",
+    "transactions",
+    "group_history",
+    "group_member_history",
+    *RECORD_VIEWS,
+)
 
 
 def view_sql(name: str, dialect: Dialect) -> str:
     """The statements that make the view. Raises FileNotFoundError for a name that is no view's."""
+    if name in RECORD_VIEWS:
+        return record_view_sql(name, dialect)
     return (Path(__file__).parent / dialect / f"{name}.sql").read_text()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -11,27 +11,32 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.views import VIEWS, view_sql
+from kgroups_spark.views.record_views import RECORD_VIEWS
 
 Rows = list[dict[str, Any]]
+# Those of record types are many, stand on one table alone, and have tests of their own.
+WITHOUT_RECORD_VIEWS = tuple(name for name in VIEWS if name not in RECORD_VIEWS)
 
 
-def in_duckdb(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+def in_duckdb(tables: Mapping[str, pa.Table], views: Sequence[str] = WITHOUT_RECORD_VIEWS) -> duckdb.DuckDBPyConnection:
     """The views over these tables; the others are empty."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     for name in TABLES:
         connection.register(name, tables.get(name, arrow_schema(name).empty_table()))
-    for name in VIEWS:
+    for name in views:
         connection.execute(view_sql(name, "duckdb"))
     return connection
 
 
-def in_spark(spark: SparkSession, tables: Mapping[str, pa.Table]) -> SparkSession:
+def in_spark(
+    spark: SparkSession, tables: Mapping[str, pa.Table], views: Sequence[str] = WITHOUT_RECORD_VIEWS
+) -> SparkSession:
     """The same in a Spark session."""
     for name, table in TABLES.items():
         rows = tables.get(name, arrow_schema(name).empty_table())
         spark.createDataFrame(rows, table.schema).createOrReplaceTempView(name)
-    for name in VIEWS:
+    for name in views:
         spark.sql(view_sql(name, "spark"))
     return spark
 

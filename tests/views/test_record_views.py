@@ -1,0 +1,124 @@
+"""Views of one record type each: every row and every field of group_records, in both dialects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.messages.definition import parse_definition
+from kgroups_spark.messages.record_types import RecordType
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views.record_fields import value_fields
+from kgroups_spark.views.record_views import RECORD_VIEWS, record_view_sql
+from tests.views.record_cases import NAMES, Row, expected, group_records, handmade, recorded, without_nulls
+
+PAIRS = [*recorded(), *handmade()]
+EXPECTED = expected(PAIRS)
+COMMON = {
+    *("audit_id", "offsets_partition", "log_offset", "log_timestamp", "group_id", "value_version", "is_tombstone"),
+    *("producer_id", "is_transactional"),
+}
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return group_records(PAIRS)
+
+
+@pytest.fixture(scope="module")
+def by_duckdb(table: pa.Table) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("group_records", table)
+    for name in RECORD_VIEWS:
+        connection.execute(record_view_sql(name, "duckdb"))
+    return connection
+
+
+@pytest.fixture(scope="module")
+def by_spark(spark: SparkSession, table: pa.Table) -> SparkSession:
+    spark.createDataFrame(table, TABLES["group_records"].schema).createOrReplaceTempView("group_records")
+    for name in RECORD_VIEWS:
+        spark.sql(record_view_sql(name, "spark"))
+    return spark
+
+
+def read(connection: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
+    return connection.sql(f"SELECT * FROM {name} ORDER BY log_offset").to_arrow_table()
+
+
+def test_every_record_type_has_a_view() -> None:
+    assert {kind.number: name for name, kind in RECORD_VIEWS.items()} == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES.values())
+def test_every_row_and_every_field_is_what_the_slow_decoder_reads(
+    by_duckdb: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    rows = read(by_duckdb, name)
+    assert EXPECTED[name] and any(row["is_tombstone"] for row in EXPECTED[name])
+    assert [without_nulls(row) for row in rows.to_pylist()] == [without_nulls(row) for row in EXPECTED[name]]
+    assert set(rows.column_names) == COMMON.union(*EXPECTED[name])
+
+
+@pytest.mark.parametrize("name", NAMES.values())
+def test_both_dialects_say_the_same(by_duckdb: duckdb.DuckDBPyConnection, by_spark: SparkSession, name: str) -> None:
+    one, other = read(by_duckdb, name), by_spark.table(name).orderBy("log_offset").toArrow()
+    assert one.column_names == other.column_names
+    # Names and types at every depth: a field that one of them lacks, or has as another type, cannot be cast.
+    assert one.cast(other.schema).to_pylist() == other.to_pylist()
+    assert shape(one.schema) == shape(other.schema)
+    comments = {field.name: field.metadata["comment"] for field in by_spark.table(name).schema}
+    columns = f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'"
+    assert dict(by_duckdb.sql(columns).fetchall()) == comments
+    assert all(comments.values())
+
+
+def shape(data_type: Any) -> Any:
+    """A type by the names and types of what is in it, without what engines call elements of lists."""
+    if isinstance(data_type, pa.Schema) or pa.types.is_struct(data_type):
+        return [(field.name, shape(field.type)) for field in data_type]
+    return [shape(data_type.value_type)] if pa.types.is_list(data_type) else str(data_type).replace("[us, tz=UTC]", "")
+
+
+def test_types_are_those_of_the_message_files(by_duckdb: duckdb.DuckDBPyConnection) -> None:
+    told = dict(
+        row[:2] for row in by_duckdb.sql("DESCRIBE consumer_group_current_member_assignment_records").fetchall()
+    )
+    assert told["member_epoch"] == "INTEGER"
+    assert told["state"] == "TINYINT"
+    assert (
+        told["assigned_partitions"] == "STRUCT(topic_id VARCHAR, partitions INTEGER[], assignment_epochs INTEGER[])[]"
+    )
+    told = dict(row[:2] for row in by_duckdb.sql("DESCRIBE group_metadata_records").fetchall())
+    assert told["current_state_timestamp"] == "TIMESTAMP WITH TIME ZONE"
+    assert "subscription_raw BLOB" in told["members"] and "config_offset BIGINT" in told["members"]
+    told = dict(row[:2] for row in by_duckdb.sql("DESCRIBE streams_group_member_metadata_records").fetchall())
+    assert told["user_endpoint"] == "STRUCT(host VARCHAR, port INTEGER)"
+
+
+def test_a_field_that_two_layouts_have_as_two_types_is_refused() -> None:
+    layout = {"name": "XValue", "type": "coordinator-value", "validVersions": "0", "flexibleVersions": "0+"}
+    one, other = (
+        parse_definition(
+            json.dumps(layout | {"layout": name, "fields": [{"name": "Epoch", "type": of, "versions": "0+"}]})
+        )
+        for name, of in (("", "int32"), ("3.7", "[]int32"))
+    )
+    kind = RecordType(99, "X", one, (one, other))
+    with pytest.raises(ValueError, match="epoch"):
+        value_fields(kind)
+
+
+def test_the_rows_are_told_apart_by_layout() -> None:
+    found: dict[str, set[str]] = {}
+    rows: list[tuple[str, Row]] = [(name, row) for name, rows in EXPECTED.items() for row in rows if "layout" in row]
+    for name, row in rows:
+        found.setdefault(name, set()).add(row["layout"])
+    early = {number: {"released", "4.0" if number > 9 else "3.7"} for number in (4, 5, 7, 8, 11, 15)}
+    assert found == {NAMES[number]: layouts for number, layouts in early.items()}
