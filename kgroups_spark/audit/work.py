@@ -106,8 +106,9 @@ class AuditWork:
 
         from kgroups_spark.sources.live_log import Fetcher
 
-        limits = FetchLimits(min(len(self.hands), self.slots), self.max_bytes_per_second)
-        return replace(context, fetcher=Fetcher(self.source.client, limits))
+        client = self.source.client
+        limits = FetchLimits(min(len(self.hands), self.slots), self.max_bytes_per_second, client.timeout_ms)
+        return replace(context, fetcher=Fetcher(client, limits))
 
     def replay_context(self, progress: list[RangeProgress]) -> ReplayContext:
         """What stage 2 needs to know of stage 1."""

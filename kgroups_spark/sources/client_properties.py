@@ -41,6 +41,7 @@ BUFFERS = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes": socket
 # kafka-python's own, to which sizes of buffers are added.
 SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 NEVER_MS = 2**31 - 1
+API_TIMEOUT, API_TIMEOUT_MS = "default.api.timeout.ms", 60_000  # Kafka's own default
 DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 
 
@@ -52,6 +53,7 @@ class ClientProperties:
     names: tuple[str, ...]  # of the properties that are used, sorted
     notes: tuple[str, ...]  # what a person should know: what is passed over, what is not checked
     security_protocol: str
+    timeout_ms: int  # how long one question may go on trying: default.api.timeout.ms
     _settings: Mapping[str, Any] = field(hash=False)
     _tls: Tls | None
     _sasl: Sasl | None
@@ -105,6 +107,7 @@ def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> 
         names=tuple(sorted(name for name in given if name in USED)),
         notes=tuple(notes),
         security_protocol=protocol,
+        timeout_ms=whole_number(API_TIMEOUT, given.get(API_TIMEOUT, str(API_TIMEOUT_MS)), 0),
         _settings=_plain_settings(given),
         _tls=found_tls,
         _sasl=found_sasl,

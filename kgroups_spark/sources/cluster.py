@@ -110,11 +110,11 @@ class FetchAnswer:
 class Cluster:
     """A context manager; connects when first used. Not for several threads."""
 
-    def __init__(self, client: ClientProperties, *, timeout_ms: int = 60_000) -> None:
-        """`timeout_ms`: how long a call may go on trying, pauses included."""
+    def __init__(self, client: ClientProperties, *, timeout_ms: int | None = None) -> None:
+        """`timeout_ms`: how long a call may go on trying, pauses included; None: as the properties say."""
         self._client = client
         self._settings = client.settings()
-        self._timeout_ms = timeout_ms
+        self.timeout_ms = client.timeout_ms if timeout_ms is None else timeout_ms
         self._request_timeout = self._settings.get("request_timeout_ms", REQUEST_TIMEOUT_MS) / 1000
         self._connection_timeout = CONNECTION_TIMEOUT_MS / 1000
         self._bootstrap = addresses(client.bootstrap_servers)
@@ -251,7 +251,7 @@ class Cluster:
         return self.send(api_versions_request(), node_id)
 
     def _patience(self, timeout_ms: float | None) -> Patience:
-        return Patience(self._timeout_ms if timeout_ms is None else timeout_ms)
+        return Patience(self.timeout_ms if timeout_ms is None else timeout_ms)
 
     def _metadata(self, names: Sequence[str] | None, *, timeout_ms: float | None = None) -> Any:
         """Metadata of topics, with the brokers, which are kept; None: of all topics."""

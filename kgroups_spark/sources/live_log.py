@@ -94,7 +94,7 @@ class LiveLog(PartitionLog):
     def _headers(self, start: int, end: int) -> BatchColumns:
         if start >= end:
             return BatchColumns.empty()
-        limits = FetchLimits()
+        limits = FetchLimits(timeout_ms=self.cluster.timeout_ms)
         log = FetchedLog(
             self.cluster, self.topic.name, self.number, start, end, limits, topic_id=self.topic_id, keep_first=True
         )

@@ -96,6 +96,13 @@ def test_times_names_and_buffers_are_taken_over():
     assert set(settings(SASL)) <= set(KafkaConnectionManager.DEFAULT_CONFIG)
 
 
+def test_how_long_a_question_may_go_on_trying():
+    assert client_properties("kafka:9092", {}).timeout_ms == 60_000
+    assert client_properties("kafka:9092", {"default.api.timeout.ms": "4000"}).timeout_ms == 4000
+    with pytest.raises(BadClientProperty, match=r"default\.api\.timeout\.ms is a whole number, 0 or more, not 'soon'"):
+        client_properties("kafka:9092", {"default.api.timeout.ms": "soon"})
+
+
 def test_a_file_of_confluents_cloud_is_understood(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text(
