@@ -103,7 +103,6 @@ class AuditWork:
         if self.source is None or self.source.client is None:
             return context
         from kgroups_spark.sources.fetch import FetchLimits
-
         from kgroups_spark.sources.live_log import Fetcher
 
         client = self.source.client

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException, PythonException
@@ -25,14 +26,16 @@ def told_in_one_line(what_failed: str) -> Iterator[None]:
 def machine_failures_told(what_failed: str) -> Iterator[None]:
     """The same for a whole command, and for what its machine or cluster did: the JVM or a worker was killed, no space.
 
-    What a task's Python raised that is nobody's fault but ours keeps its stack.
+    What a task tells a person is told as it is. What a task's Python raised that is nobody's fault but ours keeps its
+    stack.
     """
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        if isinstance(error, PythonException) and not MACHINES_FAULTS.search(reason_of(error)):
+        reason = reason_of(error)
+        if isinstance(error, PythonException) and not (_told_by_task(str(error)) or MACHINES_FAULTS.search(reason)):
             raise
-        raise KgroupsError(f"{what_failed}: {reason_of(error)}") from error
+        raise KgroupsError(f"{what_failed}: {reason}") from error
     except (Py4JNetworkError, ConnectionError) as error:
         raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
 
@@ -49,7 +52,20 @@ def reason_of(error: BaseException) -> str:
         cause = error.java_exception
         while cause.getCause() is not None:
             cause = cause.getCause()
-        return " ".join(f"{cause.getMessage() or ''} ({cause.getClass().getSimpleName()})".split())
+        said = str(cause.getMessage() or "")
+        return _told_by_task(said) or " ".join(f"{said} ({cause.getClass().getSimpleName()})".split())
     text = str(error).strip()
+    if told := _told_by_task(text):
+        return told
     raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception|Invalid): .+)$", text, re.MULTILINE)
     return str(raised[-1]) if raised else text.split("\n", 1)[0]
+
+
+def _told_by_task(text: str) -> str | None:
+    """The message of a KgroupsError that ended a task; `text`: what came of it by Spark, a stack of Python's."""
+    raised = re.findall(r"^(kgroups_spark(?:\.\w+)*)\.(\w+): (.+)$", text, re.MULTILINE)
+    if not raised:
+        return None
+    module, name, message = raised[-1]
+    kind = getattr(import_module(module), name, None)
+    return str(message) if isinstance(kind, type) and issubclass(kind, KgroupsError) else None

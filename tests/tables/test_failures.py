@@ -39,9 +39,16 @@ def test_a_task_whose_machine_failed(error):
         failing(PythonException(IN_A_TASK.format(error=error)))
 
 
-def test_a_task_that_failed_because_of_us_keeps_its_stack():
+def test_what_a_task_tells_a_person():
+    gone = "kgroups_spark.sources.kafka_errors.ClusterUnreachable: no broker has answered in 3 s: ValueError: x"
+    with pytest.raises(KgroupsError, match=r"^the audit failed: no broker has answered in 3 s: ValueError: x$"):
+        failing(PythonException(IN_A_TASK.format(error=f"ValueError: y\n\nThe above was the direct cause:\n{gone}")))
+
+
+@pytest.mark.parametrize("error", ["KeyError: 'group_id'", "kgroups_spark.coordinator.replay_failure.ReplayFailure: x"])
+def test_a_task_that_failed_because_of_us_keeps_its_stack(error):
     with pytest.raises(PythonException, match="Traceback"):
-        failing(PythonException(IN_A_TASK.format(error="KeyError: 'group_id'")))
+        failing(PythonException(IN_A_TASK.format(error=error)))
 
 
 def test_what_is_told_already_stays_as_it_is():
