@@ -1,4 +1,4 @@
-"""The tables and views of a lake in DuckDB, which reads them through deltalake.
+"""The tables, views and functions of a lake in DuckDB, which reads them through deltalake.
 
 Neither is a dependency of this package: `pip install deltalake duckdb`. The lake must be a path, with tables that
 deltalake gives as Arrow datasets (no deletion vectors: an audit makes none).
@@ -12,6 +12,7 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.as_of_audit import APP_IDS, last_finished_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.views import VIEWS, view_sql
+from kgroups_spark.views.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:
-    """A connection of its own with a view for every table and every view, as of the last finished audit.
+    """A connection of its own with a view for every table and every view, and every function, as of the last finished
+    audit.
 
     `storage_options` are deltalake's, for object stores. Times are TIMESTAMP WITH TIME ZONE, shown in UTC.
     """
@@ -39,7 +41,7 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
         if name != "audits":
             _go_back_to(table, last_finished)
         connection.register(name, table.to_pyarrow_dataset())
-    for name in VIEWS:
+    for name in (*VIEWS, *FUNCTIONS):
         connection.execute(view_sql(name, "duckdb"))
     return connection
 

@@ -1,4 +1,4 @@
-"""The tables and views of a lake in a Spark session."""
+"""The tables, views and functions of a lake in a Spark session."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import VIEWS, view_sql
+from kgroups_spark.views.functions import FUNCTIONS
 
 
 def register_views(spark: SparkSession, lake: Lake) -> int:
-    """Makes or replaces a temporary view for every table and every view, and answers which audit they are as of (0:
-    none has finished, all are empty). They stay as of it until they are registered again.
+    """Makes or replaces a temporary view for every table and every view, and every function, and answers which audit
+    they are as of (0: none has finished, all are empty). They stay as of it until they are registered again.
     """
     tables = LakeAsOfAudit.last_finished(lake)
     for name in TABLES:
         tables.read(name).createOrReplaceTempView(name)
-    for name in VIEWS:
+    for name in (*VIEWS, *FUNCTIONS):
         spark.sql(view_sql(name, "spark"))
     return tables.audit_id

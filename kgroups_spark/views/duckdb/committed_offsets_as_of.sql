@@ -1,0 +1,39 @@
+CREATE OR REPLACE MACRO committed_offsets_as_of(ts) AS TABLE
+WITH numbered AS (
+  SELECT
+    commits.*,
+    ends.end_offset,
+    -- Of the records in effect for one key the one with the greatest log offset is the committed offset.
+    row_number() OVER (
+      PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
+      ORDER BY commits.log_offset DESC
+    ) AS number
+  FROM effective_commits AS commits
+  LEFT JOIN log_ends_as_of(ts) AS ends ON ends.offsets_partition = commits.offsets_partition
+  WHERE commits.effective_log_offset < ends.end_offset
+    OR (ends.end_offset IS NULL AND commits.effective_log_offset IS NOT NULL)
+)
+SELECT
+  committed.audit_id,
+  committed.offsets_partition,
+  committed.group_id,
+  committed.topic,
+  committed.partition,
+  committed.committed_offset,
+  committed.leader_epoch,
+  committed.metadata,
+  committed.commit_timestamp,
+  committed.expire_timestamp,
+  committed.topic_id,
+  committed.record_type,
+  committed.value_version,
+  committed.log_offset,
+  existing.group_id IS NULL AS is_orphan
+FROM numbered AS committed
+LEFT JOIN groups_as_of(ts) AS existing
+  ON existing.offsets_partition = committed.offsets_partition AND existing.group_id = committed.group_id
+WHERE committed.number = 1
+  AND committed.committed_offset IS NOT NULL
+  AND (committed.corrected_log_offset IS NULL OR committed.corrected_log_offset > committed.end_offset);
+
+COMMENT ON MACRO TABLE committed_offsets_as_of IS 'Committed offsets as of a moment, by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

@@ -1,0 +1,58 @@
+CREATE OR REPLACE TEMPORARY FUNCTION committed_offsets_as_of(
+  ts TIMESTAMP COMMENT 'The moment: the log of each partition counts before its first record with a later time; null: all that was read'
+)
+RETURNS TABLE (
+  audit_id BIGINT COMMENT 'The audit that read the record (table audits)',
+  offsets_partition INT COMMENT 'Partition of __consumer_offsets',
+  group_id STRING COMMENT 'Group',
+  topic STRING COMMENT 'Topic',
+  partition INT COMMENT 'Partition of the topic',
+  committed_offset BIGINT COMMENT 'Offset that the group committed: the next one it wants to read',
+  leader_epoch INT COMMENT 'Leader epoch of the record before it; null: not given',
+  metadata STRING COMMENT 'Text the client left with it; '''' is normal',
+  commit_timestamp TIMESTAMP COMMENT 'Time of the commit, at most the end of year 9999; null: none',
+  expire_timestamp TIMESTAMP COMMENT 'When it shall expire (clients before 2.1); null: not given',
+  topic_id STRING COMMENT 'Topic id; null: not logged',
+  record_type SMALLINT COMMENT 'Type of the record: 0 or 1',
+  value_version SMALLINT COMMENT 'Version of the record''s value',
+  log_offset BIGINT COMMENT 'Record that committed it',
+  is_orphan BOOLEAN COMMENT 'No group of that id existed'
+)
+COMMENT 'Committed offsets as of a moment, by the rules of Kafka 3.8 and newer, whatever the audits used'
+RETURN
+WITH numbered AS (
+  SELECT
+    commits.*,
+    ends.end_offset,
+    -- Of the records in effect for one key the one with the greatest log offset is the committed offset.
+    row_number() OVER (
+      PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
+      ORDER BY commits.log_offset DESC
+    ) AS number
+  FROM effective_commits AS commits
+  LEFT JOIN log_ends_as_of(ts) AS ends ON ends.offsets_partition = commits.offsets_partition
+  WHERE commits.effective_log_offset < ends.end_offset
+    OR (ends.end_offset IS NULL AND commits.effective_log_offset IS NOT NULL)
+)
+SELECT
+  committed.audit_id,
+  committed.offsets_partition,
+  committed.group_id,
+  committed.topic,
+  committed.partition,
+  committed.committed_offset,
+  committed.leader_epoch,
+  committed.metadata,
+  committed.commit_timestamp,
+  committed.expire_timestamp,
+  committed.topic_id,
+  committed.record_type,
+  committed.value_version,
+  committed.log_offset,
+  existing.group_id IS NULL AS is_orphan
+FROM numbered AS committed
+LEFT JOIN groups_as_of(ts) AS existing
+  ON existing.offsets_partition = committed.offsets_partition AND existing.group_id = committed.group_id
+WHERE committed.number = 1
+  AND committed.committed_offset IS NOT NULL
+  AND (committed.corrected_log_offset IS NULL OR committed.corrected_log_offset > committed.end_offset)

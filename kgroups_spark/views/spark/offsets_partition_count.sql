@@ -1,0 +1,21 @@
+CREATE OR REPLACE TEMPORARY FUNCTION offsets_partition_count()
+RETURNS INT
+COMMENT 'How many partitions __consumer_offsets has: the only number, up to 2,000, that is more than was read and that every group of the last audit fits; null: there is none, or more than one'
+RETURN (
+  WITH known AS (
+    SELECT
+      offsets_partition,
+      coalesce(is_misplaced, false) AS is_misplaced,
+      abs(CAST(java_hash(groups.group_id) AS BIGINT) % 2147483648) AS magnitude
+    FROM groups
+  ),
+  fitting AS (
+    SELECT explode(sequence(1, 2000)) AS partitions
+  )
+  SELECT CASE WHEN count(*) = 1 THEN min(partitions) END
+  FROM fitting
+  WHERE partitions > (SELECT max(offsets_partition) FROM audit_partitions)
+    AND NOT EXISTS (
+      SELECT 1 FROM known WHERE (known.magnitude % fitting.partitions = known.offsets_partition) = known.is_misplaced
+    )
+)

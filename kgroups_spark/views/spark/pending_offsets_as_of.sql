@@ -1,0 +1,86 @@
+CREATE OR REPLACE TEMPORARY FUNCTION pending_offsets_as_of(
+  ts TIMESTAMP COMMENT 'The moment: the log of each partition counts before its first record with a later time; null: all that was read'
+)
+RETURNS TABLE (
+  audit_id BIGINT COMMENT 'The audit that read the record (table audits)',
+  offsets_partition INT COMMENT 'Partition of __consumer_offsets',
+  producer_id BIGINT COMMENT 'Producer of the transaction',
+  producer_epoch SMALLINT COMMENT 'Its epoch; null: none',
+  group_id STRING COMMENT 'Group',
+  topic STRING COMMENT 'Topic',
+  partition INT COMMENT 'Partition of the topic',
+  committed_offset BIGINT COMMENT 'Offset that the group committed: the next one it wants to read',
+  leader_epoch INT COMMENT 'Leader epoch of the record before it; null: not given',
+  metadata STRING COMMENT 'Text the client left with it; '''' is normal',
+  commit_timestamp TIMESTAMP COMMENT 'Time of the commit, at most the end of year 9999; null: none',
+  expire_timestamp TIMESTAMP COMMENT 'When it shall expire (clients before 2.1); null: not given',
+  topic_id STRING COMMENT 'Topic id; null: not logged',
+  log_offset BIGINT COMMENT 'Record that holds it',
+  transaction_start_offset BIGINT COMMENT 'Transaction''s first record on this partition; null: the record has a producer but is in no transaction',
+  open_since TIMESTAMP COMMENT 'Log time of that first record; null: no transaction, or no time',
+  transactional_id STRING COMMENT 'transactional.id of the producer; null: __transaction_state was not read'
+)
+COMMENT 'Offsets inside transactions that were open as of a moment, by the rules of Kafka 3.8 and newer, whatever the audits used'
+RETURN
+WITH ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+numbered AS (
+  SELECT
+    commits.*,
+    ends.end_offset,
+    -- A tombstone removes what any producer has pending for the key.
+    max(CASE WHEN commits.committed_offset IS NULL THEN commits.log_offset END) OVER (
+      PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
+    ) AS removed_log_offset,
+    row_number() OVER (
+      PARTITION BY
+        commits.offsets_partition,
+        commits.group_id,
+        commits.topic,
+        commits.partition,
+        commits.producer_id,
+        commits.committed_offset IS NULL
+      ORDER BY commits.log_offset DESC
+    ) AS number
+  FROM effective_commits AS commits
+  LEFT JOIN ends ON ends.offsets_partition = commits.offsets_partition
+  WHERE (ends.end_offset IS NULL OR commits.log_offset < ends.end_offset)
+    AND (
+      commits.committed_offset IS NULL
+      -- Its marker has not come by then.
+      OR (commits.producer_id IS NOT NULL AND (commits.marker_offset IS NULL OR commits.marker_offset >= ends.end_offset))
+    )
+),
+open_then AS (
+  SELECT transactions.*
+  FROM transactions
+  LEFT JOIN ends ON ends.offsets_partition = transactions.offsets_partition
+  WHERE (ends.end_offset IS NULL OR transactions.transaction_start_offset < ends.end_offset)
+    AND (transactions.marker_offset IS NULL OR transactions.marker_offset >= ends.end_offset)
+)
+SELECT
+  pending.audit_id,
+  pending.offsets_partition,
+  pending.producer_id,
+  pending.producer_epoch,
+  pending.group_id,
+  pending.topic,
+  pending.partition,
+  pending.committed_offset,
+  pending.leader_epoch,
+  pending.metadata,
+  pending.commit_timestamp,
+  pending.expire_timestamp,
+  pending.topic_id,
+  pending.log_offset,
+  open_then.transaction_start_offset,
+  open_then.started_timestamp AS open_since,
+  CAST(NULL AS STRING) AS transactional_id
+FROM numbered AS pending
+LEFT JOIN open_then
+  ON open_then.offsets_partition = pending.offsets_partition AND open_then.producer_id = pending.producer_id
+WHERE pending.number = 1
+  AND pending.committed_offset IS NOT NULL
+  AND pending.log_offset > coalesce(pending.removed_log_offset, -1)
+  AND (pending.corrected_log_offset IS NULL OR pending.corrected_log_offset > pending.end_offset)

@@ -1,0 +1,130 @@
+"""The functions of what was so as of a moment: for every moment they say what a replay of the log up to it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.coordinator.rows import CommittedRow, GroupRow, MemberRow, PendingRow
+from tests.audit.cleaned_nights import Nights
+from tests.audit.cleaner import GrowingLog
+from tests.audit.forgetful_logs import forgetful_log, forgetful_night
+from tests.audit.pipeline import How
+from tests.tables.table_rows import rows_of as table_rows
+from tests.views.arrow_tables import in_duckdb, rows_of
+from tests.views.history_logs import DENSE, GENERATED, RECORDED, HistoryLog, history_log, with_functions
+from tests.views.outcome_cases import at
+from tests.views.replayed_logs import GROUP_COLUMNS, STATES, plain, tables_of
+
+# What a replay tells, too: versions know neither topology nor user data, and their place is that of the last change.
+COLUMNS = {
+    "committed_offsets": CommittedRow._fields,
+    "pending_offsets": PendingRow._fields,
+    "groups": ("offsets_partition", *GroupRow._fields[GROUP_COLUMNS]),
+    "group_members": MemberRow._fields[:-2],
+}
+# Of logs with more of them only so many are looked at.
+MOMENTS = 100
+
+
+def as_of_all(log: HistoryLog, name: str, moments: list[int]) -> dict[int, set[tuple[Any, ...]]]:
+    """What the function says of each moment, in one query."""
+    columns = ", ".join(f"state.{column}" for column in COLUMNS[name])
+    found: dict[int, set[tuple[Any, ...]]] = {moment: set() for moment in moments}
+    times = ", ".join(str(moment) for moment in moments)
+    query = (
+        f"SELECT moment, {columns} FROM (SELECT unnest([{times}]) AS moment), "
+        f"{name}_as_of(make_timestamptz(1000 * moment)) AS state"
+    )
+    for row in rows_of(log.views, query):
+        moment = row.pop("moment")
+        found[moment].add(tuple(map(plain, row.values())))
+    return found
+
+
+@pytest.mark.parametrize("name", [*RECORDED, *GENERATED, *DENSE])
+@pytest.mark.parametrize("state", STATES)
+def test_every_moment_is_a_replay_of_the_log_up_to_it(name: str, state: str) -> None:
+    log = history_log(name)
+    moments = log.replayed.moments[:: -(-len(log.replayed.moments) // MOMENTS)]
+    said = as_of_all(log, state, moments)
+    for moment in moments:
+        expected = log.replayed.state(moment, state)
+        assert said[moment] == expected, datetime.fromtimestamp(moment / 1000, UTC)
+
+
+def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more(tmp_path: Path) -> None:
+    """Tombstones and markers were gone before anybody read them: the tables of now were corrected, so is the past."""
+    corrected: Counter[tuple[str, str]] = Counter()
+    for seed in range(5):
+        log, nights = GrowingLog(forgetful_log(seed)), Nights(tmp_path / str(seed), How("4.3"))
+        for left in range(5, 0, -1):
+            forgetful_night(log, left)
+            nights.audit(log.files, full=left % 2 == 1)
+        tables = tables_of(nights.audited)
+        views = with_functions(in_duckdb(tables))
+        for name, columns in COLUMNS.items():
+            query = f"SELECT {', '.join(columns)} FROM {name}"
+            assert rows_of(views, f"{query}_as_of(NULL)") == rows_of(views, query), (seed, name)
+        standing = "took_effect AND valid_to IS NULL AND committed_offset IS NOT NULL"
+        query = "SELECT offsets_partition, group_id, topic, partition, log_offset FROM"
+        still = rows_of(views, f"{query} offset_history WHERE {standing}")
+        assert still == rows_of(views, f"{query} committed_offsets")
+        rows = tables["state_corrections"].to_pylist()
+        corrected.update((row["correction"], row["entry_type"]) for row in rows)
+    assert corrected["put", "group"] > 5
+    assert corrected["remove", "producer"] > 1
+
+
+SLOT = {"group_id": "g", "topic": "t", "partition": 0, "record_type": 1, "value_version": 3, "metadata": ""}
+
+
+def two_partitions(**corrections: Any) -> dict[str, pa.Table]:
+    """A record a second in each of two partitions, the first of which has the correction."""
+    commits = [
+        {**SLOT, "offsets_partition": p, "log_offset": n, "committed_offset": n, "log_timestamp": at(n)}
+        for p in range(2)
+        for n in range(10)
+    ]
+    row = {"offsets_partition": 0, "entry_type": "topics", "payload": '{"topics": []}', **corrections}
+    return {
+        "offset_commits": table_rows("offset_commits", *commits),
+        "state_corrections": table_rows("state_corrections", row),
+    }
+
+
+def committed_as_of(views: Any, moment: datetime, where: str = "true") -> list[tuple[int, int]]:
+    time = f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}Z'"
+    query = f"SELECT offsets_partition, committed_offset FROM committed_offsets_as_of({time}) WHERE {where}"
+    return [tuple(row.values()) for row in rows_of(views, query)]
+
+
+def test_what_has_been_reduced_is_not_told() -> None:
+    views = with_functions(in_duckdb(two_partitions(correction="baseline", log_offset=5)))
+    reduced = r"offsets partition 0 below log offset 5 .* ask for a later time"
+    for moment in (-1, 0, 3):
+        with pytest.raises(duckdb.Error, match=reduced):
+            committed_as_of(views, at(moment))
+        assert committed_as_of(views, at(moment), "offsets_partition = 1") == ([(1, moment)] if moment >= 0 else [])
+    # Its end is the border: what lies below is the state that was saved there.
+    assert committed_as_of(views, at(4)) == [(0, 4), (1, 4)]
+    assert committed_as_of(views, at(99)) == [(0, 9), (1, 9)]
+
+
+def test_a_correction_counts_from_where_the_log_had_been_read_to() -> None:
+    """The payload names the records that the group still has: none."""
+    gone = {"correction": "put", "entry_type": "group", "group_id": "g", "payload": '{"group":null,"offsets":[]}'}
+    views = with_functions(in_duckdb(two_partitions(**gone, log_offset=5)))
+    seen = {moment: committed_as_of(views, at(moment), "offsets_partition = 0") for moment in range(7)}
+    # As of 4 the log ends before the record at 5, which is where it had been read to.
+    assert seen == {0: [(0, 0)], 1: [(0, 1)], 2: [(0, 2)], 3: [(0, 3)], 4: [], 5: [(0, 5)], 6: [(0, 6)]}
+    history = rows_of(views, "SELECT * FROM offset_history WHERE offsets_partition = 0")
+    rows = {row["log_offset"]: row for row in history}
+    assert [rows[n]["previous_committed_offset"] for n in (4, 5, 6)] == [3, None, 5]
+    assert [rows[n]["valid_to"] for n in (3, 4, 9)] == [at(4), at(5), None]

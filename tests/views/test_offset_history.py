@@ -1,0 +1,140 @@
+"""Views of what was: offset_history, partition_owners, transactions and the histories of groups and members."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.views.arrow_tables import rows_of
+from tests.views.history_logs import DENSE, GENERATED, RECORDED, HistoryLog, history_log
+from tests.views.replayed_logs import Effect, Owner, plain
+
+LOGS = [*RECORDED, *GENERATED, *DENSE]
+every_log = pytest.mark.parametrize("name", LOGS)
+TIMES = ("effective_timestamp", "valid_to")
+
+
+@cache
+def history(log: HistoryLog) -> list[dict[str, Any]]:
+    rows = rows_of(log.views, "SELECT * FROM offset_history")
+    return [row | {name: plain(row[name]) for name in TIMES} for row in rows]
+
+
+def slot(row: dict[str, Any]) -> tuple[str, str, int]:
+    return row["group_id"], row["topic"], row["partition"]
+
+
+@every_log
+def test_every_record_stands_in_history_once_as_it_was(name: str) -> None:
+    log = history_log(name)
+    columns = [
+        column for column in log.tables["offset_commits"].column_names if column not in ("outcome", "marker_offset")
+    ]
+    query = f"SELECT {', '.join(columns)} FROM"
+    assert rows_of(log.views, f"{query} offset_history") == rows_of(log.views, f"{query} offset_commits")
+
+
+@every_log
+def test_a_transaction_is_told_by_the_producers_next_marker(name: str) -> None:
+    log = history_log(name)
+    records = {(p, row.log_offset): row for p, each in log.replayed.partitions.items() for row in each.rows}
+    for row in history(log):
+        told = row["outcome"], row["marker_offset"]
+        if row["producer_id"] is None:
+            assert told == (None, None)
+            continue
+        partition = log.replayed.partitions[row["offsets_partition"]]
+        marker = partition.marker_of(records[row["offsets_partition"], row["log_offset"]])
+        assert told == ("pending", None) if marker is None else (marker.outcome, marker.log_offset), row
+
+
+def chain(effects: list[Effect]) -> dict[int, tuple[Any, ...]]:
+    """By log offset of what took effect in a slot: place, time, what was committed before, and until when it stood."""
+    told = {}
+    for number, effect in enumerate(effects):
+        later = [each.timestamp for each in effects[number + 1 :]]
+        known = [time for time in later if time is not None]
+        until = None if not later else known[0] if known else effect.timestamp
+        told[effect.log_offset] = (effect.place, effect.timestamp, effect.previous, until)
+    return told
+
+
+@every_log
+def test_what_took_effect_is_what_a_replay_committed_or_removed(name: str) -> None:
+    log = history_log(name)
+    for number, partition in log.replayed.partitions.items():
+        expected = {each: chain(effects) for each, effects in partition.effects.items()}
+        said: dict[tuple[str, str, int], dict[int, tuple[Any, ...]]] = {}
+        for row in history(log):
+            if row["offsets_partition"] != number:
+                continue
+            if row["took_effect"]:
+                columns = ("effective_log_offset", "effective_timestamp", "previous_committed_offset", "valid_to")
+                said.setdefault(slot(row), {})[row["log_offset"]] = tuple(row[column] for column in columns)
+            else:
+                assert (row["previous_committed_offset"], row["valid_to"]) == (None, None)
+                assert (row["effective_log_offset"] is not None) == (row["outcome"] in (None, "committed"))
+        assert said == expected
+
+
+def place(row: dict[str, Any]) -> int:
+    return int(row["log_offset"] if row["effective_log_offset"] is None else row["effective_log_offset"])
+
+
+@every_log
+def test_the_owner_is_the_member_to_whom_the_partition_was_assigned_then(name: str) -> None:
+    log = history_log(name)
+    for row in history(log):
+        owners = log.replayed.partitions[row["offsets_partition"]].owners_at(slot(row), place(row))
+        said = (row["owner_member_id"], row["owner_client_id"], row["owner_client_host"])
+        assert said in owners if owners else said == (None, None, None), row
+
+
+def test_most_commits_of_these_logs_have_an_owner_and_many_have_none() -> None:
+    counts: Counter[bool] = Counter()
+    for name in ("classic-4.3", "kip848-4.3", "mixed-upgrade"):
+        counts += Counter(row["owner_member_id"] is not None for row in history(history_log(name)))
+    assert min(counts[True], counts[False]) > 50
+
+
+@every_log
+def test_spans_of_owners_are_those_of_a_replay(name: str) -> None:
+    log = history_log(name)
+    said = []
+    for row in rows_of(log.views, "SELECT * FROM partition_owners"):
+        owner = Owner(row.pop("member_id"), row.pop("client_id"), row.pop("client_host"))
+        values = [plain(value) for value in row.values()]
+        said.append((*values[:5], owner, *values[5:]))
+    expected = [tuple(span) for each in log.replayed.partitions.values() for span in each.spans()]
+    assert sorted(said, key=repr) == sorted(expected, key=repr)
+
+
+@every_log
+def test_transactions_are_those_of_a_replay(name: str) -> None:
+    log = history_log(name)
+    said = [tuple(map(plain, row.values())) for row in rows_of(log.views, "SELECT * FROM transactions")]
+    expected = [(number, *row) for number, each in log.replayed.partitions.items() for row in each.transactions()]
+    assert sorted(said, key=repr) == sorted(expected, key=repr)
+
+
+@every_log
+@pytest.mark.parametrize("what", ["group", "group_member"])
+def test_versions_follow_each_other(name: str, what: str) -> None:
+    """The next row of the same group or member begins where one ends, or at the next time that is known."""
+    log = history_log(name)
+    rows = rows_of(log.views, f"SELECT * FROM {what}_history")
+    versions = [{key: value for key, value in row.items() if key not in ("valid_from", "valid_to")} for row in rows]
+    assert sorted(map(repr, versions)) == sorted(map(repr, rows_of(log.views, f"SELECT * FROM {what}_versions")))
+    by_key: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["log_offset"]):
+        by_key.setdefault((row["offsets_partition"], row["group_id"], row.get("member_id")), []).append(row)
+    for of_one in by_key.values():
+        times = [row["log_timestamp"] for row in of_one]
+        assert [row["valid_from"] for row in of_one] == times
+        for number, row in enumerate(of_one):
+            later = times[number + 1 :]
+            known = [time for time in later if time is not None]
+            assert row["valid_to"] == (None if not later else known[0] if known else times[number])
