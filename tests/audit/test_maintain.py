@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import zipfile
-from datetime import timedelta
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -23,8 +24,10 @@ from kgroups_spark.tables.claim import Claim, ClaimLost
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.writer import LakeWriter
 from tests.audit.lakes import contents, copy_until, rows, versions
 from tests.audit.pipeline import unordered
+from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -279,3 +282,58 @@ def test_by_sparks_writer_answers_stay_too(spark, lake):
     assert all(count <= 1 for count in file_counts(lake).values())
     replayed, saved = state_of_history(spark, lake)
     assert replayed == saved
+
+
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+# Of the ledger's row, for an audit that reads nothing.
+AS_BEFORE = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
+AS_BEFORE += ("partitions", "newest_log_timestamp", "notes")
+
+
+@pytest.fixture
+def asked(spark, lake):
+    """The lake, and the numbers of two audits that saw ends of topics, long ago."""
+    started, written = Lake.open(spark, str(lake)), []
+    for seen_at in (LONG_AGO, LONG_AGO + timedelta(hours=1)):
+        with Claim.take(started) as claim:
+            writer = LakeWriter(started, claim.audit_id, "parts", claim.check)
+            given = {"audit_id": claim.audit_id, "topic": "t", "status": "ok", "seen_at": seen_at}
+            writer.append_table("topic_offsets", rows_of("topic_offsets", *({**given, "partition": p} for p in (0, 1))))
+            claim.finish(**{name: getattr(claim.before, name) for name in AS_BEFORE})
+            written.append(claim.audit_id)
+    return lake, written
+
+
+def ends_by(lake):
+    """Which audits have how many rows of topic_offsets."""
+    return Counter(row["audit_id"] for row in rows(lake, "topic_offsets"))
+
+
+def test_ends_of_topics_stay_through_upkeep_and_rebuilds(spark, asked):
+    lake, written = asked
+    before = contents(lake, ["topic_offsets"])
+    assert len(DeltaTable(f"{lake}/topic_offsets").file_uris()) == 2
+    summary = maintain(spark, lake)
+    assert "  topic_offsets: 2 files to 1" in "\n".join(summary.lines())
+    run_rebuild(spark, RebuildOptions(lake=str(lake), release_version="4.2"))
+    assert contents(lake, ["topic_offsets"]) == before
+    assert ends_by(lake) == dict.fromkeys(written, 2)
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_keep_takes_old_ends_of_topics_but_never_the_newest(spark, asked, writer):
+    lake, (_, newest) = asked
+    # However long ago both were.
+    foreseen = maintain(spark, lake, keep_ms=1, dry_run=True)
+    summary = maintain(spark, lake, keep_ms=1, writer=writer)
+    assert foreseen.rows_removed["topic_offsets"] == summary.rows_removed["topic_offsets"] == 2
+    assert ends_by(lake) == {newest: 2}
+    assert "topic_offsets" not in maintain(spark, lake, keep_ms=1, writer=writer).rows_removed
+
+
+def test_a_table_of_ends_that_somebody_deleted_is_made_again_and_rebuilds_nothing(spark, asked, log):
+    lake, _ = asked
+    shutil.rmtree(lake / "topic_offsets")
+    row = audit(spark, lake, log).audit
+    assert not [note for note in row.notes if "rebuilt" in note]
+    assert ends_by(lake) == {}
