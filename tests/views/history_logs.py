@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
+from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.views import view_sql
@@ -71,6 +72,12 @@ class HistoryLog:
 def with_functions(views: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     for name in FUNCTIONS:
         views.execute(view_sql(name, "duckdb"))
+    return views
+
+
+def with_functions_in_spark(views: SparkSession) -> SparkSession:
+    for name in FUNCTIONS:
+        views.sql(view_sql(name, "spark"))
     return views
 
 

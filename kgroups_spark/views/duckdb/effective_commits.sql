@@ -1,5 +1,5 @@
 CREATE OR REPLACE VIEW effective_commits AS
-WITH markers AS (
+WITH markers AS NOT MATERIALIZED (
   SELECT
     offsets_partition,
     producer_id,

@@ -1,8 +1,5 @@
 CREATE OR REPLACE MACRO pending_offsets_as_of(ts) AS TABLE
-WITH ends AS (
-  SELECT * FROM log_ends_as_of(ts)
-),
-numbered AS (
+WITH numbered AS (
   SELECT
     commits.*,
     ends.end_offset,
@@ -21,7 +18,7 @@ numbered AS (
       ORDER BY commits.log_offset DESC
     ) AS number
   FROM effective_commits AS commits
-  LEFT JOIN ends ON ends.offsets_partition = commits.offsets_partition
+  LEFT JOIN log_ends_as_of(ts) AS ends ON ends.offsets_partition = commits.offsets_partition
   WHERE (ends.end_offset IS NULL OR commits.log_offset < ends.end_offset)
     AND (
       commits.committed_offset IS NULL
@@ -29,12 +26,26 @@ numbered AS (
       OR (commits.producer_id IS NOT NULL AND (commits.marker_offset IS NULL OR commits.marker_offset >= ends.end_offset))
     )
 ),
-open_then AS (
-  SELECT transactions.*
-  FROM transactions
-  LEFT JOIN ends ON ends.offsets_partition = transactions.offsets_partition
-  WHERE (ends.end_offset IS NULL OR transactions.transaction_start_offset < ends.end_offset)
-    AND (transactions.marker_offset IS NULL OR transactions.marker_offset >= ends.end_offset)
+-- Transactions, and every record that may begin one: the view `transactions`, so that its parts can be filtered.
+begun AS (
+  SELECT
+    offsets_partition,
+    producer_id,
+    transaction_start_offset,
+    log_offset AS marker_offset,
+    CAST(NULL AS TIMESTAMPTZ) AS open_since
+  FROM transaction_markers
+  WHERE outcome IS NOT NULL AND transaction_start_offset IS NOT NULL
+  UNION ALL
+  SELECT offsets_partition, producer_id, transaction_start_offset, NULL, open_since FROM open_transactions
+),
+records AS (
+  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits WHERE is_transactional
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM group_records WHERE is_transactional
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
+  WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
 )
 SELECT
   pending.audit_id,
@@ -51,12 +62,17 @@ SELECT
   pending.expire_timestamp,
   pending.topic_id,
   pending.log_offset,
-  open_then.transaction_start_offset,
-  open_then.started_timestamp AS open_since,
+  begun.transaction_start_offset,
+  coalesce(begun.open_since, records.log_timestamp) AS open_since,
   CAST(NULL AS VARCHAR) AS transactional_id
 FROM numbered AS pending
-LEFT JOIN open_then
-  ON open_then.offsets_partition = pending.offsets_partition AND open_then.producer_id = pending.producer_id
+LEFT JOIN begun
+  ON begun.offsets_partition = pending.offsets_partition
+  AND begun.producer_id = pending.producer_id
+  AND (pending.end_offset IS NULL OR begun.transaction_start_offset < pending.end_offset)
+  AND (begun.marker_offset IS NULL OR begun.marker_offset >= pending.end_offset)
+LEFT JOIN records
+  ON records.offsets_partition = pending.offsets_partition AND records.log_offset = begun.transaction_start_offset
 WHERE pending.number = 1
   AND pending.committed_offset IS NOT NULL
   AND pending.log_offset > coalesce(pending.removed_log_offset, -1)

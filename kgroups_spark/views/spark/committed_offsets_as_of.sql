@@ -33,6 +33,15 @@ WITH numbered AS (
   LEFT JOIN log_ends_as_of(ts) AS ends ON ends.offsets_partition = commits.offsets_partition
   WHERE commits.effective_log_offset < ends.end_offset
     OR (ends.end_offset IS NULL AND commits.effective_log_offset IS NOT NULL)
+),
+existing AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    is_removed,
+    log_offset,
+    lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_log_offset
+  FROM group_versions
 )
 SELECT
   committed.audit_id,
@@ -51,8 +60,12 @@ SELECT
   committed.log_offset,
   existing.group_id IS NULL AS is_orphan
 FROM numbered AS committed
-LEFT JOIN groups_as_of(ts) AS existing
-  ON existing.offsets_partition = committed.offsets_partition AND existing.group_id = committed.group_id
+LEFT JOIN existing
+  ON existing.offsets_partition = committed.offsets_partition
+  AND existing.group_id = committed.group_id
+  AND NOT existing.is_removed
+  AND (committed.end_offset IS NULL OR existing.log_offset < committed.end_offset)
+  AND (existing.next_log_offset IS NULL OR existing.next_log_offset >= committed.end_offset)
 WHERE committed.number = 1
   AND committed.committed_offset IS NOT NULL
   AND (committed.corrected_log_offset IS NULL OR committed.corrected_log_offset > committed.end_offset)

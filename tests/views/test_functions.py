@@ -1,0 +1,200 @@
+"""Functions over the tables of now: which partition a group belongs to, and what expires for any retention."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.messages.group_partition import java_hash, offsets_partition
+from tests.expiry import twin
+from tests.expiry.cases import DAY, NOW, R
+from tests.expiry.test_twin import generated
+from tests.expiry.versions import parsed
+from tests.tables.table_rows import rows_of as table_rows
+from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
+from tests.views.history_logs import with_functions, with_functions_in_spark
+
+SINCE_70, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def names(count: int) -> list[str]:
+    """Names of groups: of any characters, also beyond 16 bits, and the known one whose hash has no positive twin."""
+    rng = random.Random(1)
+    characters = [(1, 0x80), (0x80, 0xD800), (0xE000, 0x110000)]
+    found = ["", "a", "\x00", "e\u0301", "\uffff", "\U0010ffff", "polygenelubricants", "x" * 300]
+    while len(found) < count:
+        found.append("".join(chr(rng.randrange(*rng.choice(characters))) for _ in range(rng.randrange(1, 12))))
+    return found
+
+
+def groups_of(named: list[str], partitions: int, **columns: Any) -> dict[str, pa.Table]:
+    """Tables in which each group is where it belongs; partition 0 has been read."""
+    rows = [{"group_id": name, "offsets_partition": offsets_partition(name, partitions), **columns} for name in named]
+    read = [{"offsets_partition": 0}]
+    return {
+        "groups": table_rows("groups", *rows),
+        "audits": table_rows("audits", {"audit_id": 1, "status": "finished", "partitions": read}),
+    }
+
+
+HASHES = "SELECT java_hash(group_id) AS hash, group_id FROM groups"
+OF_50 = "SELECT offsets_partition_of(group_id, 50) AS p, offsets_partition_of(group_id) AS q, group_id FROM groups"
+
+
+def assert_hashed(views: Any, named: list[str]) -> None:
+    assert {row["group_id"]: row["hash"] for row in rows_of(views, HASHES)} == {name: java_hash(name) for name in named}
+    of_50 = {name: offsets_partition(name, 50) for name in named}
+    assert {row["group_id"]: row["p"] for row in rows_of(views, OF_50)} == of_50
+    assert {row["group_id"]: row["q"] for row in rows_of(views, OF_50)} == of_50
+    assert rows_of(views, "SELECT offsets_partition_of(NULL, 50) AS p, offsets_partition_count() AS n") == [
+        {"p": None, "n": 50}
+    ]
+
+
+def test_a_groups_partition_is_that_of_javas_hash() -> None:
+    named = names(2000)
+    assert min(map(java_hash, named)) == -(1 << 31)
+    assert_hashed(with_functions(in_duckdb(groups_of(named, 50))), named)
+
+
+def count(named: list[str], partitions: int, read: int = 0, **columns: Any) -> int | None:
+    tables = groups_of(named, partitions, **columns)
+    progress = {"audit_id": 1, "status": "finished", "partitions": [{"offsets_partition": read}]}
+    views = with_functions(in_duckdb(tables | {"audits": table_rows("audits", progress)}))
+    [row] = rows_of(views, "SELECT offsets_partition_count() AS n")
+    return row["n"]
+
+
+def test_the_number_of_partitions_is_the_only_one_that_fits() -> None:
+    assert count(names(100), 50) == 50
+    assert count(names(100), 1) == 1
+    assert count(names(100), 2000) == 2000
+    assert count(names(100), 2001) is None
+    assert count([], 50) is None
+    # 3 fits as 6 does, until partition 5 is read.
+    even = [name for name in names(200) if offsets_partition(name, 6) < 3]
+    assert [count(even, 6, read) for read in (2, 5)] == [None, 6]
+
+
+def test_a_misplaced_group_says_what_the_number_is_not() -> None:
+    here = names(100)
+    tables = groups_of(here, 50, is_misplaced=False)
+    elsewhere = {"group_id": "elsewhere", "offsets_partition": 99 % 50, "is_misplaced": True}
+    told = {**tables, "groups": pa.concat_tables([tables["groups"], table_rows("groups", elsewhere)])}
+    query = "SELECT offsets_partition_count() AS n"
+    assert rows_of(with_functions(in_duckdb(told)), query) == [{"n": 50}]
+    unknown = told["groups"].set_column(
+        told["groups"].schema.get_field_index("is_misplaced"),
+        told["groups"].schema.field("is_misplaced"),
+        pa.nulls(101, pa.bool_()),
+    )
+    assert rows_of(with_functions(in_duckdb({**told, "groups": unknown})), query) == [{"n": None}]
+
+
+RELEASES = ["4.3.1", "3.9.2", "2.6.0", "2.1.0", "1.1.1", "0.8.2"]
+GROUPS = 300
+
+
+def micros(time_ms: int | None) -> int | None:
+    return None if time_ms is None else 1000 * time_ms
+
+
+def judged(tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int) -> list[dict[str, Any]]:
+    """What the twin says of each committed offset."""
+    version, java = parsed(release)
+    rows = []
+    for offset in tables["committed_offsets"]:
+        given = [tables[name] for name in ("groups", "group_members", "pending_offsets")]
+        reason, base, base_time, due, later = twin.judge_offset(offset, *given, NOW, retention_ms, version, java)
+        times = {"as_of": NOW, "base_timestamp": base_time, "expires_at": due, "expires_at_if_empty": later}
+        rows.append(
+            {name: offset[name] for name in ("offsets_partition", "group_id", "topic", "partition", "committed_offset")}
+            | {"log_offset": offset["log_offset"], "decision": "expire" if twin.expires(reason) else "keep"}
+            | {name: micros(time) for name, time in times.items()}
+            | {"reason": reason, "base": base, "retention_ms": retention_ms}
+        )
+    return rows
+
+
+def in_tables(tables: dict[str, list[dict[str, Any]]], release: str) -> dict[str, pa.Table]:
+    """The tables of now, decided on for retention R."""
+    timed = [
+        {
+            **{name: offset[name] for name in offset if not name.endswith("_timestamp")},
+            **{name: micros(offset[name]) for name in offset if name.endswith("_timestamp")},
+        }
+        for offset in tables["committed_offsets"]
+    ]
+    kept = ("offsets_partition", "group_id", "group_type", "state")
+    bare = [{name: group[name] for name in kept} for group in tables["groups"]]
+    finished = {"audit_id": 1, "status": "finished", "release_version": release}
+    return {
+        "committed_offsets": table_rows("committed_offsets", *timed),
+        "groups": table_rows("groups", *bare),
+        "offset_expiry": table_rows("offset_expiry", *judged(tables, release, R)),
+        "audits": table_rows("audits", finished),
+    }
+
+
+def few(release: str) -> dict[str, list[dict[str, Any]]]:
+    tables, _ = generated(release)
+    known = {f"group {number}" for number in range(GROUPS // 2)}
+    return {name: [row for row in rows if row["group_id"] in known] for name, rows in tables.items()}
+
+
+COLUMNS = (
+    "offsets_partition, group_id, topic, partition, committed_offset, log_offset, retention_ms, decision, reason, base"
+)
+TIMES = ("as_of", "base_timestamp", "expires_at", "expires_at_if_empty")
+
+
+def expected(tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int) -> list[tuple[Any, ...]]:
+    names = COLUMNS.split(", ")
+    rows = [row for row in judged(tables, release, retention_ms) if row["expires_at"] is not None]
+    return sorted((tuple(row[name] for name in [*names, *TIMES]) for row in rows), key=repr)
+
+
+def said(views: Any, call: str) -> list[tuple[Any, ...]]:
+    rows = rows_of(views, f"SELECT {COLUMNS}, {', '.join(TIMES)} FROM expiring({call})")
+    for row in rows:
+        row |= {name: None if row[name] is None else (row[name] - SINCE_70) // MICROSECOND for name in TIMES}
+    return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_expires_for_any_retention_is_what_the_rules_say(release: str) -> None:
+    tables = few(release)
+    views = with_functions(in_duckdb(in_tables(tables, release)))
+    assert said(views, "") == expected(tables, release, R)
+    for days in (1, 3, 30):
+        assert said(views, f"retention := INTERVAL {days} DAY") == expected(tables, release, days * DAY)
+    soon = NOW + 2 * DAY
+    until = [row for row in expected(tables, release, 3 * DAY) if row[-2] <= soon * 1000]
+    assert until
+    assert said(views, f"make_timestamptz({soon * 1000}), INTERVAL 3 DAY") == until
+
+
+def test_what_expires_tells_the_groups_type_and_state() -> None:
+    tables = few("4.3.1")
+    groups = {(group["offsets_partition"], group["group_id"]): group for group in tables["groups"]}
+    for row in rows_of(with_functions(in_duckdb(in_tables(tables, "4.3.1"))), "SELECT * FROM expiring()"):
+        group = groups[row["offsets_partition"], row["group_id"]]
+        assert (row["group_type"], row["state"]) == (group["group_type"], group["state"])
+
+
+@pytest.mark.spark
+def test_spark_says_the_same(spark: SparkSession) -> None:
+    named, tables = names(300), few("4.3.1")
+    views = with_functions_in_spark(in_spark(spark, groups_of(named, 50)))
+    assert_hashed(views, named)
+    views = with_functions_in_spark(in_spark(spark, in_tables(tables, "4.3.1")))
+    soon = f"{datetime.fromtimestamp(NOW / 1000 + 2 * 86_400, UTC):%Y-%m-%d %H:%M:%S.%f}Z"
+    until = [row for row in expected(tables, "4.3.1", 3 * DAY) if row[-2] <= (NOW + 2 * DAY) * 1000]
+    assert said(views, f"TIMESTAMP '{soon}', INTERVAL '3' DAY") == until
+    assert said(views, "retention => INTERVAL '3' DAY") == expected(tables, "4.3.1", 3 * DAY)
+    assert said(views, "") == expected(tables, "4.3.1", R)

@@ -1,0 +1,260 @@
+"""Views of history and functions of a moment in Spark: they say what they say in DuckDB, and read no more than they
+must; and history that was reduced says the same of what came after."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.history_reduction import (
+    reduced_group_records,
+    reduced_markers,
+    reduced_offset_commits,
+    reduced_quarantine,
+    reduced_versions,
+)
+from kgroups_spark.audit.horizons import horizons_frame
+from kgroups_spark.coordinator.replay_row import ReplayRow
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import view_sql
+from kgroups_spark.views.functions import FUNCTIONS
+from tests.tables.table_rows import rows_of as table_rows
+from tests.views.arrow_tables import rows_of
+from tests.views.history_logs import history_log, with_functions
+
+pytestmark = pytest.mark.spark
+
+LOGS = ("classic-4.3", "expiry-4.3-after", "kip848-4.3", "mixed-upgrade", "transactions-4.3", "dense-1", "dense-2")
+# What the views of history need of the others.
+VIEWS = ("last_audit", "audit_partitions", "effective_commits", "partition_owners", "offset_history", "transactions")
+VIEWS += ("group_history", "group_member_history")
+HISTORY_VIEWS = VIEWS[2:]
+AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of")]
+# Of these it is looked at what reduced history says: they have most transactions.
+REDUCED = ("mixed-upgrade", "transactions-4.3", "dense-1")
+# Each log has its partitions to itself.
+PARTITIONS_PER_LOG = 100
+
+
+class Lake(NamedTuple):
+    tables: dict[str, pa.Table]
+    spark: SparkSession
+    duckdb: duckdb.DuckDBPyConnection
+    moments: list[datetime]
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """All the logs in one, as Parquet files, so that plans tell what is read of them."""
+    folder, tables = tmp_path_factory.mktemp("lake"), all_tables()
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    return Lake(
+        tables, in_spark(spark, folder), in_duckdb(folder), [middle(name) for name in ("kip848-4.3", "dense-1")]
+    )
+
+
+def all_tables() -> dict[str, pa.Table]:
+    parts: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
+    for number, log in enumerate(LOGS):
+        for name, table in history_log(log).tables.items():
+            at = table.schema.get_field_index("offsets_partition")
+            if at >= 0:
+                moved = pc.add(table["offsets_partition"], pa.scalar(PARTITIONS_PER_LOG * number, pa.int32()))
+                table = table.set_column(at, table.schema.field(at), moved)
+            parts[name].append(table)
+    return {name: pa.concat_tables(each) for name, each in parts.items()}
+
+
+def middle(log: str) -> datetime:
+    moments = history_log(log).replayed.moments
+    return datetime.fromtimestamp(moments[len(moments) // 2] / 1000, UTC)
+
+
+def in_spark(spark: SparkSession, folder: Path) -> SparkSession:
+    for name, table in TABLES.items():
+        spark.read.schema(table.schema).parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    for name in (*VIEWS, *FUNCTIONS):
+        spark.sql(view_sql(name, "spark"))
+    return spark
+
+
+def in_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
+    return views_over({name: ds.dataset(folder / f"{name}.parquet") for name in TABLES})
+
+
+def assert_same(lake: Lake, query: str, duckdb_query: str | None = None) -> None:
+    by_spark, by_duckdb = rows_of(lake.spark, query), rows_of(lake.duckdb, duckdb_query or query)
+    assert by_spark
+    assert list(by_spark[0]) == list(by_duckdb[0])
+    assert by_spark == by_duckdb
+
+
+@pytest.mark.parametrize("name", HISTORY_VIEWS)
+def test_views_say_the_same_in_both_dialects(lake: Lake, name: str) -> None:
+    assert_same(lake, f"SELECT * FROM {name}")
+
+
+@pytest.mark.parametrize("name", AS_OF)
+def test_functions_of_a_moment_say_the_same_in_both_dialects(lake: Lake, name: str) -> None:
+    times = [f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f}Z'" for moment in lake.moments] + ["NULL"]
+    if name == "log_ends_as_of":
+        times.pop()  # nothing ends
+    query = " UNION ALL ".join(f"SELECT {n} AS moment, * FROM {name}({time})" for n, time in enumerate(times))
+    assert_same(lake, query, query.replace("TIMESTAMP", "TIMESTAMPTZ"))
+
+
+def test_functions_name_their_columns_as_the_tables_do(lake: Lake) -> None:
+    """And say the same of them, where it is the same."""
+    for function, table in (
+        ("committed_offsets_as_of", "committed_offsets"),
+        ("pending_offsets_as_of", "pending_offsets"),
+    ):
+        assert lake.spark.sql(f"SELECT * FROM {function}(NULL)").columns == TABLES[table].schema.names
+    for function, table in (("groups_as_of", "group_versions"), ("group_members_as_of", "group_member_versions")):
+        names = [name for name in TABLES[table].schema.names if name != "is_removed"]
+        assert lake.spark.sql(f"SELECT * FROM {function}(NULL)").columns == names
+
+
+GROUP = "offsets_partition = 300 AND group_id = 'mail-110f26'"
+HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
+BY_GROUP = ("offset_commits", "group_versions", "group_member_versions")
+MOMENT = "'2026-11-20 00:00:00Z'"
+
+
+def scans_of_spark(spark: SparkSession, query: str) -> Iterator[tuple[str, str]]:
+    """(table, filters that files and row groups are chosen by)."""
+    spark.conf.set("spark.sql.maxMetadataStringLength", "10000")
+    plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()
+    return re.findall(r"FileScan parquet.*?/(\w+)\.parquet\].*?PushedFilters: \[(.*?)\], ReadSchema", plan)  # type: ignore[return-value]
+
+
+def scans_of_duckdb(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[str, str]]:
+    """(columns that are read, filters)."""
+    [(_, text)] = connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
+    found, waiting = [], list(json.loads(text))
+    while waiting:
+        node = waiting.pop()
+        waiting += node["children"]
+        if "ARROW_SCAN" in node["name"]:
+            info = node["extra_info"]
+            filters = info.get("Filters", "")
+            found.append((str(info["Projections"]), filters if isinstance(filters, str) else " AND ".join(filters)))
+    return found
+
+
+def test_one_groups_history_is_read_from_files_that_may_have_it(lake: Lake) -> None:
+    query = f"SELECT * FROM offset_history WHERE {GROUP}"
+    scans = [(table, filters) for table, filters in scans_of_spark(lake.spark, query) if table in HISTORY]
+    assert [table for table, _ in scans].count("offset_commits") == 3
+    for table, filters in scans:
+        assert "EqualTo(offsets_partition,300)" in filters
+        assert ("EqualTo(group_id,mail-110f26)" in filters) == (table in BY_GROUP)
+    by_duckdb = scans_of_duckdb(lake.duckdb, query)
+    assert len(by_duckdb) > 5
+    for columns, filters in by_duckdb:
+        if "'topic_id', 'topic']" in columns:  # the table of topics
+            continue
+        assert '"offsets_partition" = 300' in filters, columns
+        assert ("\"group_id\" = 'mail-110f26'" in filters) == ("'group_id'" in columns), columns
+
+
+@pytest.mark.parametrize("name", [name for name in AS_OF if name != "log_ends_as_of"])
+def test_a_moment_of_one_group_is_read_from_its_partition(lake: Lake, name: str) -> None:
+    query = f"SELECT * FROM {name}(TIMESTAMP {MOMENT}) WHERE {GROUP}"
+    scans = [filters for table, filters in scans_of_spark(lake.spark, query) if table in HISTORY]
+    assert len(scans) >= 5
+    assert all("EqualTo(offsets_partition,300)" in filters for filters in scans)
+    assert sum("EqualTo(group_id,mail-110f26)" in filters for filters in scans) == {
+        "committed_offsets_as_of": 4,
+        "pending_offsets_as_of": 3,
+    }.get(name, 1)
+    by_duckdb = scans_of_duckdb(lake.duckdb, query.replace("TIMESTAMP", "TIMESTAMPTZ"))
+    assert all(
+        '"offsets_partition" = 300' in filters for columns, filters in by_duckdb if "offsets_partition" in columns
+    )
+
+
+def test_reduced_history_says_the_same_of_later_moments(lake: Lake) -> None:
+    horizons = halves(lake)
+    reduced = reduced_tables(lake, horizons)
+    for name in ("offset_commits", "group_member_versions", "transaction_markers"):
+        assert reduced[name].num_rows < lake.tables[name].num_rows
+    whole_views, reduced_views = views_over(lake.tables), views_over(reduced)
+    told = 0
+    for partition, records in records_of(REDUCED):
+        later = later_moments(records, horizons[partition])
+        for moment in {later[0], later[len(later) // 2]}:
+            for name in AS_OF:
+                query = f"SELECT * FROM {name}(make_timestamptz({1000 * moment})) WHERE offsets_partition = {partition}"
+                expected = rows_of(whole_views, query)
+                assert rows_of(reduced_views, query) == expected, (name, partition, moment)
+                told += len(expected)
+    assert told > 200
+
+
+def records_of(logs: Sequence[str]) -> Iterator[tuple[int, list[ReplayRow]]]:
+    """The lake's partitions of these logs, and their records."""
+    for log in logs:
+        for partition, rows in history_log(log).replayed.rows.items():
+            yield PARTITIONS_PER_LOG * LOGS.index(log) + partition, rows
+
+
+def halves(lake: Lake) -> dict[int, int]:
+    """H of each partition: half of its log; a transaction that is open there holds it back, as maintenance does."""
+    horizons = {partition: rows[len(rows) // 2].log_offset for partition, rows in records_of(LOGS)}
+    held = dict(horizons)
+    for row in rows_of(lake.duckdb, "SELECT * FROM transactions"):
+        partition, start, end = row["offsets_partition"], row["transaction_start_offset"], row["marker_offset"]
+        if start < horizons[partition] and (end is None or end >= horizons[partition]):
+            held[partition] = min(held[partition], start)
+    return held
+
+
+def views_over(tables: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for name in TABLES:
+        connection.register(name, tables[name])
+    for name in VIEWS:
+        connection.execute(view_sql(name, "duckdb"))
+    return with_functions(connection)
+
+
+def later_moments(records: list[ReplayRow], horizon: int) -> list[int]:
+    """Times as of which the log ends at H or later."""
+    timed = [(row.log_offset, row.log_timestamp) for row in records if row.log_timestamp is not None]
+    before = max((time for offset, time in timed if offset < horizon), default=0)
+    return sorted({time for _, time in timed if time >= before})
+
+
+def reduced_tables(lake: Lake, horizons: dict[int, int]) -> dict[str, pa.Table]:
+    read, of = lake.spark.table, horizons_frame(lake.spark, horizons)
+    markers = read("transaction_markers")
+    frames: dict[str, Any] = {
+        "offset_commits": reduced_offset_commits(read("offset_commits"), markers, of),
+        "group_records": reduced_group_records(read("group_records"), markers, of),
+        "quarantine": reduced_quarantine(read("quarantine"), of),
+        "group_versions": reduced_versions(read("group_versions"), of),
+        "group_member_versions": reduced_versions(read("group_member_versions"), of),
+    }
+    records = [frames[name] for name in ("offset_commits", "group_records", "quarantine")]
+    frames["transaction_markers"] = reduced_markers(markers, *records, of)
+    baselines = [
+        {"offsets_partition": partition, "log_offset": at, "correction": "baseline", "payload": '{"topics": []}'}
+        for partition, at in horizons.items()
+    ]
+    reduced = {name: frame.toArrow() for name, frame in frames.items()}
+    return lake.tables | reduced | {"state_corrections": table_rows("state_corrections", *baselines)}
