@@ -181,8 +181,8 @@ def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> N
 
 
 def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, or has another last
-    batch."""
+    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written anew behind
+    some offset, or has another last batch."""
     if log.end_offset < before.end_offset and before.last_batch_crc is not None:
         raise AnotherLog(
             f"this is another log, or one that was cut back: {log.where} ends at offset {log.end_offset}, the lake has "
@@ -197,11 +197,26 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     if before.last_batch_offset is None or before.last_batch_crc is None:
         return
     found = log.headers_at(before.last_batch_offset)
+    _require_not_written_anew(log, before, found)
     crc = found.crc[found.base_offset == before.last_batch_offset]
     if len(crc) and int(crc[0]) != before.last_batch_crc and _untouched(found, before):
         raise AnotherLog(
             f"this is another log: the batch at offset {before.last_batch_offset} of {log.where} has checksum "
             f"{int(crc[0])}, the lake has read one with {before.last_batch_crc}; use a new lake"
+        )
+
+
+def _require_not_written_anew(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
+    """Raises AnotherLog for a batch of a later leader epoch among those that were read: the log was cut back, and a
+    later leader has filled the gap. The cleaner keeps a batch's epoch."""
+    if before.last_leader_epoch is None:
+        return
+    later = np.flatnonzero((found.base_offset < before.end_offset) & (found.leader_epoch > before.last_leader_epoch))
+    if len(later):
+        raise AnotherLog(
+            f"this is another log, or one that was cut back and written anew: {log.where} has a batch of leader epoch "
+            f"{int(found.leader_epoch[later[0]])} at offset {int(found.base_offset[later[0]])}, the lake has read it "
+            f"up to {before.end_offset} in epoch {before.last_leader_epoch}; use a new lake"
         )
 
 

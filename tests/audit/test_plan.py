@@ -257,6 +257,15 @@ class TestRefused:
         with pytest.raises(AnotherLog, match=r"the batch at offset 0 of .* has checksum"):
             lake.plan()
 
+    def test_a_log_that_was_cut_back_and_written_anew_with_other_batches(self, log: Path) -> None:
+        """None of them begins where the last one did that was read."""
+        write(log, 0, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 0, batch(0, commits(5), leader_epoch=6))
+        with pytest.raises(AnotherLog, match=r"of leader epoch 6 at offset 0, the lake has read it up to 3 in epoch 4"):
+            lake.plan()
+
     def test_the_last_batch_after_the_cleaner_is_not_refused(self, log: Path) -> None:
         lake = self.after_an_audit(log)
         write(log, 0, batch(0, commits(1), last_offset_delta=2, leader_epoch=4), batch(3, commits(1), leader_epoch=4))
