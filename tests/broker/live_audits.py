@@ -1,0 +1,80 @@
+"""Audits of live clusters as tests run them: by themselves, or as the command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark import cli
+from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
+from kgroups_spark.sources.client_properties import client_properties
+from tests.audit.lakes import rows
+from tests.broker.small_log import of_the_log
+
+# By when expiry is judged, so that it does not matter when audits run; long before anything expires.
+AS_OF = 1_700_000_000_000
+
+
+def live_audit(spark: SparkSession, lake: Path, address: str, **options: Any) -> AuditSummary:
+    """An audit of a cluster without protection; `properties` for its client."""
+    client = client_properties(address, options.pop("properties", {}))
+    return run_audit(spark, AuditOptions(str(lake), client=client, **{"as_of": AS_OF, "writer": "parts", **options}))
+
+
+def copy_audit(spark: SparkSession, lake: Path, log: Path) -> dict[str, list[str]]:
+    """What an audit of a copy says."""
+    run_audit(spark, AuditOptions(str(lake), [str(log)], as_of=AS_OF, release_version="4.3", writer="parts"))
+    return of_the_log(lake)
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended, and what it said on stderr, line by line."""
+
+    code: int
+    lines: list[str]
+
+    @property
+    def last(self) -> str:
+        return self.lines[-1]
+
+
+class AuditCommand:
+    """`kgroups audit` in this process; `folder` is for its properties file."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str], folder: Path) -> None:
+        self._capfd, self._folder = capfd, folder
+
+    def __call__(self, lake: Path, address: str, *options: str, **properties: str) -> Said:
+        """`properties`: of the client, with _ for points."""
+        return self.with_properties(lake, address, {n.replace("_", "."): v for n, v in properties.items()}, *options)
+
+    def with_properties(self, lake: Path, address: str, properties: Mapping[str, str], *options: str) -> Said:
+        file = self._folder / "client.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        command = ["audit", "--lake", str(lake), "--bootstrap-server", address, "--command-config", str(file)]
+        self._capfd.readouterr()
+        code = cli.main([*command, "--as-of", str(AS_OF), *options])
+        out, err = self._capfd.readouterr()
+        assert out == "" and "Traceback" not in err, err
+        return Said(code, err.splitlines())
+
+
+def statuses(lake: Path) -> list[str]:
+    """Of all rows of the ledger, in the order of audits."""
+    return [row["status"] for row in sorted(rows(lake, "audits"), key=lambda row: (row["audit_id"], row["status"]))]
+
+
+def last_finished(lake: Path) -> dict[str, Any]:
+    """The ledger's row."""
+    return max((row for row in rows(lake, "audits") if row["status"] == "finished"), key=lambda row: row["audit_id"])
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    """Every file below the folder, and when it was last written."""
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}

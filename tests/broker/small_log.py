@@ -1,0 +1,95 @@
+"""A small log that takes several fetches to read, and what of audits of it is compared."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.audit.lakes import COMPARED, contents
+from tests.broker.brokers import Broker, until
+from tests.broker.members import SILENT, Member, Transactions
+
+OFFSETS_TOPIC = "__consumer_offsets"
+# What brokers give at once at most: a partition of the log takes five fetches then.
+SMALL_ANSWERS = {"fetch.max.bytes": "16384"}
+TOPIC, PARTITIONS = "orders", 8
+# A few for each offsets partition.
+GROUPS = [f"group-{number}" for number in range(8)]
+# A log alone names no topic that has not been committed by id, and no topic's ends.
+ONLY_A_CLUSTER_SAYS = {"topics", "topic_offsets"}
+
+
+def make_topic(
+    address: str, name: str = TOPIC, partitions: int = PARTITIONS, config: Mapping[str, str] | None = None
+) -> None:
+    admin = AdminClient({"bootstrap.servers": address}, logger=SILENT)
+    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(30)
+    # Whoever commits next may ask a broker that has not heard of it yet.
+    until(f"{name} is there", lambda: len(admin.list_topics(timeout=30).topics[name].partitions) == partitions)
+
+
+def commit(address: str, group: str, offset: int, times: int = 1, metadata_bytes: int = 1000) -> None:
+    """Commits offsets of all partitions of the topic, told apart by partition."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group}, logger=SILENT)
+    for time in range(times):
+        metadata = f"{time} ".ljust(metadata_bytes, "m")
+        offsets = [TopicPartition(TOPIC, p, offset + time + p, metadata) for p in range(PARTITIONS)]
+        until(f"{group} has committed", lambda offsets=offsets: _is_committed(consumer, offsets))  # type: ignore[misc]
+    consumer.close()
+
+
+def _is_committed(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
+    """A coordinator that has just started may not be one yet."""
+    try:
+        consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException as error:
+        if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_COORDINATOR:
+            raise
+        return False
+    return True
+
+
+def commit_all(address: str, offset: int, groups: Iterable[str] = GROUPS, times: int = 5) -> None:
+    for group in groups:
+        commit(address, group, offset, times)
+
+
+def fill(address: str) -> None:
+    """The topic, commits of every group, transactions that committed, aborted and stay open, a member that came and
+    left."""
+    make_topic(address)
+    commit_all(address, 100)
+    transactions = Transactions(address, "mover")
+    for ended in (transactions.commit, transactions.abort, None):
+        transactions.begin()
+        for group in GROUPS:
+            transactions.send(group, {(TOPIC, 0): 1000})
+        if ended is not None:
+            ended()
+    member = Member(address, "member", [TOPIC])
+    until("a member has partitions", lambda: len(member.assignment()) == PARTITIONS)
+    member.commit({(TOPIC, 0): 7})
+    member.close()
+
+
+def copy_of_log(brokers: Iterable[Broker], target: Path) -> Path:
+    """Of each partition the longest replica's segments."""
+    for broker in brokers:
+        for folder in broker.data.glob(f"{OFFSETS_TOPIC}-*"):
+            if _size(folder) > _size(target / folder.name):
+                shutil.rmtree(target / folder.name, ignore_errors=True)
+                shutil.copytree(folder, target / folder.name, ignore=shutil.ignore_patterns("*index"))
+    return target
+
+
+def _size(folder: Path) -> int:
+    return sum(segment.stat().st_size for segment in folder.glob("*.log"))
+
+
+def of_the_log(lake: Path) -> dict[str, list[str]]:
+    """All that audits of a live cluster and of a copy of its log have in common, as text."""
+    return contents(lake, [name for name in COMPARED if name not in ONLY_A_CLUSTER_SAYS])

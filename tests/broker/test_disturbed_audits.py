@@ -1,0 +1,107 @@
+"""Audits in the middle of which something happens to the broker: nothing is lost or double, or it is said in one line.
+
+What happens does so while a task of ours fetches: the proxy before the broker holds that fetch until it has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.audit.lakes import assert_every_record_is_in_one_table, rows
+from tests.broker.brokers import Broker, Brokers
+from tests.broker.live_audits import AuditCommand, copy_audit, last_finished, live_audit, statuses
+from tests.broker.proxy import Proxy, put_proxies_before
+from tests.broker.small_log import PARTITIONS, SMALL_ANSWERS, copy_of_log, fill, of_the_log
+
+pytestmark = pytest.mark.spark
+
+# How long brokers that are gone are waited for.
+IMPATIENT = {"default.api.timeout.ms": "1500"}
+FAILED = "the audit failed, and what it wrote does not count"
+
+
+@dataclass(frozen=True)
+class FilledBroker:
+    """`expected`: what an undisturbed audit of a copy of its log says."""
+
+    broker: Broker
+    proxy: Proxy
+    expected: dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledBroker]:
+    folder = tmp_path_factory.mktemp("filled")
+    brokers = Brokers("4.3.1", folder / "brokers", SMALL_ANSWERS)
+    proxies = put_proxies_before(brokers)
+    with proxies, brokers:
+        fill(proxies.address)
+        copy = copy_of_log(brokers.nodes, folder / "copy")
+        expected = copy_audit(spark, folder / "undisturbed", copy)
+        assert all(expected[name] for name in ("offset_commits", "group_records", "transaction_markers"))
+        yield FilledBroker(brokers.broker, proxies.each[0], expected)
+
+
+@pytest.fixture
+def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
+    return AuditCommand(capfd, tmp_path)
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_the_broker_restarts(spark, filled, tmp_path, writer):
+    filled.proxy.at_fetch(4, filled.broker.restart)
+    live_audit(spark, tmp_path / "lake", filled.proxy.address, writer=writer)
+    assert filled.proxy.has_happened
+    assert of_the_log(tmp_path / "lake") == filled.expected
+    assert_every_record_is_in_one_table(tmp_path / "lake")
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_the_broker_goes_and_the_next_audit_goes_on(spark, filled, tmp_path, audit_command, writer):
+    lake = tmp_path / "lake"
+    filled.proxy.at_fetch(4, filled.broker.stop)
+    said = audit_command(lake, filled.proxy.address, "--writer", writer, default_api_timeout_ms="1500")
+    assert said.code == 1
+    assert said.last.startswith(f"kgroups: {FAILED}: no broker has answered in ")
+    assert [line for line in said.lines if "Exception" in line or "Error" in line or line.startswith(" ")] == []
+    assert statuses(lake) == ["running"]
+    assert not any(rows(lake, name) for name in ("groups", "committed_offsets"))
+    filled.broker.start()
+    live_audit(spark, lake, filled.proxy.address)
+    assert of_the_log(lake) == filled.expected
+    assert_every_record_is_in_one_table(lake)
+
+
+def test_the_broker_is_gone_before(filled, tmp_path, audit_command):
+    filled.broker.stop()
+    try:
+        said = audit_command(tmp_path / "lake", filled.broker.address(), default_api_timeout_ms="1500")
+    finally:
+        filled.broker.start()
+    assert said.code == 1
+    (line,) = said.lines
+    assert line.startswith("kgroups: no broker has answered in 2 s: nothing listens at ")
+    assert not (tmp_path / "lake").exists()
+
+
+def test_the_broker_goes_when_all_is_read(spark, filled, tmp_path):
+    def progress(text: str) -> None:
+        if text.startswith("asking for the ends of 1 topic"):
+            filled.broker.stop()
+
+    lake = tmp_path / "lake"
+    try:
+        live_audit(spark, lake, filled.proxy.address, properties=IMPATIENT, progress=progress)
+    finally:
+        filled.broker.start()
+    assert of_the_log(lake) == filled.expected
+    assert rows(lake, "topic_offsets") == []
+    asked_for = "log start and end of topics with committed offsets could not be asked for: no broker has answered in "
+    assert [note for note in last_finished(lake)["notes"] if note.startswith(asked_for)] != []
+    live_audit(spark, lake, filled.proxy.address)
+    assert len(rows(lake, "topic_offsets")) == PARTITIONS

@@ -1,0 +1,195 @@
+"""Logs that are not as the last audit left them: their beginning or end is gone, or they are others."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
+
+from kgroups_spark.records.segment import scan_batches
+from tests.audit.lakes import assert_every_record_is_in_one_table, rows
+from tests.broker.brokers import Broker, Brokers, until
+from tests.broker.live_audits import AuditCommand, files_of, last_finished, live_audit
+from tests.broker.members import SILENT
+from tests.broker.proxy import Proxy, put_proxies_before
+from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit, commit_all, make_topic
+
+pytestmark = pytest.mark.spark
+
+# Retention looks at the log as soon as it is told to; by default every five minutes.
+RETENTION_AT_ONCE = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "100"}
+FAILED = "the audit failed, and what it wrote does not count"
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    brokers = Brokers("4.3.1", tmp_path_factory.mktemp("changing") / "brokers", RETENTION_AT_ONCE)
+    proxies = put_proxies_before(brokers)
+    with proxies, brokers:
+        yield proxies.each[0]
+
+
+@pytest.fixture
+def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
+    return AuditCommand(capfd, tmp_path)
+
+
+def admin_of(proxy: Proxy) -> AdminClient:
+    return AdminClient({"bootstrap.servers": proxy.address}, logger=SILENT)
+
+
+def ends(lake: Path) -> dict[int, int]:
+    """How far the lake has read each partition."""
+    return {each["offsets_partition"]: each["end_offset"] for each in last_finished(lake)["partitions"]}
+
+
+def lost(lake: Path) -> dict[int, tuple[int, int]]:
+    """By partition which offsets were lost before they were read, as the ledger says: from, to."""
+    partitions = last_finished(lake)["partitions"]
+    found = {each["offsets_partition"]: (each["lost_from"], each["lost_to"]) for each in partitions}
+    return {number: each for number, each in found.items() if each != (None, None)}
+
+
+def set_retention(admin: AdminClient, ms: int) -> None:
+    """Of the offsets topic, which then is compacted no less."""
+    entries = {"cleanup.policy": "compact,delete", "retention.ms": str(ms)}
+    configs = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in entries.items()]
+    topic = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC, incremental_configs=configs)
+    admin.incremental_alter_configs([topic])[topic].result(30)
+
+
+def offsets_of_log(admin: AdminClient, at: OffsetSpec) -> dict[int, int]:
+    """Where the partitions start or end."""
+    asked = {TopicPartition(OFFSETS_TOPIC, number): at for number in range(4)}
+    return {place.partition: future.result(30).offset for place, future in admin.list_offsets(asked).items()}
+
+
+def delete_all_records(proxy: Proxy) -> None:
+    """By retention: nobody may ask for it (DeleteRecords) in an internal topic."""
+    admin = admin_of(proxy)
+    ends = offsets_of_log(admin, OffsetSpec.latest())
+    set_retention(admin, 1)
+    until("all records are gone", lambda: offsets_of_log(admin, OffsetSpec.earliest()) == ends)
+    set_retention(admin, -1)
+
+
+def test_the_logs_start_moves_in_the_middle_and_before_an_audit(spark, proxy, tmp_path, audit_command):
+    lake = tmp_path / "lake"
+    make_topic_if_missing(proxy)
+    commit_all(proxy.address, 100, times=1)
+    live_audit(spark, lake, proxy.address)
+    read = ends(lake)
+    commit_all(proxy.address, 200, times=2)
+    proxy.at_fetch(1, lambda: delete_all_records(proxy))
+    said = audit_command(lake, proxy.address, "--strict")
+    assert said.code == 1
+    assert said.last.startswith(f"kgroups: {FAILED}: {OFFSETS_TOPIC}-")
+    assert said.last.endswith("has been deleted")
+    assert ends(lake) == read
+    starts = offsets_of_log(admin_of(proxy), OffsetSpec.earliest())
+    commit_all(proxy.address, 300, times=1)
+    said = audit_command(lake, proxy.address, "--strict")
+    assert said.code == 3
+    assert lost(lake) == {number: (read[number], start) for number, start in starts.items()}
+    for number, start in starts.items():
+        note = f"offsets {read[number]} to {start - 1} of partition {number} were gone before they were read"
+        assert any(note in line for line in said.lines), said.lines
+    assert_every_record_is_in_one_table(lake)
+    assert audit_command(lake, proxy.address, "--strict").code == 0
+    assert lost(lake) == {}
+
+
+def make_topic_if_missing(proxy: Proxy) -> None:
+    if "orders" not in admin_of(proxy).list_topics(timeout=30).topics:
+        make_topic(proxy.address)
+
+
+def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(spark, proxy, tmp_path, audit_command):
+    lake, broker = tmp_path / "lake", proxy.broker
+    make_topic_if_missing(proxy)
+    commit_all(proxy.address, 100, times=1)
+    live_audit(spark, lake, proxy.address)
+    before = files_of(lake)
+
+    def assert_refused(why: str) -> None:
+        said = audit_command(lake, proxy.address)
+        assert (said.code, files_of(lake)) == (2, before)
+        assert why in said.last and said.last.endswith("use a new lake")
+        assert set(said.lines[:-1]) <= {"asking the cluster"}
+
+    broker.stop()
+    cut_back(broker, GROUPS[0])
+    broker.start()
+    assert_refused("kgroups: this is another log, or one that was cut back: partition ")
+    commit_all(proxy.address, 300, times=2)
+    assert_refused("kgroups: this is another log: ")
+
+    admin = admin_of(proxy)
+    topic_id = {row["topic_id"] for row in last_finished(lake)["partitions"]}.pop()
+    admin.delete_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].result(30)
+    until("the topic is gone", lambda: OFFSETS_TOPIC not in admin.list_topics(timeout=30).topics)
+    said = audit_command(lake, proxy.address)
+    assert (said.code, said.lines, files_of(lake)) == (2, [NO_TOPIC], before)
+    make_offsets_topic(proxy)
+    assert_refused(f"the lake holds topic id {topic_id}; use a new lake")
+
+    # The same addresses, another cluster.
+    broker.stop()
+    shutil.rmtree(broker.data)
+    broker.format(urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A"), [])
+    broker.start()
+    make_offsets_topic(proxy)
+    assert_refused("kgroups: this is another log: the lake holds cluster ")
+
+
+NO_TOPIC = (
+    f"kgroups: the cluster has no topic {OFFSETS_TOPIC}: Kafka makes it when the first consumer group joins or commits"
+)
+
+
+def cut_back(broker: Broker, group: str) -> None:
+    """Takes the last batch from a partition's log, as a broker's disk that lost its latest writes."""
+    segment = max(broker.data.glob(f"{OFFSETS_TOPIC}-*/*.log"), key=lambda file: file.stat().st_size)
+    with segment.open("rb") as file:
+        batches = scan_batches(file)
+    with segment.open("r+b") as file:
+        file.truncate(int(batches.position[-1]))
+    for index in segment.parent.glob("*index"):
+        index.unlink()
+    (broker.data / ".kafka_cleanshutdown").unlink()
+
+
+def make_offsets_topic(proxy: Proxy) -> None:
+    """As brokers make it when somebody asks for a group's coordinator."""
+    make_topic(proxy.address, OFFSETS_TOPIC, 4, {"cleanup.policy": "compact"})
+
+
+def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(spark, proxy, tmp_path, audit_command):
+    lake, admin = tmp_path / "lake", admin_of(proxy)
+    if OFFSETS_TOPIC in admin.list_topics(timeout=30).topics:
+        admin.delete_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].result(30)
+        until("the topic is gone", lambda: OFFSETS_TOPIC not in admin.list_topics(timeout=30).topics)
+    said = audit_command(lake, proxy.address)
+    assert (said.code, said.lines, lake.exists()) == (2, [NO_TOPIC], False)
+    make_offsets_topic(proxy)
+    assert audit_command(lake, proxy.address, "--strict").code == 0
+    assert ends(lake) == dict.fromkeys(range(4), 0)
+    assert rows(lake, "committed_offsets") == []
+    make_topic_if_missing(proxy)
+    commit(proxy.address, GROUPS[0], 100)
+    live_audit(spark, lake, proxy.address)
+    assert len(rows(lake, "committed_offsets")) == 8
+    assert_every_record_is_in_one_table(lake)
