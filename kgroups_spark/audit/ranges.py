@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from kgroups_spark.sources.partition_log import FetchPiece, Piece
-
-# So many tasks at most read from one broker at a time: an audit must not be felt there.
-FETCHERS_PER_BROKER = 2
+from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece, Piece
 
 
 @dataclass(frozen=True)
@@ -74,16 +70,10 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
 
 def _cuttable(pieces: Sequence[Piece], target: int) -> list[Piece]:
     """The same pieces, what is fetched in spans of about the target."""
-    return [part for piece in pieces for part in (_spans(piece, target) if isinstance(piece, FetchPiece) else [piece])]
-
-
-def _spans(piece: FetchPiece, target: int) -> list[FetchPiece]:
-    count = max(1, min(-(-piece.size_bytes // target), piece.end_offset - piece.start_offset))
-    span = piece.end_offset - piece.start_offset
-    ends = [piece.start_offset + span * number // count for number in range(count + 1)]
     return [
-        replace(piece, start_offset=start, end_offset=end, keep_first=piece.keep_first and number == 0)
-        for number, (start, end) in enumerate(pairwise(ends))
+        part
+        for piece in pieces
+        for part in (piece.cut(-(-piece.size_bytes // target)) if isinstance(piece, FetchPiece) else [piece])
     ]
 
 

@@ -14,7 +14,7 @@ from kgroups_spark.audit.history_names import sightings
 from kgroups_spark.audit.log_source import LogSource
 from kgroups_spark.audit.partition_count import fitting_by_partition, partition_count
 from kgroups_spark.audit.plan import AuditPlan
-from kgroups_spark.audit.ranges import FETCHERS_PER_BROKER, LogRange, cut, deal, deal_to_fetchers, leader
+from kgroups_spark.audit.ranges import LogRange, cut, deal, deal_to_fetchers, leader
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
 from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.rows import table_batch
@@ -23,6 +23,7 @@ from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.stages import open_uri
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow

@@ -5,83 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.records.slices import binary_array
 from kgroups_spark.sources.files import open_file
+from kgroups_spark.sources.read_options import (
+    BadOption,
+    ending_offsets,
+    number,
+    require_known,
+    starting_offsets,
+    topics_of,
+    truth,
+)
+from kgroups_spark.sources.record_frame import RECORDS, record_batches
 from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, choose_copies, find_partitions
-
-ROWS_PER_BATCH = 1 << 16
-BYTES_PER_BATCH = 32 << 20
-LARGEST_TIMESTAMP_MS = (2**63 - 1) // 1000
-EARLIEST, LATEST = -2, -1  # in JSON offsets, as in Spark's Kafka source
-
-
-class BadOption(UsageError):
-    """An option that is unknown, or whose value cannot be meant."""
 
 
 class CorruptLog(KgroupsError):
     """Damage in a segment, where failOnDataLoss is on."""
-
-
-def _column(name: str, kind: Any, comment: str, *, nullable: bool = True) -> StructField:
-    return StructField(name, kind, nullable, {"comment": comment})
-
-
-RECORDS = StructType(
-    [
-        _column("topic", StringType(), "topic of the log", nullable=False),
-        _column("partition", IntegerType(), "partition of the log", nullable=False),
-        _column("offset", LongType(), "offset of the record", nullable=False),
-        _column("timestamp", TimestampType(), "of the record, to the millisecond; null: none (message format 0)"),
-        _column("timestamp_type", IntegerType(), "0: create time, 1: log append time; null: none (message format 0)"),
-        _column("leader_epoch", IntegerType(), "leader epoch of the batch; null: none (message formats 0 and 1)"),
-        _column("producer_id", LongType(), "null: not from a transactional or idempotent producer"),
-        _column("producer_epoch", ShortType(), "null: not from a transactional or idempotent producer"),
-        _column("is_transactional", BooleanType(), "part of a transaction, committed or not", nullable=False),
-        _column("control_type", StringType(), "COMMIT, ABORT, or the number of another; null: not a control record"),
-        _column("key", BinaryType(), "null: no key"),
-        _column("value", BinaryType(), "null: tombstone"),
-    ]
-)
-
-
-ARROW_RECORDS = pa.schema(
-    [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("us", "UTC")),
-        pa.field("timestamp_type", pa.int32()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("producer_id", pa.int64()),
-        pa.field("producer_epoch", pa.int16()),
-        pa.field("is_transactional", pa.bool_(), nullable=False),
-        pa.field("control_type", pa.string()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -126,7 +73,7 @@ class KafkaSegmentsDataSource(DataSource):
     ==================  ==========================  ==================================================================
 
     A Spark partition is a run of segments of one log partition. Of several copies of one the best is read
-    (`kgroups_spark.sources.segments.choose_copies`). Columns: see RECORDS.
+    (`kgroups_spark.sources.segments.choose_copies`). Columns: see RECORDS of record_frame.py.
 
         spark.dataSource.register(KafkaSegmentsDataSource)
         spark.read.format("kafka-segments").load("/var/kafka-logs").where("control_type = 'ABORT'").show()
@@ -205,73 +152,18 @@ def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[
     return [tuple(run) for run in runs]
 
 
-def record_batches(topic: str, partition: int, records: RecordColumns) -> Iterator[pa.RecordBatch]:
-    """The records in order as Arrow batches of the columns RECORDS, none larger than the limits unless one record
-    is."""
-    size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
-    behind = np.cumsum(size)
-    start = 0
-    while start < len(records):
-        full = int(np.searchsorted(behind, (behind[start - 1] if start else 0) + BYTES_PER_BATCH, side="right"))
-        stop = min(max(full, start + 1), start + ROWS_PER_BATCH)
-        yield _record_batch(topic, partition, records.take(slice(start, stop)))
-        start = stop
-
-
-def _record_batch(topic: str, partition: int, records: RecordColumns) -> pa.RecordBatch:
-    count = len(records)
-    columns = [
-        pa.repeat(pa.scalar(topic), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
-        pa.array(records.offset),
-        _timestamps(records.timestamp),
-        _nullable(records.timestamp_type, pa.int32()),
-        _nullable(records.leader_epoch, pa.int32()),
-        _nullable(records.producer_id, pa.int64()),
-        _nullable(records.producer_epoch, pa.int16()),
-        pa.array(records.is_transactional),
-        control_types(records),
-        binary_array(records.data, records.key_start, records.key_length),
-        binary_array(records.data, records.value_start, records.value_length),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW_RECORDS)
-
-
-def _timestamps(ms: NDArray[np.int64]) -> pa.Array:
-    """Kafka's milliseconds; null: none, or more than a microsecond timestamp can hold (292,000 years)."""
-    is_null = (ms == -1) | (ms > LARGEST_TIMESTAMP_MS) | (ms < -LARGEST_TIMESTAMP_MS)
-    return pa.array(np.where(is_null, 0, ms) * 1000, pa.timestamp("us", "UTC"), mask=is_null)
-
-
-def _nullable(numbers: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Kafka's -1 as null."""
-    return pa.array(numbers, mask=numbers == -1).cast(kind)
-
-
-def control_types(records: RecordColumns) -> pa.Array:
-    """COMMIT, ABORT, the number as text, or null for what is not a control record. The key is version i16, type i16."""
-    rows = np.flatnonzero(records.is_control)
-    types: list[str | None] = [None] * len(records)
-    for row in rows.tolist():
-        key = records.key(row) or b""
-        number = int.from_bytes(key[2:4], "big", signed=True) if len(key) >= 4 else -1
-        types[row] = {0: "ABORT", 1: "COMMIT"}.get(number, str(number))
-    return pa.array(types, pa.string())
-
-
 def parse_options(options: Mapping[str, str]) -> Options:
     """Raises BadOption for unknown names and impossible values."""
     given = {name.lower(): value for name, value in options.items()}
     known = ("path", "paths", "subscribe", "startingOffsets", "endingOffsets", "minPartitions", "failOnDataLoss")
-    if unknown := sorted(set(given) - {name.lower() for name in known}):
-        raise BadOption(f"kafka-segments has no option {', '.join(unknown)}; there are {', '.join(known)}")
+    require_known("kafka-segments", options, known)
     return Options(
         folders=_folders(given.get("path"), given.get("paths")),
-        topics=tuple(topic.strip() for topic in given.get("subscribe", OFFSETS_TOPIC).split(",") if topic.strip()),
-        starting_offsets=_offsets("startingOffsets", given.get("startingoffsets", "earliest"), "earliest", EARLIEST),
-        ending_offsets=_offsets("endingOffsets", given.get("endingoffsets", "latest"), "latest", LATEST),
-        min_partitions=_number("minPartitions", given.get("minpartitions", "0")),
-        fail_on_data_loss=_truth("failOnDataLoss", given.get("failondataloss", "true")),
+        topics=topics_of(given.get("subscribe", OFFSETS_TOPIC)),
+        starting_offsets=starting_offsets(given.get("startingoffsets", "earliest")),
+        ending_offsets=ending_offsets(given.get("endingoffsets", "latest")),
+        min_partitions=number("minPartitions", given.get("minpartitions", "0")),
+        fail_on_data_loss=truth("failOnDataLoss", given.get("failondataloss", "true")),
     )
 
 
@@ -285,29 +177,3 @@ def _folders(path: str | None, paths: str | None) -> tuple[str, ...]:
     if not folders:
         raise BadOption("kafka-segments needs a folder: .load(folder)")
     return tuple(folders)
-
-
-def _offsets(name: str, text: str, word: str, number: int) -> dict[tuple[str, int], int]:
-    """Offsets by topic and partition without those that `word` or `number` stand for."""
-    if text == word:
-        return {}
-    try:
-        by_topic = json.loads(text)
-        offsets = {(topic, int(p)): int(o) for topic, by_partition in by_topic.items() for p, o in by_partition.items()}
-    except (ValueError, TypeError, AttributeError) as err:
-        raise BadOption(f'{name} is "{word}" or JSON like {{"topic": {{"0": 23}}}}, not {text!r}') from err
-    if wrong := [offset for offset in offsets.values() if offset < 0 and offset != number]:
-        raise BadOption(f"{name} has the offset {wrong[0]}; 0 or more, or {number} for {word}, is meant")
-    return {place: offset for place, offset in offsets.items() if offset != number}
-
-
-def _number(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise BadOption(f"{name} is a number, not {text!r}")
-    return int(text)
-
-
-def _truth(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise BadOption(f"{name} is true or false, not {text!r}")
-    return text.lower() == "true"

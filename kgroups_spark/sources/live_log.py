@@ -80,12 +80,13 @@ class LiveLog(PartitionLog):
         return self._headers(max(offset, self.start), self.high_watermark)
 
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[FetchPiece, ...]:
-        return self._pieces(start_offset, self.high_watermark)
+        return self.pieces(start_offset, self.high_watermark)
 
     def pieces_before(self, start_offset: int) -> tuple[FetchPiece, ...]:
-        return self._pieces(self.start, start_offset)
+        return self.pieces(self.start, start_offset)
 
-    def _pieces(self, start: int, end: int) -> tuple[FetchPiece, ...]:
+    def pieces(self, start: int, end: int) -> tuple[FetchPiece, ...]:
+        """All of start .. end - 1 as one piece; none, if that is nothing."""
         if start >= end:
             return ()
         leader = self.topic.partitions[self.number].leader

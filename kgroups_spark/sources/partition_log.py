@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from kgroups_spark.records.columns import BatchColumns
 
@@ -44,8 +45,21 @@ class FetchPiece:
         """About how much it is."""
         return max(1, int((self.end_offset - self.start_offset) * self.bytes_per_offset))
 
+    def cut(self, parts: int) -> list[FetchPiece]:
+        """The same in so many spans of about equal length, as far as there are offsets."""
+        span = self.end_offset - self.start_offset
+        parts = max(1, min(parts, span))
+        ends = [self.start_offset + span * number // parts for number in range(parts + 1)]
+        return [
+            replace(self, start_offset=start, end_offset=end, keep_first=self.keep_first and start == self.start_offset)
+            for start, end in pairwise(ends)
+        ]
+
 
 Piece = SegmentPiece | FetchPiece
+
+# So many tasks at most read from one broker at a time: reading must not be felt there.
+FETCHERS_PER_BROKER = 2
 
 
 class PartitionLog(ABC):

@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroups_spark.audit.ranges import FETCHERS_PER_BROKER, LogRange, cut, deal_to_fetchers, leader
-from kgroups_spark.sources.partition_log import FetchPiece
+from kgroups_spark.audit.ranges import LogRange, cut, deal_to_fetchers, leader
+from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece
 
 GB = 1 << 30
 

@@ -1,0 +1,64 @@
+"""Options of the data sources, named as in Spark's Kafka source, and how their values are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.nearest import did_you_mean
+
+EARLIEST, LATEST = -2, -1  # in JSON offsets
+
+
+class BadOption(UsageError):
+    """An option that is unknown, or whose value cannot be meant."""
+
+
+def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises BadOption for a name that is not known, whatever its case."""
+    names = {name.lower(): name for name in known}
+    if unknown := sorted(name for name in given if name.lower() not in names):
+        nearest = did_you_mean(unknown[0], list(names.values())) or f"; there are {', '.join(names.values())}"
+        raise BadOption(f"{source} has no option {', '.join(unknown)}{nearest}")
+
+
+def topics_of(subscribe: str) -> tuple[str, ...]:
+    """Topics, separated by commas."""
+    return tuple(topic.strip() for topic in subscribe.split(",") if topic.strip())
+
+
+def starting_offsets(text: str) -> dict[tuple[str, int], int]:
+    """By topic and partition; those from the start on are left out."""
+    return _offsets("startingOffsets", text, "earliest", EARLIEST)
+
+
+def ending_offsets(text: str) -> dict[tuple[str, int], int]:
+    """By topic and partition; those up to the end are left out."""
+    return _offsets("endingOffsets", text, "latest", LATEST)
+
+
+def _offsets(name: str, text: str, word: str, number: int) -> dict[tuple[str, int], int]:
+    """Offsets by topic and partition without those that `word` or `number` stand for."""
+    if text == word:
+        return {}
+    try:
+        by_topic = json.loads(text)
+        offsets = {(topic, int(p)): int(o) for topic, by_partition in by_topic.items() for p, o in by_partition.items()}
+    except (ValueError, TypeError, AttributeError) as err:
+        raise BadOption(f'{name} is "{word}" or JSON like {{"topic": {{"0": 23}}}}, not {text!r}') from err
+    if wrong := [offset for offset in offsets.values() if offset < 0 and offset != number]:
+        raise BadOption(f"{name} has the offset {wrong[0]}; 0 or more, or {number} for {word}, is meant")
+    return {place: offset for place, offset in offsets.items() if offset != number}
+
+
+def number(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise BadOption(f"{name} is a number, not {text!r}")
+    return int(text)
+
+
+def truth(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise BadOption(f"{name} is true or false, not {text!r}")
+    return text.lower() == "true"

@@ -1,0 +1,122 @@
+"""Records as the data sources give them: a Spark schema, and Arrow batches of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.slices import binary_array
+
+ROWS_PER_BATCH = 1 << 16
+BYTES_PER_BATCH = 32 << 20
+LARGEST_TIMESTAMP_MS = (2**63 - 1) // 1000
+
+
+def _column(name: str, kind: Any, comment: str, *, nullable: bool = True) -> StructField:
+    return StructField(name, kind, nullable, {"comment": comment})
+
+
+RECORDS = StructType(
+    [
+        _column("topic", StringType(), "topic of the log", nullable=False),
+        _column("partition", IntegerType(), "partition of the log", nullable=False),
+        _column("offset", LongType(), "offset of the record", nullable=False),
+        _column("timestamp", TimestampType(), "of the record, to the millisecond; null: none (message format 0)"),
+        _column("timestamp_type", IntegerType(), "0: create time, 1: log append time; null: none (message format 0)"),
+        _column("leader_epoch", IntegerType(), "leader epoch of the batch; null: none (message formats 0 and 1)"),
+        _column("producer_id", LongType(), "null: not from a transactional or idempotent producer"),
+        _column("producer_epoch", ShortType(), "null: not from a transactional or idempotent producer"),
+        _column("is_transactional", BooleanType(), "part of a transaction, committed or not", nullable=False),
+        _column("control_type", StringType(), "COMMIT, ABORT, or the number of another; null: not a control record"),
+        _column("key", BinaryType(), "null: no key"),
+        _column("value", BinaryType(), "null: tombstone"),
+    ]
+)
+
+
+ARROW_RECORDS = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("us", "UTC")),
+        pa.field("timestamp_type", pa.int32()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("producer_id", pa.int64()),
+        pa.field("producer_epoch", pa.int16()),
+        pa.field("is_transactional", pa.bool_(), nullable=False),
+        pa.field("control_type", pa.string()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+
+def record_batches(topic: str, partition: int, records: RecordColumns) -> Iterator[pa.RecordBatch]:
+    """The records in order as Arrow batches of the columns RECORDS, none larger than the limits unless one record
+    is."""
+    size = np.maximum(records.key_length, 0) + np.maximum(records.value_length, 0)
+    behind = np.cumsum(size)
+    start = 0
+    while start < len(records):
+        full = int(np.searchsorted(behind, (behind[start - 1] if start else 0) + BYTES_PER_BATCH, side="right"))
+        stop = min(max(full, start + 1), start + ROWS_PER_BATCH)
+        yield _record_batch(topic, partition, records.take(slice(start, stop)))
+        start = stop
+
+
+def _record_batch(topic: str, partition: int, records: RecordColumns) -> pa.RecordBatch:
+    count = len(records)
+    columns = [
+        pa.repeat(pa.scalar(topic), count),
+        pa.repeat(pa.scalar(partition, pa.int32()), count),
+        pa.array(records.offset),
+        _timestamps(records.timestamp),
+        _nullable(records.timestamp_type, pa.int32()),
+        _nullable(records.leader_epoch, pa.int32()),
+        _nullable(records.producer_id, pa.int64()),
+        _nullable(records.producer_epoch, pa.int16()),
+        pa.array(records.is_transactional),
+        control_types(records),
+        binary_array(records.data, records.key_start, records.key_length),
+        binary_array(records.data, records.value_start, records.value_length),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_RECORDS)
+
+
+def _timestamps(ms: NDArray[np.int64]) -> pa.Array:
+    """Kafka's milliseconds; null: none, or more than a microsecond timestamp can hold (292,000 years)."""
+    is_null = (ms == -1) | (ms > LARGEST_TIMESTAMP_MS) | (ms < -LARGEST_TIMESTAMP_MS)
+    return pa.array(np.where(is_null, 0, ms) * 1000, pa.timestamp("us", "UTC"), mask=is_null)
+
+
+def _nullable(numbers: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Kafka's -1 as null."""
+    return pa.array(numbers, mask=numbers == -1).cast(kind)
+
+
+def control_types(records: RecordColumns) -> pa.Array:
+    """COMMIT, ABORT, the number as text, or null for what is not a control record. The key is version i16, type i16."""
+    rows = np.flatnonzero(records.is_control)
+    types: list[str | None] = [None] * len(records)
+    for row in rows.tolist():
+        key = records.key(row) or b""
+        number = int.from_bytes(key[2:4], "big", signed=True) if len(key) >= 4 else -1
+        types[row] = {0: "ABORT", 1: "COMMIT"}.get(number, str(number))
+    return pa.array(types, pa.string())
