@@ -12,7 +12,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from kafka.protocol.consumer import FetchRequest, IsolationLevel, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -25,6 +25,7 @@ from kgroups_spark.sources.broker_connection import (
     UnknownHost,
     api_versions_request,
 )
+from kgroups_spark.sources.client_properties import ClientProperties
 from kgroups_spark.sources.kafka_errors import (
     PASSING,
     UNKNOWN_TOPIC,
@@ -36,9 +37,6 @@ from kgroups_spark.sources.kafka_errors import (
     error_name,
 )
 from kgroups_spark.sources.patience import Patience
-
-if TYPE_CHECKING:
-    from kgroups_spark.sources.client_properties import ClientProperties
 
 __all__ = [
     "EARLIEST",

@@ -9,15 +9,14 @@ from __future__ import annotations
 import io
 import struct
 import time
-from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.columns import CODEC_MASK, CorruptBatch
-from kgroups_spark.records.damage import diagnose, find_batch
-from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, checksum, walk
+from kgroups_spark.records.damage import diagnose, find_batch, in_order
+from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, big_endian, checksum, walk
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.cluster import EARLIEST, LATEST, Cluster, FetchAnswer
 from kgroups_spark.sources.kafka_errors import PASSING, UNKNOWN_TOPIC, KafkaRefused, not_authorized
@@ -27,6 +26,7 @@ RESPONSE_BYTES = 8 << 20
 SMALLEST_RESPONSE = 64 << 10
 # For how long a topic that was there when the reading was planned may be missing: brokers that start know no topics.
 UNKNOWN_TOPIC_SECONDS = 15.0
+LOOK_BACK = 8  # batches at the end of an answer whose CRC and order are checked before the reading goes on behind them
 
 _CRC_AT = (12, 12, 17)  # by magic
 _read_i64 = struct.Struct(">q").unpack_from
@@ -195,7 +195,6 @@ class FetchedLog:
                 )
             self.lost.append((self._next_offset, min(start, self._end_offset)))
             self._next_offset, self._last_epoch = start, None
-            self._is_done = start >= self._end_offset
         elif self._next_offset > end:
             raise self._truncated(f"it ends before offset {end}, and was read up to offset {self._next_offset}")
 
@@ -229,27 +228,26 @@ class FetchedLog:
             return memoryview(b"")
         self._max_bytes = self._pace.response_bytes
         if not count:
+            count = found.look_behind()
+        if not count:
             raise UnreadableLog(
                 f"{self._place}: what the leader has at offset {self._next_offset} is no sound batch "
                 f"({found.diagnosis}), and nothing behind it is: let another replica lead, or restore the segment"
             )
         wanted = self._wanted(found, count)
-        self._doubtful = b"" if self._is_done else found.doubtful
+        self._doubtful = found.doubtful
         # What could not be trusted comes again, with what is behind it; unless the broker has stepped over it.
         return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
 
     def _wanted(self, found: _Batches, count: int) -> memoryview:
         """Of the first `count` batches those of this range."""
-        start = 0
-        while start < count and (
-            found.last_offset(start) < self._next_offset or found.base_offset(start) < self._lowest_base
-        ):
-            start += 1
-        stop = bisect_left(range(count), self._end_offset, lo=start, key=found.base_offset)
+        # Only the first batch of all can begin before what was asked for.
+        start = int(found.base_offset(0) < self._lowest_base)
+        self._lowest_base = 0
         self._next_offset = found.last_offset(count - 1) + 1
         self._last_epoch = found.leader_epoch(count - 1)
-        self._is_done = stop < count or self._next_offset >= self._end_offset
-        return found.between(start, stop)
+        self._is_done = self._next_offset >= self._end_offset
+        return found.between(start, found.first_behind(self._end_offset) if self._is_done else count)
 
 
 class _Batches:
@@ -266,11 +264,13 @@ class _Batches:
         edges, self._may_go_on = walk(self._view, len(records))
         self._edges: list[int] = edges.tolist()
         self._damage: set[int] = set()  # numbers of what has no header to believe
-        while not self._may_go_on and self._find_next():
-            pass
-        self.trusted = len(self._edges) - 1
-        while self.trusted and not self._is_sound(self.trusted - 1):
-            self.trusted -= 1
+        self.trusted = self._count_trusted()
+
+    def look_behind(self) -> int:
+        """`trusted`, if the batch that seems to be cut at the end is none: its length is too large."""
+        if self._may_go_on and self._find_next():
+            self.trusted = self._count_trusted()
+        return self.trusted
 
     @property
     def doubtful(self) -> bytes:
@@ -288,25 +288,49 @@ class _Batches:
 
     def base_offset(self, i: int) -> int:
         """Of a compressed message of magic 0 or 1, whose header tells the last offset only: its first record's. Of
-        damage: where the batch before it ends."""
+        damage: one below all that follow."""
         if i in self._damage:
-            return self.last_offset(i)
-        pos = self._edges[i]
-        base: int = _read_i64(self._view, pos)[0]
+            return self._next_offset
+        pos, told = self._edges[i], self._told_offset(i)
         is_compressed_message = self._view[pos + 16] < 2 and self._view[pos + 17] & CODEC_MASK
-        return self._first_offset(i, base) if is_compressed_message else base
+        return self._first_offset(i, told) if is_compressed_message else told
+
+    def first_behind(self, offset: int) -> int:
+        """The trusted ones from this number on have a base offset of at least `offset`."""
+        at = np.array(self._edges[: self.trusted], np.int64)
+        told = big_endian(np.frombuffer(self._view, np.uint8), ">i8")[at]
+        before = np.flatnonzero(told < offset)
+        first = int(before[-1]) + 1 if before.size else 0
+        return first + (first < self.trusted and self.base_offset(first) < offset)
 
     def last_offset(self, i: int) -> int:
         if i in self._damage:
-            return self.last_offset(i - 1) if i else self._next_offset
-        pos = self._edges[i]
-        base: int = _read_i64(self._view, pos)[0]
-        return base + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else base
+            return self._next_offset - 1
+        pos, told = self._edges[i], self._told_offset(i)
+        return told + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else told
 
     def leader_epoch(self, i: int) -> int | None:
         """None: a message of magic 0 or 1 has none."""
         pos = self._edges[i]
         return int(_read_i32(self._view, pos + 12)[0]) if self._view[pos + 16] == 2 else None
+
+    def _count_trusted(self) -> int:
+        while not self._may_go_on and self._find_next():
+            pass
+        stop = len(self._edges) - 1
+        while stop:
+            start = max(stop - LOOK_BACK, 0)
+            sound = [i for i in range(start, stop) if self._is_sound(i)]
+            # The first of all holds the offset that was asked for, and may begin before it.
+            first = np.array([self._told_offset(i) if i else self._next_offset for i in sound], np.int64)
+            last = np.array([self.last_offset(i) for i in sound], np.int64)
+            if len(sound) > 1 and first[-1] <= last[-2]:
+                # Nothing lies behind the two that would tell which of them is the odd one.
+                first, last = first[:-2], last[:-2]
+            if (kept := np.flatnonzero(in_order(first, last, self._next_offset - 1))).size:
+                return sound[int(kept[-1])] + 1
+            stop = start
+        return 0
 
     def _find_next(self) -> bool:
         """Goes on at the next sound batch behind a header that none can have."""
@@ -322,14 +346,19 @@ class _Batches:
         return True
 
     def _is_sound(self, i: int) -> bool:
+        """Whether it has its CRC, and lies before the high watermark."""
         start, end = self._edges[i], self._edges[i + 1]
-        if i in self._damage or self._view[start + 16] > 2:
+        if i in self._damage or self._view[start + 16] > 2 or self.last_offset(i) >= self._high_watermark:
             return False
-        is_right = checksum(self._view, start, end) == _read_u32(self._view, start + _CRC_AT[self._view[start + 16]])[0]
-        return is_right and self._next_offset <= self.last_offset(i) < self._high_watermark
+        claimed: int = _read_u32(self._view, start + _CRC_AT[self._view[start + 16]])[0]
+        return checksum(self._view, start, end) == claimed
+
+    def _told_offset(self, i: int) -> int:
+        return int(_read_i64(self._view, self._edges[i])[0])
 
     def _first_offset(self, i: int, last_offset: int) -> int:
-        first = next(read_segment(io.BytesIO(self.between(i, i + 1))))
+        one = self.between(i, i + 1)
+        first = next(read_segment(io.BytesIO(one), chunk_bytes=len(one)))
         return last_offset if isinstance(first, CorruptBatch) else int(first.offset[0])
 
 
@@ -349,7 +378,7 @@ class _Pace:
     def note(self, size: int) -> None:
         """Bytes have come."""
         if self._rate is not None:
-            self._ready_at = max(self._ready_at, time.monotonic()) + size / self._rate
+            self._ready_at = time.monotonic() + size / self._rate
 
     def wait(self) -> None:
         time.sleep(max(0.0, self._ready_at - time.monotonic()))

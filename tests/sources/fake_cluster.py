@@ -1,0 +1,124 @@
+"""A cluster of one partition, played: answers as its leader would, or first what the script says."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kgroups_spark.sources import cluster
+from kgroups_spark.sources.cluster import EARLIEST, FetchAnswer, OffsetAnswer, PartitionMetadata, TopicMetadata
+
+TOPIC_ID = "t" * 22
+
+
+class FakeTime:
+    """Time that passes while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    time = FakeTime()
+    for module in ("broker_connection", "fetch", "patience"):
+        monkeypatch.setattr(f"kgroups_spark.sources.{module}.time", time)
+    return time
+
+
+@dataclass(frozen=True)
+class Request:
+    offset: int
+    max_bytes: int
+    topic_id: str | None
+    last_epoch: int | None
+
+
+@dataclass
+class FakeCluster:
+    """`batches`: the log. `high_watermark`: None: the log's end. `script`: what comes instead of the next answers: an
+    error's name, an answer, or a function that changes the cluster, or gives an answer."""
+
+    batches: list[bytes]
+    log_start: int = 0
+    high_watermark: int | None = None
+    topic_id: str | None = TOPIC_ID
+    topic_error: str | None = None
+    script: list[str | FetchAnswer | Callable[[FakeCluster], object]] = field(default_factory=list)
+    always: str | None = None
+    cluster_id: str | None = "one"
+    timeout_ms: int = 60_000
+    requests: list[Request] = field(default_factory=list)
+    refreshed: int = 0
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int,
+        max_wait_ms: int = 500,
+        topic_id: str | None = None,
+        last_epoch: int | None = None,
+    ) -> FetchAnswer:
+        assert (topic, partition) == ("t", 0)
+        self.requests.append(Request(offset, max_bytes, topic_id, last_epoch))
+        step = self.script.pop(0) if self.script else self.always
+        if isinstance(step, str):
+            return FetchAnswer(b"", -1, -1, step)
+        if isinstance(step, FetchAnswer):
+            return step
+        if step is not None and isinstance(answer := step(self), FetchAnswer):
+            return answer
+        if not self.log_start <= offset <= self.end:
+            return FetchAnswer(b"", -1, -1, "OFFSET_OUT_OF_RANGE")
+        visible = [each for each in self.batches if base_of(each) < self.watermark]
+        # Cut in the middle of a batch as brokers do, here even in the first one.
+        return FetchAnswer(self.from_offset(visible, offset)[:max_bytes], self.watermark, self.log_start, None)
+
+    @staticmethod
+    def from_offset(batches: list[bytes], offset: int) -> bytes:
+        return b"".join(each for each in batches if last_of(each) >= offset)
+
+    @property
+    def end(self) -> int:
+        return max([self.log_start, *(last_of(each) + 1 for each in self.batches)])
+
+    @property
+    def watermark(self) -> int:
+        return self.end if self.high_watermark is None else self.high_watermark
+
+    def refresh(self, topic: str) -> None:
+        self.topics([topic])
+
+    def topics(self, names: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
+        self.refreshed += 1
+        return {"t": TopicMetadata("t", self.topic_id, {0: PartitionMetadata(1, 5, None)}, self.topic_error)}
+
+    def list_offsets(self, partitions: Iterable[tuple[str, int]], at: int, **_: Any) -> dict[Any, OffsetAnswer]:
+        offset = self.log_start if at == EARLIEST else self.watermark
+        return {place: OffsetAnswer(offset, 5, None) for place in partitions}
+
+    def as_cluster(self) -> cluster.Cluster:
+        return self  # type: ignore[return-value]
+
+
+def base_of(batch: bytes) -> int:
+    return int(struct.unpack_from(">q", batch)[0])
+
+
+def last_of(batch: bytes) -> int:
+    return base_of(batch) + (int(struct.unpack_from(">i", batch, 23)[0]) if batch[16] == 2 else 0)

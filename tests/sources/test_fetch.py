@@ -1,0 +1,470 @@
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kgroups_spark.records.columns import CorruptBatch
+from kgroups_spark.records.segment import read_segment
+from kgroups_spark.sources import fetch
+from kgroups_spark.sources.cluster import FetchAnswer
+from kgroups_spark.sources.fetch import (
+    FetchedLog,
+    FetchLimits,
+    LogStartMoved,
+    LogTruncated,
+    TopicGone,
+    UnreadableLog,
+)
+from kgroups_spark.sources.kafka_errors import KafkaRefused, NotAuthorized
+from tests.records.build import KeyValue, batch, compress, message
+from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time
+
+__all__ = ["fake_time"]
+
+
+def records(count: int) -> list[KeyValue]:
+    return [(b"key %d" % i, b"value") for i in range(count)]
+
+
+def log_of(*spans: tuple[int, int]) -> list[bytes]:
+    """A batch for each first and last offset."""
+    return [batch(first, records(last - first + 1)) for first, last in spans]
+
+
+LOG = log_of((0, 2), (3, 3), (4, 8), (12, 13), (14, 14))  # 9, 10 and 11 were compacted away
+
+
+def open_log(
+    cluster: FakeCluster, start: int, end: int, *, keep_first: bool = False, skip_lost: bool = False, **limits: int
+) -> FetchedLog:
+    return FetchedLog(
+        cluster.as_cluster(),
+        "t",
+        0,
+        start,
+        end,
+        FetchLimits(**limits),
+        topic_id=TOPIC_ID,
+        keep_first=keep_first,
+        skip_lost=skip_lost,
+    )
+
+
+def read(log: FetchedLog, chunk: int = 50) -> bytes:
+    buffer, out = bytearray(chunk), b""
+    log.seek(0)
+    while got := log.readinto(memoryview(buffer)):
+        out += buffer[:got]
+    assert log.readinto(memoryview(buffer)) == 0
+    return out
+
+
+def fetched(cluster: FakeCluster, start: int, end: int, **options: bool) -> bytes:
+    return read(open_log(cluster, start, end, **options))
+
+
+def test_the_whole_log_comes_as_it_is() -> None:
+    assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG)
+
+
+def test_it_is_a_file_for_read_segment() -> None:
+    log = open_log(FakeCluster(LOG), 5, 15, keep_first=True)
+    offsets = [offset for item in read_segment(log, from_offset=5) for offset in item.offset.tolist()]  # type: ignore[union-attr]
+    assert offsets == [5, 6, 7, 8, 12, 13, 14]
+
+
+def test_a_batch_belongs_to_the_range_with_its_base_offset() -> None:
+    assert fetched(FakeCluster(LOG), 1, 5) == b"".join(LOG[1:3])
+
+
+def test_keep_first_adds_the_batch_that_holds_the_start() -> None:
+    assert fetched(FakeCluster(LOG), 5, 14, keep_first=True) == b"".join(LOG[2:4])
+    assert fetched(FakeCluster(LOG), 10, 14, keep_first=True) == LOG[3]
+
+
+@pytest.mark.parametrize("border", range(1, len(b"".join(LOG)) + 1))
+def test_answers_may_end_at_any_byte(border: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES", border)
+    assert fetched(FakeCluster(LOG), 0, 15) == b"".join(LOG)
+    assert fetched(FakeCluster(LOG), 2, 13) == b"".join(LOG[1:4])
+
+
+@pytest.mark.parametrize("cut", range(17))
+@pytest.mark.parametrize("second", range(17))
+def test_ranges_cut_anywhere_give_each_batch_once(cut: int, second: int) -> None:
+    edges = sorted({0, cut, second, 15})
+    parts = [fetched(FakeCluster(LOG), start, end) for start, end in pairwise(edges) if end <= 15]
+    assert b"".join(parts) == b"".join(LOG)
+
+
+def wrapped(first: int, last: int, magic: int) -> bytes:
+    """A compressed message of the old formats: its offset is that of the last message in it."""
+    inner = b"".join(message(i - first if magic else i, b"k", b"v", magic=magic) for i in range(first, last + 1))
+    return message(last, None, compress(1, inner), magic=magic, attributes=1)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("cut", range(12))
+def test_compressed_messages_belong_where_their_first_record_is(magic: int, cut: int) -> None:
+    log = [
+        message(0, b"k", b"v", magic=magic),
+        wrapped(1, 4, magic),
+        wrapped(5, 5, magic),
+        wrapped(6, 9, magic),
+        *log_of((10, 10)),
+    ]
+    cluster = FakeCluster(log)
+    firsts = [0, 1, 5, 6, 10]
+    assert fetched(cluster, 0, cut) == b"".join(each for first, each in zip(firsts, log, strict=True) if first < cut)
+    assert fetched(cluster, cut, 11) == b"".join(each for first, each in zip(firsts, log, strict=True) if first >= cut)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[bytes]:
+    """Batches of all formats with gaps between them."""
+    batches: list[bytes] = []
+    offset = draw(st.integers(0, 5))
+    for kind in draw(st.lists(st.sampled_from([0, 1, 2, 2, 2]), min_size=1, max_size=12)):
+        count = draw(st.integers(1, 4))
+        if kind == 2:
+            gap_behind = draw(st.integers(0, 2))  # records at the end of it were compacted away
+            batches.append(batch(offset, records(count), last_offset_delta=count - 1 + gap_behind))
+            count += gap_behind
+        else:
+            batches.append(wrapped(offset, offset + count - 1, kind))
+        offset += count + draw(st.integers(0, 3))
+    return batches
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(logs(), st.lists(st.integers(0, 60), max_size=4), st.integers(1, 400))
+def test_law_ranges_that_adjoin_give_the_log(
+    monkeypatch: pytest.MonkeyPatch, log: list[bytes], cuts: list[int], size: int
+) -> None:
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
+    end = FakeCluster(log).end
+    edges = sorted({0, *(min(cut, end) for cut in cuts), end})
+    assert b"".join(fetched(FakeCluster(log), a, b) for a, b in pairwise(edges)) == b"".join(log)
+
+
+def test_the_end_was_fixed_before_and_the_log_has_grown() -> None:
+    assert fetched(FakeCluster([*LOG, *log_of((15, 20))]), 0, 15) == b"".join(LOG)
+
+
+def test_an_empty_range_asks_nobody() -> None:
+    cluster = FakeCluster(LOG)
+    assert fetched(cluster, 7, 7) == b""
+    assert cluster.requests == []
+
+
+def test_nothing_is_left_up_to_the_end(fake_time: FakeTime) -> None:
+    assert fetched(FakeCluster(LOG[:3], high_watermark=15), 0, 15) == b"".join(LOG[:3])
+    assert fetched(FakeCluster([], log_start=15), 15, 15) == b""
+    assert fake_time.slept.count(0.0) == len(fake_time.slept)  # a gap is no reason to wait
+
+
+def test_a_new_leader_that_is_behind_is_waited_for(fake_time: FakeTime) -> None:
+    def catches_up(cluster: FakeCluster) -> None:
+        cluster.high_watermark = None
+
+    cluster = FakeCluster(LOG, high_watermark=4, script=[lambda _: None, lambda _: None, catches_up])
+    assert fetched(cluster, 4, 15) == b"".join(LOG[2:])
+    assert cluster.refreshed == 2
+
+
+def test_a_leader_that_stays_behind_has_lost_the_end(fake_time: FakeTime) -> None:
+    log = open_log(FakeCluster(LOG, high_watermark=4), 0, 15, timeout_ms=5000)
+    with pytest.raises(LogTruncated, match=r"t-0 was truncated: for 5 s its leader has had nothing behind offset 4"):
+        read(log)
+
+
+PASSING = [
+    "FENCED_LEADER_EPOCH",
+    "KAFKA_STORAGE_ERROR",
+    "LEADER_NOT_AVAILABLE",
+    "NETWORK_EXCEPTION",
+    "NOT_LEADER_OR_FOLLOWER",
+    "OFFSET_NOT_AVAILABLE",
+    "REPLICA_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT",
+    "UNKNOWN_LEADER_EPOCH",
+    "UNKNOWN_SERVER_ERROR",
+    "UNKNOWN_TOPIC_ID",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+]
+
+
+@pytest.mark.parametrize("error", PASSING)
+def test_what_passes_is_tried_again(error: str, fake_time: FakeTime) -> None:
+    cluster = FakeCluster(LOG, script=[error, error])
+    assert fetched(cluster, 0, 15) == b"".join(LOG)
+    assert cluster.refreshed == 2
+    assert [request.offset for request in cluster.requests] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("error", [each for each in PASSING if not each.startswith("UNKNOWN_TOPIC")])
+def test_what_does_not_pass_in_time_is_told(error: str, fake_time: FakeTime) -> None:
+    log = open_log(FakeCluster(LOG, always=error), 3, 15, timeout_ms=7000)
+    with pytest.raises(KafkaRefused, match=rf"t-0 has given nothing from offset 3 on for 7 s: {error}$"):
+        read(log)
+    assert fake_time.now == pytest.approx(1007)
+
+
+def test_time_begins_anew_with_progress(fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0]))
+
+    def nothing_for_six_seconds(cluster: FakeCluster) -> None:
+        fake_time.now += 6
+
+    hurdles: list[str] = ["NETWORK_EXCEPTION"]
+    cluster = FakeCluster(LOG, script=[*hurdles, nothing_for_six_seconds] * 4)
+    assert read(open_log(cluster, 0, 15, timeout_ms=7000)) == b"".join(LOG)
+    assert fake_time.now > 1000 + 4 * 6
+
+
+def test_what_became_of_a_connection_is_told(fake_time: FakeTime) -> None:
+    lost = FetchAnswer(b"", -1, -1, "NETWORK_EXCEPTION", detail="nothing listens at b:9092")
+    log = open_log(FakeCluster(LOG, script=[lost] * 100), 0, 15, timeout_ms=3000)
+    with pytest.raises(KafkaRefused, match="NETWORK_EXCEPTION: nothing listens at b:9092"):
+        read(log)
+
+
+def test_a_broker_that_throttles_is_not_given_up(fake_time: FakeTime) -> None:
+    def later(cluster: FakeCluster) -> FetchAnswer:
+        fake_time.now += 50
+        return FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")
+
+    log = open_log(FakeCluster(LOG, script=["NETWORK_EXCEPTION", later] * 5), 0, 15, timeout_ms=60_000)
+    assert read(log) == b"".join(LOG)
+    assert fake_time.now > 1000 + 200
+
+
+@pytest.mark.parametrize("error", ["UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION"])
+def test_a_topic_that_was_deleted(error: str, fake_time: FakeTime) -> None:
+    with pytest.raises(TopicGone, match=rf"t-0 is no longer there: the cluster answers {error}"):
+        fetched(FakeCluster(LOG, always=error, topic_id=None), 0, 15)
+    assert fake_time.now < 1000 + 60
+
+
+def test_a_topic_that_was_made_anew(fake_time: FakeTime) -> None:
+    with pytest.raises(TopicGone, match=f"topic t was deleted and made anew: its id was {TOPIC_ID}, and is {'u' * 22}"):
+        fetched(FakeCluster(LOG, always="UNKNOWN_TOPIC_ID", topic_id="u" * 22), 0, 15)
+
+
+def test_a_topic_made_anew_is_noticed_by_its_offsets(fake_time: FakeTime) -> None:
+    with pytest.raises(TopicGone, match="made anew"):
+        fetched(FakeCluster([], topic_id="u" * 22), 4, 15)
+
+
+def test_no_permission_names_the_acl() -> None:
+    with pytest.raises(NotAuthorized, match="an ACL that allows READ on topic t is needed"):
+        fetched(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"), 0, 15)
+
+
+def test_a_leader_that_cannot_read_its_log() -> None:
+    with pytest.raises(UnreadableLog, match=r"t-0: the leader cannot read its own log at offset 4 \(CORRUPT_MESSAGE\)"):
+        fetched(FakeCluster(LOG, always="CORRUPT_MESSAGE"), 4, 15)
+
+
+@pytest.mark.parametrize("error", ["UNSUPPORTED_COMPRESSION_TYPE", "UNSUPPORTED_VERSION", "error 999"])
+def test_every_other_error_is_told_at_once(error: str) -> None:
+    cluster = FakeCluster(LOG, always=error)
+    with pytest.raises(KafkaRefused, match=rf"t-0 cannot be fetched from offset 4 on: {error}"):
+        fetched(cluster, 4, 15)
+    assert len(cluster.requests) == 1
+
+
+def test_the_log_start_moved() -> None:
+    with pytest.raises(LogStartMoved, match=r"t-0 starts at offset 12: what was to be read from offset 4 on") as raised:
+        fetched(FakeCluster(LOG[3:], log_start=12), 4, 15)
+    assert raised.value.log_start_offset == 12
+
+
+def test_what_is_lost_can_be_passed_over(fake_time: FakeTime) -> None:
+    cluster = FakeCluster(LOG[3:], log_start=12)
+    log = open_log(cluster, 4, 15, skip_lost=True)
+    assert read(log) == b"".join(LOG[3:])
+    assert log.lost == [(4, 12)]
+
+
+def test_all_of_it_may_be_lost(fake_time: FakeTime) -> None:
+    log = open_log(FakeCluster(log_of((20, 21)), log_start=20), 4, 15, skip_lost=True)
+    assert read(log) == b""
+    assert log.lost == [(4, 15)]
+
+
+def test_the_log_start_moves_while_it_is_read(fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0]))
+
+    def moves(cluster: FakeCluster) -> None:
+        cluster.log_start, cluster.batches = 12, LOG[3:]
+
+    cluster = FakeCluster(LOG, script=[lambda _: None, moves])
+    log = open_log(cluster, 0, 15, skip_lost=True)
+    assert read(log) == b"".join([LOG[0], *LOG[3:]])
+    assert log.lost == [(3, 12)]
+    # What came before the new start says nothing of what the leader has there.
+    assert [(each.offset, each.last_epoch) for each in cluster.requests[:3]] == [(0, None), (3, 3), (12, None)]
+
+
+def test_the_log_was_truncated() -> None:
+    with pytest.raises(LogTruncated, match="it ends before offset 4, and was read up to offset 9"):
+        fetched(FakeCluster(LOG[:2]), 9, 15)
+
+
+def test_the_log_was_truncated_and_written_anew() -> None:
+    other = FetchAnswer(b"", 15, 0, None, diverges_at=3)
+    with pytest.raises(LogTruncated, match="its leader has another history from offset 3 on"):
+        fetched(FakeCluster(LOG, script=[other]), 4, 15)
+
+
+def test_the_leader_learns_which_batch_came_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES", 300)
+    log = [
+        batch(0, records(3), leader_epoch=7),
+        batch(3, records(3), leader_epoch=8),
+        wrapped(6, 7, 1),
+        *log_of((8, 8)),
+    ]
+    cluster = FakeCluster(log)
+    fetched(cluster, 0, 9)
+    told = {request.offset: request.last_epoch for request in cluster.requests}
+    assert told[0] is None
+    assert {told[offset] for offset in (3, 6) if offset in told} <= {7, 8}
+    assert {request.topic_id for request in cluster.requests} == {TOPIC_ID}
+
+
+def test_it_is_read_once_from_front_to_back() -> None:
+    log = open_log(FakeCluster(LOG), 0, 15)
+    read(log)
+    with pytest.raises(io.UnsupportedOperation):
+        log.seek(0)
+    with pytest.raises(io.UnsupportedOperation):
+        open_log(FakeCluster(LOG), 0, 15).seek(1)
+
+
+def test_the_limit_is_shared_among_fetchers(fake_time: FakeTime) -> None:
+    log = log_of(*((i, i) for i in range(1000)))
+    size = len(b"".join(log))
+    limited = open_log(FakeCluster(log), 0, 1000, fetchers=4, max_bytes_per_second=4000)
+    assert read(limited) == b"".join(log)
+    # The last answer need not be waited for.
+    assert size / 1000 - 64 <= fake_time.now - 1000 <= size / 1000
+
+
+def test_answers_are_no_larger_than_a_seconds_share() -> None:
+    cluster = FakeCluster(LOG)
+    read(open_log(cluster, 0, 15, fetchers=2, max_bytes_per_second=1 << 20))
+    assert [request.max_bytes for request in cluster.requests] == [1 << 19]
+
+
+class TestDamage:
+    """What lies damaged on a broker's disk comes as it is, once, and the reading goes on behind it."""
+
+    @staticmethod
+    def flipped(damaged: bytes, at: int) -> bytes:
+        return damaged[:at] + bytes([damaged[at] ^ 0x55]) + damaged[at + 1 :]
+
+    @pytest.mark.parametrize("at", range(len(LOG[2])))
+    @pytest.mark.parametrize("size", [1, 200, 1 << 20])
+    def test_of_a_batch_in_the_middle(self, at: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
+        log = [*LOG[:2], self.flipped(LOG[2], at), *LOG[3:]]
+        whole = b"".join(log)
+
+        class DamagedCluster(FakeCluster):
+            @staticmethod
+            def from_offset(batches: list[bytes], offset: int) -> bytes:
+                """As brokers find it: by what headers say, but for the damaged one."""
+                lasts = [2, 3, 8, 13, 14]
+                return b"".join(each for last, each in zip(lasts, log, strict=True) if last >= offset)
+
+            @property
+            def end(self) -> int:
+                return 15
+
+        assert fetched(DamagedCluster(log), 0, 15) == whole
+        assert fetched(DamagedCluster(log), 0, 14) == b"".join(log[:4])
+
+    @pytest.mark.parametrize(
+        ("base", "size"),
+        [(base, size) for base in (0, 3, 14, 1 << 40) for size in (1, 250, 1 << 20) if base != 14 or size > 1],
+    )
+    def test_of_an_offset(self, base: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No CRC covers it: only what lies behind shows that it is wrong."""
+        monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
+        log = log_of(*((i, i) for i in range(16)))
+        log[4] = base.to_bytes(8, "big") + log[4][8:]
+        whole = b"".join(log)
+
+        class DamagedCluster(FakeCluster):
+            @staticmethod
+            def from_offset(batches: list[bytes], offset: int) -> bytes:
+                return b"".join(log[offset:])
+
+            @property
+            def end(self) -> int:
+                return 16
+
+        assert fetched(DamagedCluster(log), 0, 16) == whole
+        assert fetched(DamagedCluster(log), 0, 12) == b"".join(log[:12])
+        if base != 14:  # with 250 bytes nothing lies behind it
+            assert fetched(DamagedCluster(log), 2, 16) == b"".join(log[2:])
+
+    @pytest.mark.parametrize("length", [-1, 0, 13, 1 << 30])
+    @pytest.mark.parametrize("size", [1, 200, 1 << 20])
+    def test_of_a_length(self, length: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fetch, "RESPONSE_BYTES", size)
+        damaged = LOG[2][:8] + length.to_bytes(4, "big", signed=True) + LOG[2][12:]
+        log = [*LOG[:2], damaged, *LOG[3:]]
+        assert fetched(FakeCluster(log), 0, 15) == b"".join(log)
+
+    def test_that_the_broker_steps_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        damaged = LOG[2][:8] + (1 << 30).to_bytes(4, "big") + LOG[2][12:]
+        monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0] + LOG[1] + damaged))
+        cluster = FakeCluster([*LOG[:2], damaged, *LOG[3:]])
+        cluster.script = [lambda _: None, lambda cluster: cluster.batches.pop(2)]
+        out = fetched(cluster, 0, 15)
+        assert out == b"".join([*LOG[:2], damaged, *LOG[3:]])
+        items = list(read_segment(io.BytesIO(out)))
+        assert [len(item.raw) for item in items if isinstance(item, CorruptBatch)] == [len(damaged)]
+
+    def test_that_the_broker_steps_over_when_it_is_asked_for_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        damaged = LOG[2][:8] + (1 << 30).to_bytes(4, "big") + LOG[2][12:]
+        monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0] + LOG[1]) + 40)
+        cluster = FakeCluster([*LOG[:2], damaged, *log_of((12, 30), (31, 31))])
+        cluster.script = [lambda _: None, lambda cluster: cluster.batches.pop(2)]
+        assert fetched(cluster, 0, 32) == b"".join([*LOG[:2], damaged[:40], *log_of((12, 30), (31, 31))])
+
+    @pytest.mark.parametrize("cut", range(16))
+    def test_goes_with_the_batch_before_it(self, cut: int) -> None:
+        damaged = LOG[2][:8] + (1 << 30).to_bytes(4, "big") + LOG[2][12:]
+        log = [*LOG[:2], damaged, *LOG[3:]]
+        firsts = [0, 3, 3, 12, 14]
+        assert fetched(FakeCluster(log), 0, cut) == b"".join(
+            each for first, each in zip(firsts, log, strict=True) if first < cut
+        )
+
+    def test_is_not_what_a_cleaner_changed_between_two_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0] + LOG[1]) + 80)
+        cleaned = batch(4, records(1), last_offset_delta=4)
+        cluster = FakeCluster(LOG, script=[lambda _: None, lambda cluster: setattr(cluster, "batches", log)])
+        log = [*LOG[:2], cleaned, *LOG[3:]]
+        assert fetched(cluster, 0, 15) == b"".join(log)
+
+    def test_at_the_end_of_the_log(self) -> None:
+        log = [*LOG[:4], self.flipped(LOG[4], 70)]
+        cluster = FakeCluster(list(log), high_watermark=15)
+        cluster.script = [lambda _: None, lambda cluster: cluster.batches.pop()]
+        assert fetched(cluster, 0, 15) == b"".join(log)
+
+    def test_that_nothing_sound_follows(self) -> None:
+        log = [*LOG[:4], self.flipped(LOG[4], 70)]
+        with pytest.raises(
+            UnreadableLog, match=r"t-0: what the leader has at offset 14 is no sound batch \(the CRC of"
+        ):
+            fetched(FakeCluster(log), 0, 15)
