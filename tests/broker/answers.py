@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,28 +10,65 @@ from tests.broker.brokers import until
 from tests.broker.java_clients import JavaClients, Slot
 
 Json = dict[str, Any]
+ATTEMPTS = 5
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def while_the_log_stands_still(clients: JavaClients, ask: Callable[[], Json]) -> Json:
-    """What `ask` gives, and `ends` of the offsets partitions, the same before and after."""
-    answer: Json = {}
+class LogMoved(Exception):
+    """Something was written while the broker was asked."""
 
-    def is_still() -> bool:
-        before = end_offsets(clients, OFFSETS_TOPIC)
-        answer.update({**ask(), "ends": before})
-        return end_offsets(clients, OFFSETS_TOPIC) == before
 
-    until("the log stands still", is_still)
-    return answer
+def while_the_log_stands_still(clients: JavaClients, ask: Callable[[], Json], then: Callable[[], None]) -> Json:
+    """What `ask` gives, and `ends` of the offsets partitions, the same before it and after `then`."""
+    moved: list[LogMoved] = []
+    while len(moved) < ATTEMPTS:
+        ends = still_end_offsets(clients)
+        try:
+            answer = {**ask(), "ends": ends}
+            _assert_still(clients, ends)
+            then()
+            _assert_still(clients, ends)
+        except LogMoved as error:
+            moved.append(error)
+        else:
+            return answer
+    raise AssertionError(f"the log goes on while the broker is asked: {moved}")
+
+
+def _assert_still(clients: JavaClients, ends: dict[str, int]) -> None:
+    now = end_offsets(clients, OFFSETS_TOPIC)
+    if now != ends:
+        raise LogMoved(f"{ends}, then {now}")
+
+
+def still_end_offsets(clients: JavaClients) -> dict[str, int]:
+    """Of the offsets partitions, once they have been the same for a while: assignments follow joins after a second."""
+    ends: list[dict[str, int]] = []
+
+    def are_still() -> bool:
+        ends.append(end_offsets(clients, OFFSETS_TOPIC))
+        time.sleep(0.3)
+        return len(ends) > 5 and all(each == ends[-1] for each in ends[-5:])
+
+    until("the log stands still", are_still)
+    return ends[-1]
 
 
 def end_offsets(clients: JavaClients, topic: str) -> dict[str, int]:
     """By partition, as text."""
-    latest = clients.kafka.clients.admin.OffsetSpec.latest()
-    partitions = {clients.slot((topic, number)): latest for number in range(partition_count(clients, topic))}
-    answer = clients.admin.listOffsets(partitions).all().get()
-    return {str(slot.partition()): answer[slot].offset() for slot in sorted(answer, key=lambda slot: slot.partition())}
+    slots = [(topic, number) for number in range(partition_count(clients, topic))]
+    return {str(number): end for (_, number), (_, end) in log_offsets(clients, slots).items()}
+
+
+def log_offsets(clients: JavaClients, slots: Iterable[Slot]) -> dict[Slot, tuple[int, int]]:
+    """Where each partition's log starts and ends."""
+    asked = {slot: clients.slot(slot) for slot in sorted(slots)}
+    kinds = clients.kafka.clients.admin.OffsetSpec
+    start, end = (
+        clients.admin.listOffsets(dict.fromkeys(asked.values(), kind)).all().get()
+        for kind in (kinds.earliest(), kinds.latest())
+    )
+    return {slot: (start[each].offset(), end[each].offset()) for slot, each in asked.items()}
 
 
 def partition_count(clients: JavaClients, topic: str) -> int:
@@ -44,6 +82,7 @@ def answers(clients: JavaClients, release: str, slots: Iterable[Slot]) -> Json:
     asked = Asking(clients)
     listed = {each.groupId(): each for each in clients.each(clients.admin.listGroups().all().get())}
     groups = {name: asked.group(name, listing) for name, listing in sorted(listed.items())}
+    slots = sorted(slots)
     with_offsets = [name for name, group in groups.items() if group["group_type"] != "share"]
     return {
         "release": release,
@@ -52,6 +91,8 @@ def answers(clients: JavaClients, release: str, slots: Iterable[Slot]) -> Json:
         "unstable": {name: asked.unstable(name, slots) for name in with_offsets},
         "open_transactions": asked.producers(),
         "transactions": asked.transactions(),
+        "topic_ids": {topic_id: name for name, topic_id in asked.topic_ids.items()},
+        "log_offsets": log_offsets(clients, slots),
         "share_start_offsets": {name: asked.share_offsets(name) for name in groups if name not in with_offsets},
     }
 
@@ -61,7 +102,8 @@ class Asking:
 
     def __init__(self, clients: JavaClients) -> None:
         self.clients, self.admin = clients, clients.admin
-        names = self.admin.listTopics().names().get()
+        options = clients.kafka.clients.admin.ListTopicsOptions().listInternal(True)
+        names = self.admin.listTopics(options).names().get()
         described = self.admin.describeTopics(names).allTopicNames().get()
         self.topic_ids = {name: str(described[name].topicId()) for name in names}
 
@@ -72,7 +114,8 @@ class Asking:
         group["protocol_type"] = str(listing.protocol()) or None
         describe: Callable[[str], Json] = getattr(self, f"_{kind}")
         described = describe(name)
-        assert described["state"] == str(listing.groupState().get()), f"{name}: listed and described in two states"
+        if described["state"] != str(listing.groupState().get()):
+            raise LogMoved(f"{name} is listed as {listing}, described as {described}")
         return {**group, **described}
 
     def _classic(self, name: str) -> Json:

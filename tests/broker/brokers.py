@@ -59,6 +59,8 @@ QUICK = {
     **{f"group.{kind}.min.heartbeat.interval.ms": "1000" for kind in ("consumer", "share", "streams")},
     "group.consumer.min.session.timeout.ms": "2000",
     "group.consumer.max.session.timeout.ms": "600000",
+    # Members whose machine is busy stay members.
+    **{f"group.{kind}.session.timeout.ms": "60000" for kind in ("consumer", "share", "streams")},
 }
 
 

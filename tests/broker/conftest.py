@@ -8,6 +8,8 @@ import pytest
 
 from tests.broker.brokers import Brokers
 
+pytest.register_assert_rewrite("tests.broker.agreement")
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, JavaMember, launch_gateway
+from py4j.protocol import STATIC_PREFIX
 
-from tests.broker.brokers import JAVA, QUIET
+from tests.broker.brokers import JAVA, QUIET, until
 from tests.broker.jars import kafka_jars
 
 RELEASE = "4.3.1"
@@ -86,6 +87,61 @@ class JavaClients:
         data = getattr(messages, f"{name}ResponseData")(answer, version)
         converter = getattr(messages, f"{name}ResponseDataJsonConverter")
         return json.loads(converter.write(data, version).toString())
+
+    def offsets(self, offsets: Mapping[Slot, int], metadata: str = "", epoch: int | None = None) -> dict[Any, Any]:
+        """As Admin and producers take them."""
+        optional = self.jvm.java.util.Optional
+        leader_epoch = optional.empty() if epoch is None else optional.of(epoch)
+        stored = self.kafka.clients.consumer.OffsetAndMetadata
+        return {self.slot(slot): stored(offset, leader_epoch, metadata) for slot, offset in offsets.items()}
+
+    def transactions(self, transactional_id: str, timeout_ms: int) -> Any:
+        """A producer. It bumps its epoch with every transaction, where brokers let it (KIP-890)."""
+        settings = self.settings(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        serializer = self.kafka.common.serialization.ByteArraySerializer
+        producer = self.kafka.clients.producer.KafkaProducer(settings, serializer(), serializer())
+        producer.initTransactions()
+        return producer
+
+    def streams(self, group: str, topic: str, protocol: str, folder: Path) -> Any:
+        """A running application that counts records by key, in memory, behind a repartition topic."""
+        streams = self.kafka.streams
+        builder = streams.StreamsBuilder()
+        counts = streams.state.Stores.inMemoryKeyValueStore("counts")
+        repartitioned = builder.stream(topic).repartition(getattr(streams.kstream.Repartitioned, "as")("by-key"))
+        repartitioned.groupByKey().count(getattr(streams.kstream.Materialized, "as")(counts))
+        strings = "org.apache.kafka.common.serialization.Serdes$StringSerde"
+        properties = self.jvm.java.util.Properties()
+        settings = self.settings(
+            application_id=group,
+            group_protocol=protocol,
+            client_id=f"app-of-{group}",
+            commit_interval_ms="200",
+            auto_offset_reset="earliest",
+            replication_factor="1",
+            repartition_purge_interval_ms="3600000",  # its topics' logs stand still
+            state_dir=str(folder),
+            default_key_serde=strings,
+            default_value_serde=strings,
+        )
+        for name, value in settings.items():
+            properties.put(name, value)
+        application = streams.KafkaStreams(builder.build(), properties)
+        application.start()
+        until(f"{group} runs", lambda: str(application.state()) == "RUNNING")
+        return application
+
+    def stop(self, application: Any) -> None:
+        """Its members leave."""
+        application.close(self.close_options("streams", "LEAVE_GROUP"))
+
+    def close_options(self, of: str, membership: str) -> Any:
+        """CloseOptions of `streams` or `clients.consumer`."""
+        name = f"org.apache.kafka.{of}.CloseOptions"
+        operation = getattr(getattr(self.jvm, f"{name}$GroupMembershipOperation"), membership)
+        # There is a static method of this name and another one: py4j looks at the first that Java happens to name.
+        client = self._gateway._gateway_client
+        return JavaMember("groupMembershipOperation", None, STATIC_PREFIX + name, client)(operation)
 
     def __enter__(self) -> Self:
         return self

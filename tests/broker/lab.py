@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from tests.broker.answers import Asking, Json
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients, Slot
-from tests.broker.members import LONG_MS, SILENT, Member, Transactions
+from tests.broker.members import LONG_MS, SILENT, Member, ShareMember, Transactions
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ class Lab:
     def __init__(self, brokers: Brokers, clients: JavaClients) -> None:
         self.brokers, self.clients, self.admin = brokers, clients, clients.admin
         self.address, self.release = brokers.address, brokers.release
-        self.members: list[Member] = []
+        self.members: list[Member | ShareMember] = []
         self.producers: list[Transactions] = []
         self.slots: set[Slot] = set()
+        self.await_coordinator()
 
     @property
     def is_scala(self) -> bool:
@@ -68,7 +69,7 @@ class Lab:
             producer = Producer({"bootstrap.servers": self.address, "broker.address.family": "v4"}, logger=SILENT)
             for number in range(records):
                 for _, partition in slots:
-                    producer.produce(name, f"record {number}", partition=partition)
+                    producer.produce(name, f"record {number}", f"key {number % 5}", partition=partition)
             producer.flush()
         return slots
 
@@ -81,6 +82,22 @@ class Lab:
         self.members.append(member)
         return member
 
+    def share(self, group: str, topics: Iterable[str]) -> ShareMember:
+        member = ShareMember(self.clients, group, topics)
+        self.members.append(member)
+        return member
+
+    def alter_share(self, group: str, offsets: Mapping[Slot, int]) -> None:
+        """Sets start offsets of a share group without members. (Admin's method wants Java's Longs, which py4j does not
+        make.)"""
+        topics = [
+            {"topicName": topic, "partitions": [{"partitionIndex": partition, "startOffset": offset}]}
+            for (topic, partition), offset in offsets.items()
+        ]
+        answer = self.clients.request("AlterShareGroupOffsets", 0, groupId=group, topics=topics)
+        errors = [each["errorCode"] for topic in answer["responses"] for each in topic["partitions"]]
+        assert [answer["errorCode"], *errors] == [0] * (1 + len(offsets)), answer
+
     def transactions(self, transactional_id: str, timeout_ms: int = LONG_MS) -> Transactions:
         producer = Transactions(self.address, transactional_id, timeout_ms)
         self.producers.append(producer)
@@ -88,11 +105,7 @@ class Lab:
 
     def alter(self, group: str, offsets: Mapping[Slot, int], metadata: str = "", epoch: int | None = None) -> None:
         """Sets offsets of a group without members by Admin."""
-        optional = self.clients.jvm.java.util.Optional
-        leader_epoch = optional.empty() if epoch is None else optional.of(epoch)
-        stored = self.clients.kafka.clients.consumer.OffsetAndMetadata
-        altered = {self.clients.slot(slot): stored(offset, leader_epoch, metadata) for slot, offset in offsets.items()}
-        self.admin.alterConsumerGroupOffsets(group, altered).all().get()
+        self.admin.alterConsumerGroupOffsets(group, self.clients.offsets(offsets, metadata, epoch)).all().get()
 
     def delete_offsets(self, group: str, slots: Iterable[Slot]) -> None:
         self.admin.deleteConsumerGroupOffsets(group, self.clients.slots(slots)).all().get()
@@ -184,9 +197,18 @@ class Lab:
         until(f"{group} has another member", has_joined)
         described = self.described(group)
         assert described is not None
-        remain = getattr(consumers, "CloseOptions$GroupMembershipOperation").REMAIN_IN_GROUP
-        consumer.close(consumers.CloseOptions.groupMembershipOperation(remain))
+        consumer.close(self.clients.close_options("clients.consumer", "REMAIN_IN_GROUP"))
         until(f"{group} has a member less", lambda: self.described(group) not in (None, described))
+
+    def await_coordinator(self) -> None:
+        """Waits until every offsets partition is loaded: until then groups are missing, without a word."""
+        names = self.clients.kafka.clients.admin.ListConsumerGroupOffsetsSpec
+
+        def is_loaded() -> bool:
+            answers = [self.admin.listConsumerGroupOffsets({f"nobody-{number}": names()}).all() for number in range(32)]
+            return all(answer.get() is not None for answer in answers)
+
+        until("offsets partitions are loaded", is_loaded)
 
     def close(self) -> None:
         """Members leave."""

@@ -16,12 +16,11 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.broker.brokers import until
-from tests.broker.java_clients import Slot
+from tests.broker.java_clients import JavaClients, Slot
 
 # librdkafka says on stderr what it does; a test that fails has an exception of its own.
 SILENT = logging.getLogger("tests.broker.librdkafka")
-SILENT.addHandler(logging.NullHandler())
-SILENT.propagate = False
+SILENT.setLevel(logging.CRITICAL + 1)
 
 T = TypeVar("T")
 REBALANCING = {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
@@ -37,7 +36,7 @@ class Member:
         self.group = group
         own: dict[str, object] = {"group.protocol": protocol}
         if protocol == "classic":
-            own |= {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 300}
+            own |= {"session.timeout.ms": 60_000, "heartbeat.interval.ms": 300}
         named = {name.replace("_", "."): value for name, value in settings.items()}
         self._consumer = Consumer(
             {
@@ -114,6 +113,30 @@ class Member:
         if self._is_member:
             self.ask(leave)
             self._thread.join()
+
+
+class ShareMember:
+    """A member of a share group with a thread that polls and accepts what it gets: Java's."""
+
+    def __init__(self, clients: JavaClients, group: str, topics: Iterable[str]) -> None:
+        self.read = 0
+        self._is_member = True
+        self._thread = threading.Thread(target=self._poll, args=(clients, group, list(topics)), daemon=True)
+        self._thread.start()
+
+    def _poll(self, clients: JavaClients, group: str, topics: list[str]) -> None:
+        deserializer = clients.kafka.common.serialization.ByteArrayDeserializer
+        settings = clients.settings(group_id=group, client_id=f"client-of-{group}")
+        consumer = clients.kafka.clients.consumer.KafkaShareConsumer(settings, deserializer(), deserializer())
+        consumer.subscribe(topics)
+        while self._is_member:
+            self.read += consumer.poll(clients.jvm.java.time.Duration.ofMillis(100)).count()
+        consumer.close()
+
+    def close(self) -> None:
+        """Leaves."""
+        self._is_member = False
+        self._thread.join()
 
 
 class Transactions:

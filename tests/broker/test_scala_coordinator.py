@@ -1,0 +1,24 @@
+"""3.9.2, whose coordinator is the old one: classic groups, and cases in which it says something else than its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.broker.agreement import Agreement
+from tests.broker.nights import Played, played
+from tests.broker.scenarios import BOTH
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    with played(spark, tmp_path_factory.mktemp("nights"), "3.9.2", BOTH) as nights:
+        yield nights
+
+
+class TestScalaCoordinator(Agreement):
+    pass
