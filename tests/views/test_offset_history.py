@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.views.arrow_tables import rows_of
+from tests.tables.table_rows import rows_of as table_rows
+from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import DENSE, GENERATED, RECORDED, HistoryLog, history_log
+from tests.views.outcome_cases import Record, marker, pending, tombstone, value
 from tests.views.replayed_logs import Effect, Owner, plain
 
 LOGS = [*RECORDED, *GENERATED, *DENSE]
@@ -138,3 +140,47 @@ def test_versions_follow_each_other(name: str, what: str) -> None:
             later = times[number + 1 :]
             known = [time for time in later if time is not None]
             assert row["valid_to"] == (None if not later else known[0] if known else times[number])
+
+
+def told(*records: Record) -> list[tuple[Any, ...]]:
+    """(log_offset, outcome, marker_offset, effective_log_offset, took_effect) of records of one slot."""
+    tables = {
+        name: table_rows(name, *(record.columns for record in records if record.table == name))
+        for name in ("offset_commits", "transaction_markers")
+    }
+    columns = "log_offset, outcome, marker_offset, effective_log_offset, took_effect"
+    return sorted(tuple(row.values()) for row in rows_of(in_duckdb(tables), f"SELECT {columns} FROM offset_history"))
+
+
+def test_a_marker_that_neither_commits_nor_aborts_ends_nothing() -> None:
+    untold = value(10, producer_id=7, producer_epoch=0)  # without the transactional bit
+    assert told(untold, marker(11, None, None)) == [(10, "pending", None, None, False)]
+    assert told(untold, marker(11, None, None), marker(12, "committed", None)) == [(10, "committed", 12, 12, True)]
+
+
+def test_the_first_marker_counts_and_a_repeated_one_does_not() -> None:
+    again = marker(13, "aborted", None)
+    assert told(pending(10), marker(12, "committed", 10), again) == [(10, "committed", 12, 12, True)]
+    assert told(value(10, producer_id=7), marker(12, "committed", None), again) == [(10, "committed", 12, 12, True)]
+
+
+def test_what_a_row_knows_itself_is_not_asked_again() -> None:
+    """Its marker is found by its place: a range that read both has said so."""
+    row = pending(10, outcome="aborted", marker_offset=12)
+    assert told(row, marker(12, "aborted", 10), marker(14, "committed", 10)) == [(10, "aborted", 12, None, False)]
+
+
+def test_of_the_values_that_one_marker_commits_the_last_takes_effect() -> None:
+    assert told(pending(10), pending(11), marker(12, "committed", 10)) == [
+        (10, "committed", 12, 12, False),
+        (11, "committed", 12, 12, True),
+    ]
+
+
+def test_a_tombstone_in_a_transaction_takes_effect_whatever_becomes_of_it() -> None:
+    gone = tombstone(11, producer_id=7, producer_epoch=0, is_transactional=True)
+    assert told(value(9), pending(10), gone, marker(12, "committed", 10)) == [
+        (9, None, None, 9, True),
+        (10, "committed", 12, 12, False),
+        (11, "committed", 12, 11, True),
+    ]
