@@ -173,6 +173,9 @@ class RangeDecoder:
             reader = self._reader(file, 0, None)
             yield from self._items(reader, None)
             self.progress.size_bytes += reader.position
+            if left := file.given_bytes - reader.position:
+                detail = f"{left} bytes at the end of what the broker has are no whole batch"
+                yield from self._corrupt(CorruptBatch(reader.position, left, None, None, 1, detail, b""), None)
         # A broker answers with whole batches up to its high watermark: what holds none of them holds nothing to wait
         # for, neither where the cleaner took the last ones nor where the last ones are damaged.
         self.progress.next_offset = max(self.progress.next_offset, piece.end_offset)

@@ -88,6 +88,7 @@ class FetchedLog:
         skip_lost: bool = False,
     ) -> None:
         self.lost: list[tuple[int, int]] = []  # offsets from .. to - 1 that were no longer there
+        self.given_bytes = 0
         self._cluster = cluster
         self._topic = topic
         self._partition = partition
@@ -117,6 +118,7 @@ class FetchedLog:
         size = min(len(buffer), len(self._pending))
         buffer[:size] = self._pending[:size]
         self._pending = self._pending[size:]
+        self.given_bytes += size
         return size
 
     @property
@@ -226,18 +228,42 @@ class FetchedLog:
             self._max_bytes *= 2
             self._doubtful = doubtful
             return memoryview(b"")
+        is_all_there_is = len(answer.records) < self._max_bytes
         self._max_bytes = self._pace.response_bytes
         if not count:
             count = found.look_behind()
         if not count:
-            raise UnreadableLog(
-                f"{self._place}: what the leader has at offset {self._next_offset} is no sound batch "
-                f"({found.diagnosis}), and nothing behind it is: let another replica lead, or restore the segment"
-            )
+            self._step_over(found, is_all_there_is)
+            return memoryview(answer.records if answer.records.startswith(doubtful) else doubtful + answer.records)
         wanted = self._wanted(found, count)
         self._doubtful = found.doubtful
         # What could not be trusted comes again, with what is behind it; unless the broker has stepped over it.
         return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
+
+    def _step_over(self, found: _Batches, is_all_there_is: bool) -> None:
+        """Moves on behind an answer that is nothing but damage: an answer ends where a segment does.
+
+        Behind the damage the last batch's own claim is followed if it can be; without one we are done if there is
+        nothing sound at the end of the range either. Raises UnreadableLog.
+        """
+        claimed = found.claimed_next() if is_all_there_is else None
+        if claimed is None and not (is_all_there_is and self._ends_damaged()):
+            raise UnreadableLog(
+                f"{self._place}: what the leader has at offset {self._next_offset} is no sound batch "
+                f"({found.diagnosis}), and does not tell where the next one is: let another replica lead, or restore "
+                "the segment"
+            )
+        self._next_offset = self._end_offset if claimed is None else claimed
+        self._last_epoch = None
+        self._is_done = self._next_offset >= self._end_offset
+
+    def _ends_damaged(self) -> bool:
+        """Whether there is no sound batch where the range ends."""
+        last = self._end_offset - 1
+        answer = self._cluster.fetch(
+            self._topic, self._partition, last, max_bytes=self._max_bytes, topic_id=self._topic_id
+        )
+        return answer.error is None and not _Batches(answer.records, last, answer.high_watermark).trusted
 
     def _wanted(self, found: _Batches, count: int) -> memoryview:
         """Of the first `count` batches those of this range."""
@@ -271,6 +297,14 @@ class _Batches:
         if self._may_go_on and self._find_next():
             self.trusted = self._count_trusted()
         return self.trusted
+
+    def claimed_next(self) -> int | None:
+        """The offset behind the last whole batch, if its header says one that can be."""
+        number = len(self._edges) - 2
+        if number < 0 or number in self._damage or self._view[self._edges[number] + 16] > 2:
+            return None
+        behind = self.last_offset(number) + 1
+        return behind if self._next_offset < behind <= self._high_watermark else None
 
     @property
     def doubtful(self) -> bytes:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
@@ -16,7 +16,7 @@ from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.sources.cluster import OffsetAnswer
+from kgroups_spark.sources.cluster import FetchAnswer, OffsetAnswer
 from kgroups_spark.sources.fetch import FetchLimits
 from kgroups_spark.sources.kafka_errors import NotAuthorized
 from kgroups_spark.sources.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
@@ -94,6 +94,7 @@ def test_what_is_fetched_is_what_segments_give() -> None:
     assert (progress.records, progress.next_offset, progress.size_bytes) == (11, END, size)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, END - 1), max_size=4, unique=True))
 def test_wherever_it_is_cut_each_batch_comes_once(cuts: list[int]) -> None:
     cluster = FakeCluster(LOG)
@@ -128,6 +129,18 @@ def test_a_corrupt_batch_is_quarantined_without_a_file_and_met_once() -> None:
     assert (row["file"], row["file_position"], row["raw_value"]) == (None, None, damaged(LOG[1]))
     assert (progress.records, progress.next_offset) == (5, 5)
     assert planned(cluster, audited(cluster)).new_ranges == []
+
+
+def test_damage_without_a_header_at_the_end_is_quarantined_and_met_once() -> None:
+    garbage = b"\xff" * 40
+    cluster = FakeCluster(LOG[:2], high_watermark=8)
+    whole, rest = (FetchAnswer(data, 8, 0, None) for data in (b"".join(LOG[:2]) + garbage, garbage))
+    (new,) = planned(cluster).new_ranges
+    cluster.script = [whole, rest, rest]
+    rows, progress = read(cluster, new)
+    (row,) = rows["quarantine"]
+    assert (row["reason"], row["log_offset"], row["file"]) == ("corrupt_batch", 5, None)
+    assert (progress.records, progress.next_offset) == (6, 8)
 
 
 def test_the_next_audit_goes_on_where_the_last_one_ended() -> None:

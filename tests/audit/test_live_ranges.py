@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroups_spark.audit.ranges import LogRange, cut, deal_to_fetchers, leader
@@ -19,6 +19,7 @@ def live_range(partition: int, start: int, end: int, *, leader: int | None = 1, 
     return LogRange(partition, 0, start, (piece,))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 500), st.integers(1, 4 * GB), st.integers(1, 16))
 def test_the_parts_of_a_partition_are_all_of_it(start: int, span: int, size_bytes: int, slots: int) -> None:
     parts = cut([live_range(3, start, start + span, size_bytes=size_bytes)], slots)

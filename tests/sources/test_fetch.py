@@ -464,7 +464,36 @@ class TestDamage:
 
     def test_that_nothing_sound_follows(self) -> None:
         log = [*LOG[:4], self.flipped(LOG[4], 70)]
+        assert fetched(FakeCluster(log), 0, 15) == b"".join(log)
+
+    def test_in_two_batches_at_the_end_of_a_segment(self) -> None:
+        """A broker's answer ends where a segment does: the next one is asked for by what the damage claims."""
+        log = [*LOG[:2], self.flipped(LOG[2], 70), self.flipped(LOG[3], 70), LOG[4]]
+        cluster = FakeCluster(log)
+        cluster.script = [
+            lambda each: FetchAnswer(b"".join(log[:4]), 15, 0, None),
+            lambda each: FetchAnswer(b"".join(log[2:4]), 15, 0, None),
+        ]
+        assert fetched(cluster, 0, 15) == b"".join(log)
+        assert cluster.requests[-1].offset == 14
+
+    @pytest.mark.parametrize("claimed", [-1, 3, 99])
+    def test_that_claims_no_offset_that_can_be_and_ends_the_log(self, claimed: int) -> None:
+        damaged = claimed.to_bytes(8, "big", signed=True) + LOG[4][8:]
+        log = [*LOG[:4], damaged]
+        cluster = FakeCluster(log, high_watermark=15)
+        # Of two that contradict each other nobody can tell which is right: both come again.
+        again = log[4:] if claimed == 99 else log[3:]
+        cluster.script = [FetchAnswer(b"".join(each), 15, 0, None) for each in (log, again, log[4:])]
+        assert fetched(cluster, 0, 15) == b"".join(log)
+        assert cluster.requests[-1].offset == 14
+
+    def test_that_claims_no_offset_that_can_be_before_something_sound(self) -> None:
+        damaged = (99).to_bytes(8, "big") + LOG[2][8:]
+        cluster = FakeCluster([*LOG[:2], damaged, *LOG[3:]], high_watermark=15)
+        of_segment = [FetchAnswer(b"".join([*LOG[:2], damaged]), 15, 0, None), FetchAnswer(damaged, 15, 0, None)]
+        cluster.script = [*of_segment, FetchAnswer(LOG[4], 15, 0, None)]
         with pytest.raises(
-            UnreadableLog, match=r"t-0: what the leader has at offset 14 is no sound batch \(the CRC of"
+            UnreadableLog, match=r"t-0: what the leader has at offset 4 is no sound batch .* does not tell"
         ):
-            fetched(FakeCluster(log), 0, 15)
+            fetched(cluster, 0, 15)
