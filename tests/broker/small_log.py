@@ -13,6 +13,14 @@ from tests.audit.lakes import COMPARED, contents
 from tests.broker.brokers import Broker, until
 from tests.broker.members import SILENT, Member, Transactions
 
+# A coordinator that has just started, or a topic that has just been made, is not known everywhere.
+NOT_YET = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
+
 OFFSETS_TOPIC = "__consumer_offsets"
 # What brokers give at once at most: a partition of the log takes five fetches then.
 SMALL_ANSWERS = {"fetch.max.bytes": "16384"}
@@ -24,12 +32,17 @@ ONLY_A_CLUSTER_SAYS = {"topics", "topic_offsets"}
 
 
 def make_topic(
-    address: str, name: str = TOPIC, partitions: int = PARTITIONS, config: Mapping[str, str] | None = None
+    address: str,
+    name: str = TOPIC,
+    partitions: int = PARTITIONS,
+    *,
+    replicas: int = 1,
+    config: Mapping[str, str] | None = None,
 ) -> None:
     admin = AdminClient({"bootstrap.servers": address}, logger=SILENT)
-    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, replicas, config=dict(config or {}))])[name].result(30)
     # Whoever commits next may ask a broker that has not heard of it yet.
-    until(f"{name} is there", lambda: len(admin.list_topics(timeout=30).topics[name].partitions) == partitions)
+    until(f"{name} is there", lambda: name in admin.list_topics(timeout=30).topics)
 
 
 def commit(address: str, group: str, offset: int, times: int = 1, metadata_bytes: int = 1000) -> None:
@@ -43,14 +56,12 @@ def commit(address: str, group: str, offset: int, times: int = 1, metadata_bytes
 
 
 def _is_committed(consumer: Consumer, offsets: list[TopicPartition]) -> bool:
-    """A coordinator that has just started may not be one yet."""
     try:
-        consumer.commit(offsets=offsets, asynchronous=False)
+        return not any(each.error for each in consumer.commit(offsets=offsets, asynchronous=False) or ())
     except KafkaException as error:
-        if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_COORDINATOR:
+        if error.args[0].code() not in NOT_YET:
             raise
         return False
-    return True
 
 
 def commit_all(address: str, offset: int, groups: Iterable[str] = GROUPS, times: int = 5) -> None:
@@ -58,10 +69,10 @@ def commit_all(address: str, offset: int, groups: Iterable[str] = GROUPS, times:
         commit(address, group, offset, times)
 
 
-def fill(address: str) -> None:
+def fill(address: str, replicas: int = 1) -> None:
     """The topic, commits of every group, transactions that committed, aborted and stay open, a member that came and
     left."""
-    make_topic(address)
+    make_topic(address, replicas=replicas)
     commit_all(address, 100)
     transactions = Transactions(address, "mover")
     for ended in (transactions.commit, transactions.abort, None):

@@ -174,7 +174,7 @@ def cut_back(broker: Broker, group: str) -> None:
 
 def make_offsets_topic(proxy: Proxy) -> None:
     """As brokers make it when somebody asks for a group's coordinator."""
-    make_topic(proxy.address, OFFSETS_TOPIC, 4, {"cleanup.policy": "compact"})
+    make_topic(proxy.address, OFFSETS_TOPIC, 4, config={"cleanup.policy": "compact"})
 
 
 def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(spark, proxy, tmp_path, audit_command):

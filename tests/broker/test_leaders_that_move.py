@@ -1,0 +1,141 @@
+"""Audits of two brokers, of which one restarts, gives leadership back or is away: partitions are read wherever they
+are, and those that are nowhere are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.sources.client_properties import client_properties
+from kgroups_spark.sources.cluster import Cluster
+from tests.audit.lakes import assert_every_record_is_in_one_table
+from tests.broker.brokers import Brokers, until
+from tests.broker.live_audits import copy_audit, last_finished, live_audit
+from tests.broker.members import SILENT
+from tests.broker.proxy import Proxies, put_proxies_before
+from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
+
+pytestmark = pytest.mark.spark
+
+# Node ids by partition, the preferred leader first. One partition is on the second broker alone.
+REPLICAS = [[1, 2], [2, 1], [1, 2], [2]]
+MOVING, ALONE = 1, 3
+FETCHERS_PER_BROKER = 2
+
+
+@dataclass(frozen=True)
+class TwoBrokers:
+    """`expected`: what an undisturbed audit of a copy of their log says."""
+
+    brokers: Brokers
+    proxies: Proxies
+    expected: dict[str, list[str]]
+
+    @property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.proxies.address}, logger=SILENT)
+
+    def leaders(self) -> list[int]:
+        """By partition, as a broker says; -1: none."""
+        partitions = self.admin.list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC].partitions
+        return [each.leader for _, each in sorted(partitions.items())]
+
+    def await_replicas(self) -> None:
+        """Until either broker could lead."""
+
+        def are_there() -> bool:
+            partitions = self.admin.list_topics(OFFSETS_TOPIC, timeout=30).topics[OFFSETS_TOPIC].partitions
+            return all(sorted(partitions[number].isrs) == sorted(nodes) for number, nodes in enumerate(REPLICAS))
+
+        until("all replicas are in sync", are_there)
+
+    def elect_preferred(self) -> None:
+        """The moving partition's."""
+        place, admin = TopicPartition(OFFSETS_TOPIC, MOVING), self.admin
+        admin.elect_leaders(ElectionType.PREFERRED, [place]).result(30)
+        until("the preferred replica leads", lambda: self.leaders()[MOVING] == REPLICAS[MOVING][0])
+
+
+@pytest.fixture(scope="module")
+def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+    folder = tmp_path_factory.mktemp("both")
+    settings = {**SMALL_ANSWERS, "auto.leader.rebalance.enable": "false"}
+    brokers = Brokers("4.3.1", folder / "brokers", settings, nodes=2)
+    proxies = put_proxies_before(brokers)
+    with proxies, brokers:
+        make_topic_of_replicas(proxies.address)
+        fill(proxies.address, replicas=2)
+        copy = copy_of_log(brokers.nodes, folder / "copy")
+        yield TwoBrokers(brokers, proxies, copy_audit(spark, folder / "undisturbed", copy))
+
+
+def make_topic_of_replicas(address: str) -> None:
+    """No topic begins with partitions of different numbers of replicas."""
+    admin = AdminClient({"bootstrap.servers": address}, logger=SILENT)
+    two_each = [*REPLICAS[:ALONE], [2, 1]]
+    topic = NewTopic(OFFSETS_TOPIC, len(REPLICAS), replica_assignment=two_each, config={"cleanup.policy": "compact"})
+    admin.create_topics([topic])[OFFSETS_TOPIC].result(30)
+    request = AlterPartitionReassignmentsRequest
+    of_topic = request.ReassignableTopic
+    alone = of_topic(
+        name=OFFSETS_TOPIC,
+        partitions=[of_topic.ReassignablePartition(partition_index=ALONE, replicas=REPLICAS[ALONE])],
+    )
+    with Cluster(client_properties(address, {})) as cluster:
+        answer = cluster.send(request(topics=[alone]))
+    assert answer.error_code == answer.responses[0].partitions[0].error_code == 0
+
+
+def assert_undisturbed(lake: Path, both: TwoBrokers) -> None:
+    assert of_the_log(lake) == both.expected
+    assert_every_record_is_in_one_table(lake)
+
+
+def test_a_broker_restarts_and_another_one_leads(spark, both, tmp_path):
+    both.await_replicas()
+    if both.leaders()[MOVING] == 1:
+        both.elect_preferred()
+    _, second = both.proxies.each
+    second.at_fetch(2, second.broker.restart)
+    live_audit(spark, tmp_path / "lake", both.proxies.address)
+    assert second.has_happened
+    assert both.leaders() == [1, 1, 1, 2]
+    assert_undisturbed(tmp_path / "lake", both)
+
+
+def test_leadership_moves_between_brokers_that_are_there(spark, both, tmp_path):
+    first, second = both.proxies.each
+    if both.leaders()[MOVING] == 2:
+        both.await_replicas()
+        second.broker.restart()
+    both.await_replicas()
+    assert both.leaders() == [1, 1, 1, 2]
+    before = first.fetching
+    first.at_fetch(2, both.elect_preferred)
+    live_audit(spark, tmp_path / "lake", both.proxies.address, writer="spark")
+    assert first.has_happened
+    assert first.fetching - before == FETCHERS_PER_BROKER
+    assert_undisturbed(tmp_path / "lake", both)
+
+
+def test_a_partition_without_a_leader_is_read_when_it_has_one_again(spark, both, tmp_path):
+    lake, (_, second) = tmp_path / "lake", both.proxies.each
+    both.await_replicas()
+    second.broker.stop()
+    until("a partition has no leader", lambda: both.leaders()[ALONE] == -1)
+    live_audit(spark, lake, both.proxies.address, properties={"default.api.timeout.ms": "500"})
+    notes = last_finished(lake)["notes"]
+    assert f"not read, their leaders did not answer: partition {ALONE}: LEADER_NOT_AVAILABLE" in notes
+    other = f"('offsets_partition', {ALONE})"
+    assert of_the_log(lake) == {name: [row for row in rows if other not in row] for name, rows in both.expected.items()}
+    second.broker.start()
+    until("it has one again", lambda: both.leaders()[ALONE] == 2)
+    live_audit(spark, lake, both.proxies.address)
+    assert_undisturbed(lake, both)
