@@ -1,0 +1,171 @@
+"""Clusters that do not let an audit in, or not everywhere: one line that says why, before Spark starts, and no lake."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kgroups_spark.sources.client_properties import client_properties
+from kgroups_spark.sources.cluster import Cluster
+from tests.audit.lakes import rows
+from tests.broker.brokers import HOST, Brokers, Security, until
+from tests.broker.live_audits import AuditCommand, last_finished
+from tests.broker.members import SILENT
+from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, PARTITIONS, TOPIC, commit_all, make_topic
+
+MODULES = "org.apache.kafka.common.security"
+# Passwords by what who has them may do.
+PASSWORDS = {"nobody": "nobody-s3cret", "seer": "seer-s3cret", "reader": "reader-s3cret"}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """A broker with TLS and passwords, which lets `seer` describe the offsets topic and `reader` read it."""
+    security = Security(users=PASSWORDS, acls=True)
+    with Brokers("4.3.1", tmp_path_factory.mktemp("guarded") / "brokers", security=security) as brokers:
+        make_topic(brokers.address)
+        commit_all(brokers.address, 100, GROUPS, times=1)
+        allow(brokers, "seer", AclOperation.DESCRIBE)
+        allow(brokers, "reader", AclOperation.READ)
+        yield brokers
+
+
+@pytest.fixture
+def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
+    return AuditCommand(capfd, tmp_path)
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts it fails."""
+
+    def start_spark(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("kgroups_spark.commands.audit.start_spark", start_spark)
+
+
+def allow(brokers: Brokers, user: str, operation: AclOperation) -> None:
+    """On the offsets topic; waits until it holds."""
+    admin = AdminClient({"bootstrap.servers": brokers.address}, logger=SILENT)
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        OFFSETS_TOPIC,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    admin.create_acls([rule])[rule].result(30)
+    client = client_properties(brokers.addresses("SASL_SSL"), as_user(brokers, user))
+    with Cluster(client) as cluster:
+        until(f"{user} may {operation}", lambda: cluster.topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].error is None)
+
+
+def as_user(brokers: Brokers, user: str, mechanism: str = "SCRAM-SHA-512", **properties: str) -> dict[str, str]:
+    assert brokers.certificates is not None
+    module = f"{MODULES}.plain.PlainLoginModule" if mechanism == "PLAIN" else f"{MODULES}.scram.ScramLoginModule"
+    password = properties.pop("password", PASSWORDS[user])
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(brokers.certificates.authority),
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
+        "default.api.timeout.ms": "1000",
+        **{name.replace("_", "."): value for name, value in properties.items()},
+    }
+
+
+@pytest.fixture
+def silent_port() -> Iterator[str]:
+    """Takes connections and never says a word."""
+    with socket.create_server((HOST, 0)) as server:
+        yield f"{HOST}:{server.getsockname()[1]}"
+
+
+@pytest.mark.usefixtures("no_spark")
+class TestRefused:
+    @pytest.fixture(autouse=True)
+    def command(self, guarded: Brokers, tmp_path: Path, audit_command: AuditCommand) -> None:
+        self.brokers, self.lake, self.run = guarded, tmp_path / "lake", audit_command
+
+    def refused(self, address: str, properties: dict[str, str]) -> str:
+        """What is said to who is not let in."""
+        said = self.run.with_properties(self.lake, address, properties)
+        assert said.code == 1
+        (line,) = said.lines
+        assert line.startswith("kgroups: ")
+        assert [password for password in (*PASSWORDS.values(), "wr0ng-s3cret") if password in line] == []
+        assert not self.lake.exists()
+        return line
+
+    @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+    def test_a_wrong_password(self, mechanism: str) -> None:
+        properties = as_user(self.brokers, "reader", mechanism, password="wr0ng-s3cret")
+        line = self.refused(self.brokers.addresses("SASL_SSL"), properties)
+        assert f"does not let us in by {mechanism}: SASL_AUTHENTICATION_FAILED" in line
+
+    def test_a_mechanism_that_the_broker_does_not_have(self) -> None:
+        properties = as_user(self.brokers, "reader", "SCRAM-SHA-256")
+        line = self.refused(self.brokers.addresses("SASL_SSL"), properties)
+        assert "does not know sasl.mechanism SCRAM-SHA-256 on this port; it has " in line
+
+    def test_a_port_with_tls_and_a_client_without(self) -> None:
+        line = self.refused(self.brokers.addresses("SASL_SSL"), {})
+        assert line.endswith("speaks TLS: security.protocol has to be SSL or SASL_SSL there")
+
+    def test_a_port_without_tls_and_a_client_with_it(self) -> None:
+        line = self.refused(self.brokers.address, as_user(self.brokers, "reader"))
+        assert line.endswith("security.protocol has to be PLAINTEXT or SASL_PLAINTEXT there")
+
+    def test_a_port_that_never_answers(self, silent_port: str) -> None:
+        line = self.refused(silent_port, {"default.api.timeout.ms": "1000"})
+        assert line == (
+            f"kgroups: no broker has answered in 1 s: the broker at {silent_port} has not answered ApiVersionsRequest "
+            "in time"
+        )
+
+    def test_a_port_where_nobody_listens(self) -> None:
+        line = self.refused(f"{HOST}:1", {"default.api.timeout.ms": "1000"})
+        assert line == f"kgroups: no broker has answered in 1 s: nothing listens at {HOST}:1"
+
+    def test_nothing_is_allowed(self) -> None:
+        line = self.refused(self.brokers.addresses("SASL_SSL"), as_user(self.brokers, "nobody"))
+        assert line == f"kgroups: not authorized: an ACL that allows DESCRIBE on topic {OFFSETS_TOPIC} is needed"
+
+    def test_the_topic_may_be_described_but_not_read(self) -> None:
+        line = self.refused(self.brokers.addresses("SASL_SSL"), as_user(self.brokers, "seer"))
+        assert line == f"kgroups: not authorized: an ACL that allows READ on topic {OFFSETS_TOPIC} is needed"
+
+
+def test_who_may_read_the_topic_and_nothing_else_is_told_what_is_missing(spark, guarded, tmp_path, audit_command):
+    lake = tmp_path / "lake"
+    said = audit_command.with_properties(lake, guarded.addresses("SASL_SSL"), as_user(guarded, "reader"))
+    assert said.code == 0
+    assert len(rows(lake, "committed_offsets")) == len(GROUPS) * PARTITIONS
+    needed = "an ACL that allows {} is needed"
+    missing = {
+        "offsets.retention.minutes of the brokers is not known": "DESCRIBE_CONFIGS on cluster kafka-cluster",
+        f"delete.retention.ms of topic {OFFSETS_TOPIC} is not known": f"DESCRIBE_CONFIGS on topic {OFFSETS_TOPIC}",
+        "what is configured for single groups is not known": "DESCRIBE_CONFIGS on cluster kafka-cluster",
+        "log start and end of 1 topic with committed offsets are not known": f"DESCRIBE on topic {TOPIC}",
+    }
+    notes = last_finished(lake)["notes"]
+    for what, acl in missing.items():
+        note = f"{what}: {needed.format(acl)}"
+        assert note in notes
+        assert any(note in line for line in said.lines)
+    assert {row["status"] for row in rows(lake, "topic_offsets")} == {"not_authorized"}
