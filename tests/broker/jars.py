@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,12 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 }
 # Kafka's own choice for its log, log4j, is not among what its modules ask for.
 LOGGER = "org.slf4j:slf4j-simple:1.7.36"
+# Spark's own Kafka source and what it loads; its token provider is not on Maven in any later release.
+SPARK_KAFKA = (
+    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.commons:commons-pool2:2.13.1",
+)
 # What they ask for, and brokers in KRaft mode and our clients do not load: Connect and its web server, RocksDB (70 MB),
 # what ZooKeeper asks for. Names are regular expressions, as Ivy has them. A release is 130 MB with it, 42 without.
 NOT_NEEDED = (
@@ -38,14 +44,25 @@ NOT_NEEDED = (
 
 def kafka_jars(release: str) -> list[str]:
     """The class path of a release, downloaded when it is not there. Raises RuntimeError with what Ivy said."""
-    folder = ivy_folder() / f"kafka-{release}"
+    modules = [f"{module}:{release}" for module in MODULES[release]]
+    return _jars(f"kafka-{release}", _asked([*modules, LOGGER], "default", NOT_NEEDED))
+
+
+def spark_kafka_jars() -> list[str]:
+    """Spark's own Kafka source, with the clients of 3.9.2, of which it was built."""
+    clients = [jar for jar in kafka_jars("3.9.2") if Path(jar).name.startswith("kafka-clients")]
+    return clients + _jars(f"spark-kafka-{pyspark.__version__}", _asked(SPARK_KAFKA, "master"))
+
+
+def _jars(name: str, asked: str) -> list[str]:
+    folder = ivy_folder() / name
     # Written last: a folder without it, or with another one, is a download that was broken off, or of an older list.
-    stamp, asked = folder / "downloaded.xml", _asked(release)
-    with one_at_a_time(ivy_folder() / f"kafka-{release}.lock"):
+    stamp = folder / "downloaded.xml"
+    with one_at_a_time(ivy_folder() / f"{name}.lock"):
         if not stamp.is_file() or stamp.read_text() != asked:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            _download(release, folder, asked)
+            _download(folder, asked)
             stamp.write_text(asked)
     return sorted(map(str, folder.glob("*.jar")))
 
@@ -59,16 +76,16 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
         yield
 
 
-def _asked(release: str) -> str:
-    """What Ivy is asked for."""
-    modules = [f"{module}:{release}".split(":") for module in MODULES[release]] + [LOGGER.split(":")]
+def _asked(modules: Iterable[str], configuration: str, not_needed: Iterable[str] = ()) -> str:
+    """What Ivy is asked for: modules with their versions, alone (`master`), or with what they ask for (`default`), but
+    for what is not needed."""
     dependencies = "".join(
-        f'<dependency org="{org}" name="{name}" rev="{version}" conf="default->default"/>'
-        for org, name, version in modules
+        f'<dependency org="{org}" name="{name}" rev="{version}" conf="default->{configuration}"/>'
+        for org, name, version in (each.split(":") for each in modules)
     )
     excluded = "".join(
         f'<exclude org="{org}" module="{name}" matcher="regexp"/>'
-        for org, name in (each.split(":") for each in NOT_NEEDED)
+        for org, name in (each.split(":") for each in not_needed)
     )
     return (
         '<ivy-module version="2.0"><info organisation="tests" module="kafka"/>'
@@ -77,7 +94,7 @@ def _asked(release: str) -> str:
     )
 
 
-def _download(release: str, folder: Path, asked: str) -> None:
+def _download(folder: Path, asked: str) -> None:
     """By the Ivy that Spark brings: a fresh machine has no Maven."""
     module = folder / "ivy.xml"
     module.write_text(asked)
@@ -93,6 +110,6 @@ def _download(release: str, folder: Path, asked: str) -> None:
     )
     if said.returncode:
         raise RuntimeError(
-            f"Kafka {release}, 40 MB, was not downloaded into {folder}; tests/broker needs Maven Central once: "
+            f"jars were not downloaded into {folder}; tests/broker needs Maven Central once, for 80 MB: "
             f"{said.stdout[-3000:]}"
         )
