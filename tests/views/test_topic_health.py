@@ -1,0 +1,148 @@
+"""View topic_health: what each partition of __consumer_offsets holds, and what holds it back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.tables.table_rows import MOMENT, rows_of
+from tests.views.arrow_tables import in_duckdb
+from tests.views.recorded import LOGS, audited_log, tables_of
+
+VIEWS = ("audit_partitions", "topic_health")
+HOUR = MOMENT.replace(minute=0, second=0, microsecond=0)
+
+
+def read(partition: int, start: int, end: int, records: int, **more: Any) -> dict[str, Any]:
+    its = {"offsets_partition": partition, "start_offset": start, "end_offset": end, "records": records}
+    return its | {"records_reread": 0, "bytes": 10 * records, "log_start_offset": 0, **more}
+
+
+def audit(audit_id: int, *partitions: dict[str, Any], status: str = "finished") -> dict[str, Any]:
+    return {"audit_id": audit_id, "status": status, "partitions": list(partitions)}
+
+
+def record(partition: int, log_offset: int, key: tuple[int, str, str | None], **more: Any) -> dict[str, Any]:
+    record_type, group_id, member_id = key
+    place = {"offsets_partition": partition, "log_offset": log_offset}
+    return place | {"record_type": record_type, "group_id": group_id, "member_id": member_id, "value_version": 0} | more
+
+
+def traffic(partition: int, hour: float | None, commits: int, tombstones: int = 0, **more: Any) -> dict[str, Any]:
+    time = None if hour is None else HOUR + timedelta(hours=hour)
+    return {
+        "offsets_partition": partition,
+        "group_id": "g",
+        "hour": time,
+        "commits": commits,
+        "tombstones": tombstones,
+        **more,
+    }
+
+
+def tables_of_cases() -> dict[str, pa.Table]:
+    """Partition 0: read at once; 1: at its second night read again; 2: empty; 3: its start was cut off; 4: busy."""
+    return {
+        "audits": rows_of(
+            "audits",
+            audit(1, read(0, 0, 100, 100), read(1, 0, 100, 100), read(2, 0, 0, 0, log_start_offset=None)),
+            audit(2, read(0, 100, 150, 40), read(1, 100, 150, 90, records_reread=50)),
+            audit(3, read(0, 150, 150, 0), read(1, 150, 160, 10), read(3, 40, 60, 20, log_start_offset=30)),
+            audit(3, read(4, 5, 25, 20, log_start_offset=None)),
+            audit(4, read(0, 150, 999, 999), status="running"),
+        ),
+        "group_records": rows_of(
+            "group_records",
+            record(0, 1, (2, "g", None)),
+            record(0, 2, (2, "g", None)),
+            record(0, 3, (2, "h", None)),
+            record(0, 4, (2, "h", None), value_version=None),
+            record(0, 5, (5, "h", "a")),
+            record(0, 6, (5, "h", "b")),
+            record(0, 7, (8, "h", "b"), value_version=None),
+            record(0, 8, (8, "h", "b")),
+            record(0, 9, (16, "h", None), regular_expression="x"),
+            record(0, 10, (16, "h", None), regular_expression="y"),
+            record(1, 1, (2, "g", None), value_version=None, audit_id=1),
+            record(1, 155, (2, "g", None), value_version=None, audit_id=3),
+        ),
+        "committed_offsets": rows_of(
+            "committed_offsets", *({"group_id": "g", "topic": "t", "partition": number} for number in range(4))
+        ),
+        "pending_offsets": rows_of("pending_offsets", {"group_id": "g", "topic": "t", "partition": 9}),
+        "open_transactions": rows_of(
+            "open_transactions",
+            {"producer_id": 7, "transaction_start_offset": 90, "open_since": HOUR},
+            {"producer_id": 8, "transaction_start_offset": 20, "open_since": None},
+            {"producer_id": 9, "offsets_partition": 3, "transaction_start_offset": 50, "open_since": HOUR},
+        ),
+        "group_traffic": rows_of(
+            "group_traffic",
+            traffic(0, 0, 30, 5, audit_id=1),
+            traffic(0, 2, 10, 1, audit_id=2),
+            traffic(0, None, 3, audit_id=2),
+            traffic(1, 0, 9, 50, audit_id=1),
+            traffic(1, 9, 0, 4, audit_id=2),
+            traffic(1, 9, 0, 3, audit_id=3),
+            # More than a day: the last 24 hours count.
+            *(traffic(4, hour, 10 if hour >= 6 else 1000, group_id=group) for hour in range(30) for group in "ab"),
+        ),
+    }
+
+
+COLUMNS = (
+    *("offsets_partition", "log_start_offset", "end_offset", "span", "records", "bytes", "live_records"),
+    *("garbage_records", "tombstones", "open_transactions", "oldest_open_transaction_offset", "oldest_open_since"),
+    *("oldest_open_producer_id", "commits_per_hour"),
+)
+
+
+def health(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
+    with in_duckdb(tables, VIEWS) as connection:
+        found: list[tuple[Any, ...]] = connection.sql(
+            f"SELECT {', '.join(COLUMNS)} FROM topic_health ORDER BY offsets_partition"
+        ).fetchall()
+    return found
+
+
+def test_every_partition_that_was_read_is_told() -> None:
+    assert health(tables_of_cases()) == [
+        # Live: 4 committed offsets, 1 pending, and of the records of groups 6 keys.
+        (0, 0, 150, 150, 140, 1400, 11, 129, 8, 2, 20, None, 8, 40 / 3),
+        (1, 0, 160, 160, 100, 1000, 0, 100, 8, 0, None, None, None, 9.0),
+        (2, None, 0, 0, 0, 0, 0, 0, 0, 0, None, None, None, None),
+        (3, 30, 60, 30, 20, 200, 0, 20, 0, 1, 50, HOUR, 9, None),
+        (4, None, 25, 20, 20, 200, 0, 20, 0, 0, None, None, None, 20.0),
+    ]
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_of_a_recorded_log_the_numbers_are_those_of_its_records(log: str) -> None:
+    """Counted by hand: keys whose newest record is a value, tombstones, and the rest."""
+    result = audited_log(log)
+    pending = {(row["offsets_partition"], row["log_offset"]) for row in result.rows("pending_offsets")}
+    keys: dict[tuple[Any, ...], bool] = {}
+    tombstones: dict[int, int] = {}
+    for row in result.rows("group_records"):
+        its = [row[name] for name in ("record_type", "group_id", "member_id", "regular_expression")]
+        keys[(row["offsets_partition"], *its)] = row["value"] is not None
+        tombstones[row["offsets_partition"]] = tombstones.get(row["offsets_partition"], 0) + (row["value"] is None)
+    committed = [row["offsets_partition"] for row in result.rows("committed_offsets")]
+    for row in result.rows("offset_commits"):
+        gone = row["committed_offset"] is None
+        tombstones[row["offsets_partition"]] = tombstones.get(row["offsets_partition"], 0) + gone
+    told = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in health(tables_of(log))}
+    assert sorted(told) == sorted({each.offsets_partition for each in result.progress})
+    for partition, row in told.items():
+        live = committed.count(partition) + sum(p == partition for p, _ in pending)
+        live += sum(is_live for key, is_live in keys.items() if key[0] == partition)
+        records = sum(each.records for each in result.progress if each.offsets_partition == partition)
+        assert (row["records"], row["live_records"]) == (records, live)
+        assert row["garbage_records"] == records - live >= 0
+        assert row["tombstones"] == tombstones.get(partition, 0) <= row["garbage_records"]
+        opened = [r for r in result.rows("open_transactions") if r["offsets_partition"] == partition]
+        first = min((r["transaction_start_offset"] for r in opened), default=None)
+        assert (row["open_transactions"], row["oldest_open_transaction_offset"]) == (len(opened), first)

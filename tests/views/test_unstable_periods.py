@@ -1,0 +1,250 @@
+"""View unstable_periods: when an offset was pending in an open transaction; against a replay, and what brokers said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.coordinator.offset_metadata import OffsetCommit, OffsetMetadata, Slot
+from kgroups_spark.coordinator.releases import release
+from tests.audit import broker_answers
+from tests.audit.test_corpora import ANSWERS
+from tests.tables.table_rows import rows_of
+from tests.views.arrow_tables import in_duckdb
+from tests.views.outcome_cases import SLOT, Record, at, marker, pending, tombstone, value
+from tests.views.random_logs import VALUE, RandomLog
+from tests.views.recorded import STORY
+from tests.views.recorded import tables_of as tables_of_log
+
+VIEWS = ("effective_commits", "unstable_periods")
+QUERY = "SELECT * FROM unstable_periods ORDER BY offsets_partition, group_id, topic, partition, from_log_offset"
+Row = dict[str, Any]
+
+
+class Period(NamedTuple):
+    """From one log offset to another (None: it has no end), and what ended it."""
+
+    start: int
+    end: int | None = None
+    ended_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A log, in which a record has the time of its log offset, and the periods of the slot of outcome_cases."""
+
+    name: str
+    log: tuple[Record, ...]
+    periods: tuple[Period, ...]
+
+
+EIGHT = {"producer_id": 8}
+
+
+def pending_of_8(log_offset: int) -> Record:
+    return value(log_offset, **EIGHT, is_transactional=True)
+
+
+# Producer 7's pending values without what another range would have said of them.
+CASES = (
+    Case("until it is committed", (pending(10), marker(15, "committed", 10)), (Period(10, 15, "committed"),)),
+    Case("until it is aborted", (pending(10), marker(15, "aborted", 10)), (Period(10, 15, "aborted"),)),
+    Case(
+        "as the row itself says",
+        (pending(10, outcome="aborted", marker_offset=15), marker(15, "aborted", 10)),
+        (Period(10, 15, "aborted"),),
+    ),
+    Case("still", (pending(10),), (Period(10),)),
+    Case("a marker of neither kind", (pending(10), marker(15, None, None)), (Period(10),)),
+    Case("another producer's marker", (pending(10), marker(15, "committed", 10, **EIGHT)), (Period(10),)),
+    Case(
+        "a tombstone removes what is pending, and its marker says no more of it",
+        (pending(10), tombstone(12), marker(15, "committed", 10)),
+        (Period(10, 12, "tombstone"),),
+    ),
+    Case(
+        "so does one in a transaction of somebody else that is never ended",
+        (pending(10), tombstone(12, **EIGHT, is_transactional=True)),
+        (Period(10, 12, "tombstone"),),
+    ),
+    Case(
+        "a tombstone before it, and one of another offset, do not",
+        (tombstone(5), pending(10), tombstone(12, partition=1), tombstone(13, topic="u"), tombstone(14, group_id="h")),
+        (Period(10),),
+    ),
+    Case(
+        "several values of one transaction",
+        (pending(10), pending(12), marker(15, "committed", 10)),
+        (Period(10, 15, "committed"),),
+    ),
+    Case(
+        "one transaction after the other",
+        (pending(10), marker(15, "committed", 10), pending(16), marker(20, "aborted", 16)),
+        (Period(10, 15, "committed"), Period(16, 20, "aborted")),
+    ),
+    Case(
+        "transactions of two producers that overlap",
+        (
+            pending(10),
+            pending_of_8(12),
+            marker(15, "aborted", 10),
+            pending(16),
+            marker(18, "aborted", 12, **EIGHT),
+            marker(20, "committed", 16),
+        ),
+        (Period(10, 20, "committed"),),
+    ),
+    Case(
+        "one within the other, which does not end",
+        (pending(10), pending_of_8(12), marker(15, "committed", 12, **EIGHT)),
+        (Period(10),),
+    ),
+    Case(
+        "one that began within the other and was removed with it",
+        (pending(10), pending_of_8(12), tombstone(14), pending(16), marker(18, "committed", 10)),
+        (Period(10, 14, "tombstone"), Period(16, 18, "committed")),
+    ),
+    Case(
+        "a value without a producer is stable, and makes nothing else stable",
+        (value(9), pending(10), value(12), marker(15, "committed", 10), value(16)),
+        (Period(10, 15, "committed"),),
+    ),
+    # T28: Java calls it pending, whatever its transactional bit says.
+    Case("a value of a producer outside a transaction", (value(10, producer_id=7),), (Period(10),)),
+    Case(
+        "which that producer's next marker ends",
+        (value(10, producer_id=7), pending(12), marker(15, "committed", 12)),
+        (Period(10, 15, "committed"),),
+    ),
+    Case(
+        "a partition that was read again no longer held it",
+        (
+            pending(10),
+            Record(
+                "state_corrections",
+                {
+                    "log_offset": 20,
+                    "correction": "remove",
+                    "entry_type": "producer",
+                    "payload": '{"producer_id": 7, "pending": []}',
+                },
+            ),
+        ),
+        (Period(10, 20, "not_in_log"),),
+    ),
+)
+
+
+def tables_of_cases() -> dict[str, pa.Table]:
+    """The tables of a lake in which each case is the offsets partition of its number."""
+    rows: dict[str, list[Row]] = {}
+    for number, case in enumerate(CASES):
+        for record in case.log:
+            place = {"offsets_partition": number, "log_timestamp": at(record.columns["log_offset"])}
+            if record.table == "state_corrections":
+                del place["log_timestamp"]
+            rows.setdefault(record.table, []).append({**place, **record.columns})
+    return {name: rows_of(name, *its) for name, its in rows.items()}
+
+
+def periods(tables: dict[str, pa.Table]) -> list[Row]:
+    with in_duckdb(tables, VIEWS) as connection:
+        found: list[Row] = connection.sql(QUERY).to_arrow_table().to_pylist()
+    return found
+
+
+@cache
+def handmade() -> list[Row]:
+    return periods(tables_of_cases())
+
+
+@cache
+def recorded(log: str) -> list[Row]:
+    return periods(tables_of_log(log))
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
+def test_one_offset(number: int) -> None:
+    rows = [row for row in handmade() if row["offsets_partition"] == number]
+    told = [Period(row["from_log_offset"], row["to_log_offset"], row["ended_by"]) for row in rows]
+    assert told == list(CASES[number].periods)
+    for row, period in zip(rows, told, strict=True):
+        assert {name: row[name] for name in SLOT} == SLOT
+        has_end = period.end is not None and period.ended_by != "not_in_log"
+        assert (row["from"], row["to"]) == (at(period.start), at(period.end) if has_end else None)
+        assert row["duration_ms"] == (1000 * (period.end - period.start) if has_end and period.end else None)
+        assert row["producer_id"] == 7
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_logs_are_unstable_when_the_coordinator_says_so(seed: int) -> None:
+    """Record by record through the coordinator's state: an offset is unstable while anything is pending for it."""
+    logs = [RandomLog(100 * seed + number, number) for number in range(20)]
+    tables = {
+        "offset_commits": rows_of("offset_commits", *(row for log in logs for row in log.commits)),
+        "transaction_markers": rows_of("transaction_markers", *(row for log in logs for row in log.markers)),
+    }
+    told = {
+        (
+            row["offsets_partition"],
+            (row["group_id"], row["topic"], row["partition"]),
+            row["from_log_offset"],
+            row["to_log_offset"],
+        )
+        for row in periods(tables)
+    }
+    assert told == {(log.partition, *period) for log in logs for period in replayed(log)}
+    assert any(end is None for *_, end in told) and any(end is not None for *_, end in told)
+
+
+def replayed(log: RandomLog) -> list[tuple[Slot, int, int | None]]:
+    offsets, began = OffsetMetadata(release("4.3")), dict[Slot, int]()
+    found: list[tuple[Slot, int, int | None]] = []
+    for row in sorted(log.commits + log.markers, key=lambda row: row["log_offset"]):
+        producer_id = -1 if row["producer_id"] is None else row["producer_id"]
+        if "group_id" not in row:
+            offsets.end_transaction(producer_id, row["outcome"] == "committed")
+        else:
+            slot = (row["group_id"], row["topic"], row["partition"])
+            if "committed_offset" in row:
+                offsets.put(slot, OffsetCommit(row["log_offset"], 1, -1, VALUE), producer_id, row["is_transactional"])
+            else:
+                offsets.remove(slot, producer_id, row["is_transactional"])
+        unstable = {slot for _, slot, _ in offsets.pending_offsets()}
+        found += [(slot, began.pop(slot), row["log_offset"]) for slot in list(began) if slot not in unstable]
+        for slot in unstable:
+            began.setdefault(slot, row["log_offset"])
+    return found + [(slot, start, None) for slot, start in began.items()]
+
+
+# Scala's loader lets a tombstone take other things with it.
+JAVA = sorted(name for name, answer in ANSWERS.items() if "unstable" in answer and answer["release"] >= "4.0")
+
+
+@pytest.mark.parametrize("log", JAVA)
+def test_what_is_unstable_still_is_what_the_broker_calls_so(log: str) -> None:
+    still = [row for row in recorded(log) if row["ended_by"] is None]
+    ours, said = broker_answers.pending_offsets(lambda _: still, ANSWERS[log])
+    assert ours == said
+
+
+def test_some_of_them_are() -> None:
+    assert any(row["ended_by"] is None for row in recorded("transactions-4.3"))
+    assert {row["ended_by"] for log in JAVA for row in recorded(log)} == {None, "committed", "aborted", "tombstone"}
+
+
+def test_of_the_story_those_that_were_aborted_or_left_open_are_told_and_no_others() -> None:
+    told = {(r["group_id"], r["topic"], r["partition"], r["from_log_offset"], r["ended_by"]) for r in recorded("story")}
+    events = [event for event in STORY["events"] if event["cause"] == "transaction"]
+    ended_by = {"transaction_aborted": "aborted", "transaction_open_at_end": None, "transaction_left_open": None}
+    happened = {
+        (event["group"], event["topic"], partition, place, ended_by[event["what"]])
+        for event in events
+        for partition, place in zip(event["partitions"], event["log_offsets"], strict=False)
+    }
+    assert {period for period in told if period[-1] != "committed"} == happened
+    assert len(happened) > 40
