@@ -15,7 +15,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -36,6 +36,8 @@ SOFTWARE = "kgroups-spark-kafka-python"
 LARGEST_FRAME = 128 << 20
 LARGEST_HEADER = 64  # bytes; brokers send no tagged fields in headers
 TLS_ALERT, TLS_HANDSHAKE = 0x15, 0x16
+SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
+IDLE_MS = 9 * 60_000  # brokers close connections after 10 minutes without a request, unless told otherwise
 # KIP-368: the broker cuts the connection when the session ends; a new one is made before.
 SESSION_SHARE = 0.85
 
@@ -62,6 +64,7 @@ class BrokerConnection:
         self._correlation_id = 0
         self._ready_at = 0.0  # the broker throttles us until then; time.monotonic()
         self._session_ends_at: float | None = None
+        self._used_at = time.monotonic()
         deadline = time.monotonic() + timeout
         self._socket = self._connect(deadline)
         try:
@@ -77,8 +80,10 @@ class BrokerConnection:
 
     @property
     def has_expired(self) -> bool:
-        """Whether the broker is about to end the session, or has."""
-        return self._session_ends_at is not None and time.monotonic() >= self._session_ends_at
+        """Whether the broker is about to end the session or to close a connection so long unused, or has."""
+        now = time.monotonic()
+        longest = self._settings.get("connections_max_idle_ms", IDLE_MS) / 1000
+        return now - self._used_at >= longest or (self._session_ends_at is not None and now >= self._session_ends_at)
 
     def send(self, request: Any, timeout: float) -> Any:
         """The answer, `timeout` seconds at most after the time for which the broker throttles us.
@@ -95,6 +100,7 @@ class BrokerConnection:
                 self._require_no_sasl(timeout)
             raise
         self._is_new = False
+        self._used_at = time.monotonic()
         # KIP-219: since 2.0 the broker answers first, and expects us to keep quiet.
         throttle_ms: int = getattr(response, "throttle_time_ms", 0) or 0
         self._ready_at = time.monotonic() + throttle_ms / 1000
@@ -121,17 +127,7 @@ class BrokerConnection:
         return str(self._settings.get("security_protocol")).startswith("SASL_")
 
     def _connect(self, deadline: float) -> socket.socket:
-        try:
-            plain = socket.create_connection(self.address, _left(deadline))
-        except socket.gaierror as err:
-            kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
-            raise kind(f"the name {self.address[0]} does not resolve ({err.strerror})") from err
-        except TimeoutError as err:
-            raise Disconnected(f"{_place(self.address)} does not answer") from err
-        except OSError as err:
-            raise Disconnected(_why_not(self.address, err)) from err
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        plain = _plain_socket(self.address, self._settings.get("socket_options", SOCKET_OPTIONS), deadline)
         if not str(self._settings.get("security_protocol")).endswith("SSL"):
             return plain
         return self._with_tls(plain, deadline)
@@ -291,6 +287,31 @@ def _answers_in_plain(address: Address, timeout: float) -> bool:
         return False
 
 
+def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], deadline: float) -> socket.socket:
+    """Connected; options are set before, as the size of the receive buffer has to be. Raises Disconnected."""
+    try:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    except socket.gaierror as err:
+        kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
+        raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
+    failures: list[OSError] = []
+    for family, kind_of, protocol, _, place in found:
+        plain = socket.socket(family, kind_of, protocol)
+        try:
+            for option in options:
+                plain.setsockopt(*option)
+            plain.settimeout(_left(deadline))
+            plain.connect(place)
+            # On one machine a connection to a port where nobody listens can be made with itself.
+            if plain.getsockname() != plain.getpeername():
+                return plain
+            failures.append(ConnectionRefusedError())
+        except OSError as err:
+            failures.append(err)
+        plain.close()
+    raise Disconnected(_why_not(address, failures[0])) from failures[0]
+
+
 def _left(deadline: float) -> float:
     """Seconds until the deadline, a little at least: 0 would mean not to wait, and never fail."""
     return max(deadline - time.monotonic(), 0.001)
@@ -303,6 +324,8 @@ def _place(address: Address) -> str:
 def _why_not(address: Address, err: OSError) -> str:
     if isinstance(err, ConnectionRefusedError):
         return f"nothing listens at {_place(address)}"
+    if isinstance(err, TimeoutError):
+        return f"{_place(address)} does not answer"
     return f"{_place(address)} cannot be reached: {err.strerror or err}"
 
 

@@ -7,9 +7,12 @@ that moves, is asked again until time is up; everything else is an error that sa
 from __future__ import annotations
 
 import base64
+import math
 import random
+import socket
+import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -36,7 +39,7 @@ from kgroups_spark.sources.kafka_errors import (
     WrongProtocol,
     error_name,
 )
-from kgroups_spark.sources.patience import Patience
+from kgroups_spark.sources.patience import LONGEST_PAUSE, SHORTEST_PAUSE, Patience
 
 __all__ = [
     "EARLIEST",
@@ -55,8 +58,10 @@ __all__ = [
 
 EARLIEST, LATEST = -2, -1
 
+# Kafka's own defaults.
 REQUEST_TIMEOUT_MS = 30_000
-CONNECTION_TIMEOUT_MS = 10_000
+CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
+METADATA_AGE_MS = 300_000
 # For how long we do not believe that a topic is not there: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
 # The first version of Fetch with topic ids instead of names (KIP-516): a topic made anew is then another one.
@@ -113,9 +118,10 @@ class Cluster:
         self._client = client
         self._settings = client.settings()
         self.timeout_ms = client.timeout_ms if timeout_ms is None else timeout_ms
-        self._request_timeout = self._settings.get("request_timeout_ms", REQUEST_TIMEOUT_MS) / 1000
-        self._connection_timeout = CONNECTION_TIMEOUT_MS / 1000
+        self._request_timeout = self._seconds("request_timeout_ms", REQUEST_TIMEOUT_MS)
         self._bootstrap = addresses(client.bootstrap_servers)
+        self._failed: Counter[Address] = Counter()  # attempts to connect since the last that succeeded
+        self._asked_at: dict[str, float] = {}  # topic: when its metadata came
         self._nodes: dict[int, Address] = {}
         self._connections: dict[Address, BrokerConnection] = {}
         self._topics: dict[str, TopicMetadata] = {}
@@ -149,6 +155,7 @@ class Cluster:
         has_sound_epochs = response.API_VERSION >= METADATA_WITH_SOUND_EPOCHS
         told = {topic.name: _topic_metadata(topic, has_sound_epochs) for topic in response.topics}
         self._topics |= {name: _newer(self._topics.get(name), topic) for name, topic in told.items()}
+        self._asked_at |= dict.fromkeys(told, time.monotonic())
         return {name: self._topics[name] for name in told}
 
     def refresh(self, topic: str) -> None:
@@ -190,7 +197,7 @@ class Cluster:
         `topic_id`: the topic that is meant; brokers since 3.1 are asked by it. `last_epoch`: leader epoch of the last
         batch before `offset`, by which brokers since 2.7 tell whether their log is still the same.
         """
-        known = self._topics.get(topic) or self.topics([topic])[topic]
+        known = self._known(topic)
         metadata = known.partitions.get(partition)
         if metadata is None:
             return _no_records(known.error or "UNKNOWN_TOPIC_OR_PARTITION")
@@ -218,7 +225,7 @@ class Cluster:
             max_version=None if topic_id else FETCH_BY_ID - 1,
         )
         try:
-            connection = self._connection(self._nodes[metadata.leader], self._connection_timeout)
+            connection = self._connection(self._nodes[metadata.leader], self._request_timeout)
             response = self._ask(connection, request, self._request_timeout + max_wait_ms / 1000)
         except Disconnected as err:
             return replace(_no_records("NETWORK_EXCEPTION"), detail=str(err))
@@ -234,7 +241,7 @@ class Cluster:
             failures: list[Disconnected] = []
             for address in self._candidates(node_id):
                 try:
-                    connection = self._connection(address, patience.left(self._connection_timeout))
+                    connection = self._connection(address, patience.left(self._request_timeout))
                     return self._ask(connection, request, patience.left(self._request_timeout))
                 except Disconnected as err:
                     failures.append(err)
@@ -248,8 +255,21 @@ class Cluster:
         """That broker's ApiVersionsResponse, with its supported and the cluster's finalized features."""
         return self.send(api_versions_request(), node_id)
 
+    def _seconds(self, setting: str, default_ms: float) -> float:
+        return float(self._settings.get(setting, default_ms)) / 1000
+
     def _patience(self, timeout_ms: float | None) -> Patience:
-        return Patience(self.timeout_ms if timeout_ms is None else timeout_ms)
+        return Patience(
+            self.timeout_ms if timeout_ms is None else timeout_ms,
+            self._seconds("reconnect_backoff_ms", 1000 * SHORTEST_PAUSE),
+            self._seconds("reconnect_backoff_max_ms", 1000 * LONGEST_PAUSE),
+        )
+
+    def _known(self, topic: str) -> TopicMetadata:
+        """As it was told last, unless that is long ago."""
+        age = time.monotonic() - self._asked_at.get(topic, -math.inf)
+        is_fresh = age < self._seconds("metadata_max_age_ms", METADATA_AGE_MS)
+        return self._topics[topic] if is_fresh else self.topics([topic])[topic]
 
     def _metadata(self, names: Sequence[str] | None, *, timeout_ms: float | None = None) -> Any:
         """Metadata of topics, with the brokers, which are kept; None: of all topics."""
@@ -310,7 +330,7 @@ class Cluster:
             min_version=OLDEST_LIST_OFFSETS,
         )
         try:
-            connection = self._connection(self._nodes[leader], self._connection_timeout)
+            connection = self._connection(self._nodes[leader], self._request_timeout)
             response = self._ask(connection, request, self._request_timeout)
         except Disconnected:
             return {
@@ -326,20 +346,31 @@ class Cluster:
         """Where to send: the node's address, if it is known; of any broker those with a connection first."""
         if node_id is not None:
             return [self._nodes[node_id]] if node_id in self._nodes else []
-        others = [*self._nodes.values(), *self._bootstrap]
+        others = [*self._nodes.values(), *self._bootstrap_addresses()]
         random.shuffle(others)
         return list(dict.fromkeys([*self._connections, *others]))
+
+    def _bootstrap_addresses(self) -> list[Address]:
+        """Those given, or every one behind them by its own name, as Kerberos wants them."""
+        if self._settings.get("client_dns_lookup") != "resolve_canonical_bootstrap_servers_only":
+            return self._bootstrap
+        return [each for address in self._bootstrap for each in canonical_addresses(address)]
 
     def _connection(self, address: Address, timeout: float) -> BrokerConnection:
         open_one = self._connections.get(address)
         if open_one is not None and not open_one.has_expired:
             return open_one
         self._drop(address)
+        shortest = self._seconds("socket_connection_setup_timeout_ms", CONNECTION_TIMEOUT_MS)
+        longest = self._seconds("socket_connection_setup_timeout_max_ms", LONGEST_CONNECTION_TIMEOUT_MS)
+        patient = min(timeout, max(shortest, min(shortest * 2 ** min(self._failed[address], 9), longest)))
+        self._failed[address] += 1
         try:
-            self._connections[address] = BrokerConnection(address, self._settings, timeout)
+            self._connections[address] = BrokerConnection(address, self._settings, patient)
         except KgroupsError as err:
             # The broker's own words are in it, and what a token endpoint said.
             raise type(err)(self._client.without_secrets(str(err))) from None
+        self._failed[address] = 0
         return self._connections[address]
 
     def _ask(self, connection: BrokerConnection, request: Any, timeout: float) -> Any:
@@ -371,6 +402,15 @@ def addresses(bootstrap_servers: str) -> list[Address]:
     """host:port pairs of a list with commas; an IPv6 address stands in brackets."""
     pairs = [each.strip().rpartition(":") for each in bootstrap_servers.split(",") if each.strip()]
     return [(host.strip("[]"), int(port)) for host, _, port in pairs]
+
+
+def canonical_addresses(address: Address) -> list[Address]:
+    """The machines behind a name, each by its own; the address itself if the name does not resolve."""
+    try:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        return [address]
+    return [(socket.getfqdn(str(place[0])), address[1]) for *_, place in found]
 
 
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:

@@ -3,18 +3,20 @@
 import random
 import time
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds; a pause is about twice the one before
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
 # What an attempt gets at least, even the last one: a broker that answers at all does so in less.
 LEAST_TIME = 1.0
 
 
 class Patience:
-    """Time for attempts with growing pauses between them; begins when it is made."""
+    """Time for attempts with pauses between them, each about twice the one before; begins when it is made."""
 
-    def __init__(self, timeout_ms: float) -> None:
+    def __init__(self, timeout_ms: float, shortest: float = SHORTEST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
+        """`shortest` and `longest`: pauses in seconds."""
         self._began = time.monotonic()
         self._timeout = timeout_ms / 1000
-        self._pause = SHORTEST_PAUSE
+        self._pause = shortest
+        self._longest = longest
 
     @property
     def elapsed(self) -> float:
@@ -23,12 +25,12 @@ class Patience:
 
     def left(self, at_most: float) -> float:
         """Seconds that an attempt may take."""
-        return max(min(self._timeout - self.elapsed, at_most), LEAST_TIME)
+        return min(max(self._timeout - self.elapsed, LEAST_TIME), at_most)
 
     @property
     def left_ms(self) -> float:
         """Milliseconds that are left for attempts."""
-        return 1000 * self.left(self._timeout)
+        return 1000 * max(self._timeout - self.elapsed, 0.0)
 
     def pause(self) -> bool:
         """Waits before the next attempt; False, and no wait: time is up."""
@@ -37,5 +39,5 @@ class Patience:
             return False
         # Not all tasks at the same moment.
         time.sleep(min(self._pause * random.uniform(0.8, 1.2), left))
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._pause = min(2 * self._pause, self._longest)
         return True

@@ -33,7 +33,7 @@ class FakeTime:
 @pytest.fixture
 def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     time = FakeTime()
-    for module in ("broker_connection", "fetch", "patience"):
+    for module in ("broker_connection", "cluster", "fetch", "patience"):
         monkeypatch.setattr(f"kgroups_spark.sources.{module}.time", time)
     return time
 

@@ -1,0 +1,147 @@
+"""A broker's port, played: answers requests by a table, on loopback, in a thread."""
+
+from __future__ import annotations
+
+import io
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, Self
+
+from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+REQUESTS = {
+    each.API_KEY: each
+    for each in (
+        ApiVersionsRequest,
+        FetchRequest,
+        ListOffsetsRequest,
+        MetadataRequest,
+        SaslAuthenticateRequest,
+        SaslHandshakeRequest,
+    )
+}
+NEWEST = {name: (0, kind.max_version) for name, kind in REQUESTS.items()}
+LARGEST_REQUEST = 100 << 20  # socket.request.max.bytes
+CLOSE = object()
+SILENCE = object()
+
+# The fields of the response, with `as_version` and `correlation_id` if they are to be others; CLOSE, SILENCE, or bytes.
+Answer = Any
+
+
+class FakeBroker:
+    """A listener without SASL, unless told otherwise.
+
+    `answers`: by the name of the request without `Request`, a function of it that gives an Answer. `versions`: what it
+    says it knows, by API key. `requests`: all that came, but for ApiVersions.
+    """
+
+    def __init__(
+        self, answers: dict[str, Callable[[Any], Answer]], versions: dict[int, tuple[int, int]] | None = None
+    ) -> None:
+        self.answers = {"SaslHandshake": lambda _: {"error_code": 34, "mechanisms": []}, **answers}
+        self.versions = NEWEST | (versions or {})
+        self.requests: list[Any] = []
+        self.connections = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(0.05)
+        self.port: int = self._listener.getsockname()[1]
+        self._is_stopped = False
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_stopped = True
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    def are_all_closed(self) -> bool:
+        """Whether the other side has closed its connections; waits a little for those that it is closing."""
+        for thread in self._threads[1:]:
+            thread.join(10)
+        return not any(thread.is_alive() for thread in self._threads[1:])
+
+    def named(self, name: str) -> list[Any]:
+        return [request for request in self.requests if type(request).__name__ == f"{name}Request"]
+
+    def _accept(self) -> None:
+        while not self._is_stopped:
+            try:
+                connection, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            self.connections += 1
+            thread = threading.Thread(target=self._serve, args=(connection,))
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            connection.settimeout(0.05)
+            while frame := self._frame(connection):
+                answer = self._answer(frame)
+                if answer is CLOSE:
+                    break
+                if answer is not SILENCE:
+                    connection.sendall(answer)
+
+    def _frame(self, connection: socket.socket) -> bytes:
+        size = int.from_bytes(self._exactly(connection, 4), "big")
+        return self._exactly(connection, size) if size < LARGEST_REQUEST else b""
+
+    def _exactly(self, connection: socket.socket, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            try:
+                got = connection.recv(size - len(data))
+            except TimeoutError:
+                if self._is_stopped:
+                    return b""
+                continue
+            except OSError:
+                return b""
+            if not got:
+                return b""
+            data += got
+        return data
+
+    def _answer(self, frame: bytes) -> Any:
+        key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+        kind = REQUESTS[key]
+        stream = io.BytesIO(frame)
+        header = RequestHeader.decode(stream, flexible=kind.flexible_version_q(version))
+        request = kind.decode(stream.read(), version=version)
+        name = kind.__name__.removesuffix("Request")
+        if name == "ApiVersions":
+            fields = self.answers.get(name, self._api_versions)(request)
+        else:
+            self.requests.append(request)
+            fields = self.answers[name](request)
+        if not isinstance(fields, dict):
+            return fields
+        correlation_id = fields.pop("correlation_id", header.correlation_id)
+        response_class = ResponseClassRegistry.get_response_class(header)[None]
+        response = response_class(version=fields.pop("as_version", version), **fields)
+        response.with_header(correlation_id=correlation_id)
+        return response.encode(header=True, framed=True)
+
+    def _api_versions(self, request: Any) -> Answer:
+        one = ApiVersionsResponse.ApiVersion
+        return {
+            "error_code": 0,
+            "api_keys": [
+                one(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.versions.items()
+            ],
+        }

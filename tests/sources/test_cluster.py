@@ -1,0 +1,691 @@
+"""The cluster over played brokers: what is asked of whom, what is tried again, what is told."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+
+from kgroups_spark.sources.broker_connection import BrokerConnection
+from kgroups_spark.sources.client_properties import client_properties
+from kgroups_spark.sources.cluster import (
+    EARLIEST,
+    LATEST,
+    AuthenticationFailed,
+    Cluster,
+    ClusterUnreachable,
+    FetchAnswer,
+    KafkaRefused,
+    OffsetAnswer,
+    PartitionMetadata,
+    WrongProtocol,
+    topic_id_text,
+)
+from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker
+from tests.sources.fake_cluster import FakeTime, fake_time
+
+__all__ = ["fake_time"]
+
+ID = uuid.UUID(int=(1 << 127) + 5)
+TOPIC_ID = "gAAAAAAAAAAAAAAAAAAABQ"
+
+FETCH, LIST_OFFSETS, METADATA, SASL_HANDSHAKE = 1, 2, 3, 17
+
+
+class Metadata:
+    """What brokers say of topic `t`; may change while it is used."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, FakeBroker] = {}
+        self.leaders: dict[int, tuple[int, int]] = {0: (1, 5)}  # partition: leader, epoch
+        self.topic_id: uuid.UUID | None = ID
+        self.error = 0
+
+    def __call__(self, request: Any) -> dict[str, Any]:
+        topic, partition = MetadataResponse.MetadataResponseTopic, None
+        partition = topic.MetadataResponsePartition
+        names = ["t"] if request.topics is None else [each.name for each in request.topics]
+        return {
+            "brokers": [
+                MetadataResponse.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=broker.port, rack=None)
+                for node, broker in self.brokers.items()
+            ],
+            "cluster_id": "cluster",
+            "topics": [
+                topic(
+                    error_code=self.error if name == "t" else 3,
+                    name=name,
+                    topic_id=self.topic_id if name == "t" else None,
+                    partitions=[
+                        partition(
+                            error_code=0 if leader >= 0 else 5,
+                            partition_index=number,
+                            leader_id=leader,
+                            leader_epoch=epoch,
+                            replica_nodes=[],
+                            isr_nodes=[],
+                            offline_replicas=[],
+                        )
+                        for number, (leader, epoch) in self.leaders.items()
+                        if name == "t" and not self.error
+                    ],
+                )
+                for name in names
+            ],
+        }
+
+
+@pytest.fixture
+def metadata() -> Metadata:
+    return Metadata()
+
+
+@pytest.fixture
+def start(metadata: Metadata) -> Iterator[Callable[..., FakeBroker]]:
+    """Starts a broker of the cluster, and ends it with the test."""
+    with ExitStack() as stack:
+
+        def start_broker(
+            answers: dict[str, Callable[[Any], Any]] | None = None, versions: dict[int, tuple[int, int]] | None = None
+        ) -> FakeBroker:
+            broker = stack.enter_context(FakeBroker({"Metadata": metadata, **(answers or {})}, versions))
+            metadata.brokers[len(metadata.brokers) + 1] = broker
+            return broker
+
+        yield start_broker
+
+
+Start = Callable[..., FakeBroker]
+
+
+def cluster_at(*brokers: FakeBroker, timeout_ms: int = 10_000, **properties: str) -> Cluster:
+    names = {name.replace("_", "."): value for name, value in properties.items()}
+    names = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "20", **names}
+    return Cluster(client_properties(",".join(each.address for each in brokers), names), timeout_ms=timeout_ms)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def in_turn(*answers: Any) -> Callable[[Any], Any]:
+    """One after the other, the last one for ever."""
+    left = list(answers)
+
+    def answer(request: Any) -> Any:
+        step = left.pop(0) if len(left) > 1 else left[0]
+        return step(request) if callable(step) else step
+
+    return answer
+
+
+def offsets(errors: dict[int, int] | None = None) -> Callable[[Any], Any]:
+    """Offset 100 + partition at the start, 1000 + partition at the end."""
+
+    def answer(request: Any) -> dict[str, Any]:
+        topic = ListOffsetsResponse.ListOffsetsTopicResponse
+        one = topic.ListOffsetsPartitionResponse
+        return {
+            "topics": [
+                topic(
+                    name=each.name,
+                    partitions=[
+                        one(
+                            partition_index=wanted.partition_index,
+                            error_code=(errors or {}).get(wanted.partition_index, 0),
+                            timestamp=-1,
+                            offset=(100 if wanted.timestamp == EARLIEST else 1000) + wanted.partition_index,
+                            leader_epoch=3,
+                        )
+                        for wanted in each.partitions
+                    ],
+                )
+                for each in request.topics
+            ]
+        }
+
+    return answer
+
+
+def fetched(error: int = 0, records: bytes | None = b"batches", **more: Any) -> Callable[[Any], Any]:
+    def answer(request: Any) -> dict[str, Any]:
+        topic = FetchResponse.FetchableTopicResponse
+        one = topic.PartitionData(
+            partition_index=request.topics[0].partitions[0].partition,
+            error_code=error,
+            high_watermark=20,
+            last_stable_offset=10,
+            log_start_offset=4,
+            aborted_transactions=None,
+            preferred_read_replica=-1,
+            records=records,
+            **more,
+        )
+        named = topic(topic=request.topics[0].topic, topic_id=request.topics[0].topic_id, partitions=[one])
+        return {"error_code": 0, "session_id": 0, "responses": [named]}
+
+    return answer
+
+
+class TestMetadata:
+    def test_of_a_topic(self, start: Start, metadata: Metadata) -> None:
+        metadata.leaders = {1: (-1, 7), 0: (1, 5)}
+        broker = start()
+        with cluster_at(broker) as cluster:
+            topics = cluster.topics(["t", "no"])
+            assert cluster.cluster_id == "cluster"
+            assert cluster.brokers() == {1: broker.address}
+        assert topics["t"].topic_id == TOPIC_ID
+        assert topics["t"].partitions == {
+            0: PartitionMetadata(1, 5, None),
+            1: PartitionMetadata(None, 7, "LEADER_NOT_AVAILABLE"),
+        }
+        assert (topics["no"].error, topics["no"].partitions) == ("UNKNOWN_TOPIC_OR_PARTITION", {})
+        assert not any(request.allow_auto_topic_creation for request in broker.requests)
+
+    def test_of_all_topics(self, start: Start) -> None:
+        broker = start()
+        with cluster_at(broker) as cluster:
+            assert list(cluster.topics()) == ["t"]
+        assert broker.requests[0].topics is None
+
+    def test_a_broker_that_knows_of_no_broker_is_asked_again(self, start: Start, metadata: Metadata) -> None:
+        broker = start()
+        broker.answers["Metadata"] = in_turn({"brokers": [], "cluster_id": None, "topics": []}, metadata)
+        with cluster_at(broker) as cluster:
+            assert cluster.brokers() == {1: broker.address}
+
+    def test_an_older_leader_epoch_is_not_believed(self, start: Start, metadata: Metadata) -> None:
+        broker = start()
+        with cluster_at(broker) as cluster:
+            cluster.topics(["t"])
+            metadata.leaders = {0: (2, 4)}
+            assert cluster.topics(["t"])["t"].partitions[0] == PartitionMetadata(1, 5, None)
+            metadata.topic_id = uuid.UUID(int=9)
+            assert cluster.topics(["t"])["t"].partitions[0] == PartitionMetadata(2, 4, None)
+
+    def test_leader_epochs_of_old_brokers_are_not_believed(self, start: Start) -> None:
+        broker = start(versions={METADATA: (0, 8)})
+        with cluster_at(broker) as cluster:
+            topic = cluster.topics(["t"])["t"]
+        assert topic.topic_id is None
+        assert topic.partitions == {0: PartitionMetadata(1, -1, None)}
+
+
+class TestOffsets:
+    def test_of_each_leader_in_one_request(self, start: Start, metadata: Metadata) -> None:
+        metadata.leaders = {0: (1, 5), 1: (2, 6), 2: (1, 7)}
+        first, _ = start({"ListOffsets": offsets()}), start({"ListOffsets": offsets()})
+        with cluster_at(first) as cluster:
+            ends = cluster.list_offsets([("t", 2), ("t", 0), ("t", 1)], LATEST)
+            starts = cluster.list_offsets([("t", 1)], EARLIEST)
+        assert ends == {("t", n): OffsetAnswer(1000 + n, 3, None) for n in range(3)}
+        assert starts == {("t", 1): OffsetAnswer(101, 3, None)}
+        (request,) = first.named("ListOffsets")
+        asked = request.topics[0].partitions
+        assert [(each.partition_index, each.current_leader_epoch, each.timestamp) for each in asked] == [
+            (0, 5, -1),
+            (2, 7, -1),
+        ]
+        assert request.isolation_level == 0
+
+    @pytest.mark.parametrize("error", [5, 6, 7, 9, 56, 74, 75, 78])
+    def test_leadership_is_followed(self, error: int, start: Start, metadata: Metadata) -> None:
+        def moves(request: Any) -> Any:
+            metadata.leaders = {0: (2, 6)}
+            return offsets({0: error})(request)
+
+        first, second = start({"ListOffsets": moves}), start({"ListOffsets": offsets()})
+        with cluster_at(first) as cluster:
+            assert cluster.list_offsets([("t", 0)], LATEST) == {("t", 0): OffsetAnswer(1000, 3, None)}
+        assert len(second.named("ListOffsets")) == 1
+
+    def test_only_what_failed_is_asked_again(self, start: Start, metadata: Metadata) -> None:
+        metadata.leaders = {0: (1, 5), 1: (1, 5)}
+        broker = start({"ListOffsets": in_turn(offsets({1: 6}), offsets())})
+        with cluster_at(broker) as cluster:
+            assert len(cluster.list_offsets([("t", 0), ("t", 1)], LATEST)) == 2
+        asked = [[each.partition_index for each in r.topics[0].partitions] for r in broker.named("ListOffsets")]
+        assert asked == [[0, 1], [1]]
+
+    def test_what_does_not_pass_is_told(self, start: Start, metadata: Metadata) -> None:
+        metadata.leaders = {0: (1, 5), 1: (-1, 5), 2: (1, 5), 3: (9, 5)}
+        broker = start({"ListOffsets": offsets({0: 29, 2: 6})})
+        with cluster_at(broker) as cluster:
+            wanted = [("t", number) for number in range(5)]
+            answers = cluster.list_offsets(wanted, LATEST, timeout_ms=50)
+        assert [answers[place].error for place in wanted] == [
+            "TOPIC_AUTHORIZATION_FAILED",
+            "LEADER_NOT_AVAILABLE",
+            "NOT_LEADER_OR_FOLLOWER",
+            "LEADER_NOT_AVAILABLE",
+            "UNKNOWN_TOPIC_OR_PARTITION",
+        ]
+        assert {answer.offset for answer in answers.values()} == {None}
+
+    def test_a_leader_that_is_gone_does_not_hide_the_others(self, start: Start, metadata: Metadata) -> None:
+        metadata.leaders = {0: (1, 5), 1: (2, 5)}
+        broker, gone = start({"ListOffsets": offsets()}), start({"ListOffsets": lambda _: CLOSE})
+        with cluster_at(broker) as cluster:
+            answers = cluster.list_offsets([("t", 0), ("t", 1)], LATEST, timeout_ms=50)
+        assert answers["t", 0].offset == 1000
+        assert answers["t", 1] == OffsetAnswer(None, None, "NETWORK_EXCEPTION")
+        assert gone.connections > 1
+
+    def test_a_topic_is_not_believed_to_be_gone_at_once(self, start: Start, metadata: Metadata) -> None:
+        metadata.error = 3
+        broker = start({"ListOffsets": offsets()})
+
+        def comes(request: Any) -> Any:
+            answer = metadata(request)
+            metadata.error = 0
+            return answer
+
+        broker.answers["Metadata"] = comes
+        with cluster_at(broker) as cluster:
+            assert cluster.list_offsets([("t", 0)], LATEST)["t", 0].offset == 1000
+
+    def test_a_topic_that_is_gone(self, start: Start, fake_time: FakeTime) -> None:
+        broker = start({"ListOffsets": offsets()})
+        with cluster_at(broker) as cluster:
+            answers = cluster.list_offsets([("gone", 0), ("t", 0)], LATEST)
+        assert answers["gone", 0] == OffsetAnswer(None, None, "UNKNOWN_TOPIC_OR_PARTITION")
+        assert 1003 <= fake_time.now < 1004
+
+
+class TestFetch:
+    def test_by_topic_id(self, start: Start) -> None:
+        broker = start({"Fetch": fetched()})
+        with cluster_at(broker) as cluster:
+            answer = cluster.fetch("t", 0, 7, max_bytes=99, max_wait_ms=12, topic_id=TOPIC_ID, last_epoch=4)
+        assert answer == FetchAnswer(b"batches", 20, 4, None)
+        (request,) = broker.named("Fetch")
+        assert request.API_VERSION >= 13
+        assert (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level) == (12, 1, 99, 0)
+        assert (request.session_id, request.session_epoch, request.rack_id) == (0, -1, "")
+        assert topic_id_text(request.topics[0].topic_id) == TOPIC_ID
+        (wanted,) = request.topics[0].partitions
+        assert (wanted.partition, wanted.fetch_offset, wanted.partition_max_bytes) == (0, 7, 99)
+        assert (wanted.current_leader_epoch, wanted.last_fetched_epoch) == (5, 4)
+
+    @pytest.mark.parametrize(("newest", "topic_id"), [(12, TOPIC_ID), (4, TOPIC_ID), (18, None)])
+    def test_by_name(self, newest: int, topic_id: str | None, start: Start) -> None:
+        broker = start({"Fetch": fetched()}, {FETCH: (4, newest)})
+        with cluster_at(broker) as cluster:
+            assert cluster.fetch("t", 0, 7, max_bytes=99, topic_id=topic_id).records == b"batches"
+        (request,) = broker.named("Fetch")
+        assert min(newest, 12) == request.API_VERSION
+        assert request.topics[0].topic == "t"
+
+    def test_no_records(self, start: Start) -> None:
+        broker = start({"Fetch": fetched(records=None)})
+        with cluster_at(broker) as cluster:
+            assert cluster.fetch("t", 0, 20, max_bytes=99) == FetchAnswer(b"", 20, 4, None)
+
+    @pytest.mark.parametrize(
+        ("code", "name"), [(6, "NOT_LEADER_OR_FOLLOWER"), (1, "OFFSET_OUT_OF_RANGE"), (-1, "UNKNOWN_SERVER_ERROR")]
+    )
+    def test_errors_have_kafkas_names(self, code: int, name: str, start: Start) -> None:
+        broker = start({"Fetch": fetched(code, b"")})
+        with cluster_at(broker) as cluster:
+            assert cluster.fetch("t", 0, 20, max_bytes=99) == FetchAnswer(b"", -1, -1, name)
+            assert cluster.fetch("t", 1, 20, max_bytes=99).error == "UNKNOWN_TOPIC_OR_PARTITION"
+        assert len(broker.named("Fetch")) == 1  # trying again is not its business
+
+    def test_an_unknown_error_has_its_number(self, start: Start) -> None:
+        broker = start({"Fetch": fetched(999, b"")})
+        with cluster_at(broker) as cluster:
+            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "error 999"
+
+    def test_an_error_of_the_whole_answer(self, start: Start) -> None:
+        broker = start({"Fetch": lambda _: {"error_code": 103, "responses": []}})
+        with cluster_at(broker) as cluster:
+            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "INCONSISTENT_TOPIC_ID"
+
+    def test_a_log_with_another_history(self, start: Start) -> None:
+        epoch = FetchResponse.FetchableTopicResponse.PartitionData.EpochEndOffset(epoch=2, end_offset=17)
+        broker = start({"Fetch": fetched(records=None, diverging_epoch=epoch)})
+        with cluster_at(broker) as cluster:
+            answer = cluster.fetch("t", 0, 20, max_bytes=99, topic_id=TOPIC_ID)
+        assert answer == FetchAnswer(b"", 20, 4, None, diverges_at=17)
+
+    def test_a_broker_that_throttles_is_left_alone_for_so_long(self, start: Start, fake_time: FakeTime) -> None:
+        throttled = {"throttle_time_ms": 7000, "error_code": 0, "session_id": 0, "responses": []}
+        broker = start({"Fetch": in_turn(throttled, fetched())})
+        with cluster_at(broker) as cluster:
+            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "THROTTLING_QUOTA_EXCEEDED"
+            assert fake_time.now == 1000
+            assert cluster.fetch("t", 0, 20, max_bytes=99).error is None
+            assert fake_time.now == 1007
+
+    def test_a_partition_without_a_leader(self, start: Start, metadata: Metadata) -> None:
+        metadata.leaders = {0: (-1, 5), 1: (9, 5)}
+        broker = start()
+        with cluster_at(broker) as cluster:
+            assert cluster.fetch("t", 0, 20, max_bytes=99).error == "LEADER_NOT_AVAILABLE"
+            assert cluster.fetch("t", 1, 20, max_bytes=99).error == "LEADER_NOT_AVAILABLE"
+
+    def test_a_connection_that_breaks(self, start: Start) -> None:
+        broker = start({"Fetch": in_turn(CLOSE, fetched())})
+        with cluster_at(broker) as cluster:
+            answer = cluster.fetch("t", 0, 20, max_bytes=99)
+            assert (answer.error, answer.records) == ("NETWORK_EXCEPTION", b"")
+            assert answer.detail == f"the broker at {broker.address} closed the connection"
+            assert cluster.fetch("t", 0, 20, max_bytes=99).error is None
+
+    def test_leaders_are_asked_for_again_in_time(self, start: Start, metadata: Metadata, fake_time: FakeTime) -> None:
+        first, second = start({"Fetch": fetched()}), start({"Fetch": fetched()})
+        with cluster_at(first, metadata_max_age_ms="5000") as cluster:
+            cluster.fetch("t", 0, 20, max_bytes=99)
+            metadata.leaders = {0: (2, 6)}
+            cluster.fetch("t", 0, 20, max_bytes=99)
+            fake_time.now += 5
+            cluster.fetch("t", 0, 20, max_bytes=99)
+        assert (len(first.named("Fetch")), len(second.named("Fetch"))) == (2, 1)
+
+
+class TestConnections:
+    def test_one_serves_all_requests(self, start: Start) -> None:
+        broker = start({"ListOffsets": offsets(), "Fetch": fetched()})
+        with cluster_at(broker) as cluster:
+            cluster.brokers()
+            cluster.list_offsets([("t", 0)], LATEST)
+            cluster.fetch("t", 0, 20, max_bytes=99)
+            assert broker.connections == 1
+
+    def test_they_are_closed(self, start: Start) -> None:
+        broker = start()
+        with cluster_at(broker) as cluster:
+            cluster.brokers()
+            held = list(cluster._connections.values())  # or else the memory's cleaner closes them
+        assert broker.are_all_closed()
+        assert len(held) == 1
+
+    def test_one_that_breaks_is_made_anew(self, start: Start, metadata: Metadata) -> None:
+        broker = start()
+        broker.answers["Metadata"] = in_turn(metadata, CLOSE, CLOSE, metadata)
+        with cluster_at(broker) as cluster:
+            cluster.brokers()
+            assert cluster.brokers() == {1: broker.address}
+        assert len(broker.named("Metadata")) == 4
+
+    def test_any_broker_will_do(self, start: Start, metadata: Metadata) -> None:
+        broken, sound = start({"Metadata": lambda _: CLOSE}), start()
+        with cluster_at(broken, sound) as cluster:
+            for _ in range(5):
+                assert cluster.brokers() == {1: broken.address, 2: sound.address}
+
+    def test_a_long_unused_one_is_made_anew(self, start: Start, fake_time: FakeTime) -> None:
+        broker = start()
+        with cluster_at(broker, connections_max_idle_ms="5000") as cluster:
+            cluster.brokers()
+            fake_time.now += 4.9
+            cluster.brokers()
+            fake_time.now += 4.9
+            cluster.brokers()
+            assert broker.connections == 1
+            fake_time.now += 5
+            cluster.brokers()
+            assert broker.connections == 2
+
+    def test_nothing_listens(self) -> None:
+        port = free_port()
+        client = client_properties(f"127.0.0.1:{port}", {})
+        with (
+            pytest.raises(
+                ClusterUnreachable, match=rf"no broker has answered in 0 s: nothing listens at 127.0.0.1:{port}$"
+            ),
+            Cluster(client, timeout_ms=100) as cluster,
+        ):
+            cluster.brokers()
+
+    def test_a_name_that_does_not_resolve_is_told_at_once(self, fake_time: FakeTime) -> None:
+        with (
+            pytest.raises(ClusterUnreachable, match=r"the name no\.invalid does not resolve"),
+            Cluster(client_properties("no.invalid:9092", {})) as cluster,
+        ):
+            cluster.brokers()
+        assert fake_time.slept == []
+
+    def test_a_silent_broker(self, start: Start) -> None:
+        broker = start({"Metadata": lambda _: SILENCE})
+        with (
+            pytest.raises(ClusterUnreachable, match=rf"{broker.address} has not answered MetadataRequest in time"),
+            cluster_at(broker, timeout_ms=50, request_timeout_ms="60") as cluster,
+        ):
+            cluster.brokers()
+
+    def test_a_broker_that_was_named_and_is_gone(self, start: Start) -> None:
+        first, gone = start(), start()
+        with cluster_at(first, timeout_ms=50) as cluster:
+            cluster.brokers()
+            gone.__exit__()
+            with pytest.raises(
+                ClusterUnreachable,
+                match=rf"broker 2 has not answered in 0 s: nothing listens at {gone.address} .*advertised.listeners",
+            ):
+                cluster.api_versions(2)
+            with pytest.raises(ClusterUnreachable, match="broker 7 has not been in the cluster for 0 s"):
+                cluster.api_versions(7)
+
+    def test_a_broker_at_a_new_address(self, start: Start, metadata: Metadata) -> None:
+        first, old = start(), start()
+        with cluster_at(first) as cluster:
+            cluster.brokers()
+            old.__exit__()
+            new = start()
+            metadata.brokers = {1: first, 2: new}
+            assert cluster.api_versions(2).error_code == 0
+        assert new.connections == 1
+
+    def test_half_an_answer_is_never_taken_for_another(self, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+        broker = start()
+        with cluster_at(broker) as cluster:
+            cluster.brokers()
+            with monkeypatch.context() as patch:
+                patch.setattr(BrokerConnection, "_receive", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    cluster.brokers()
+            assert cluster.brokers() == {1: broker.address}
+        assert broker.connections == 2
+
+    def test_an_answer_to_another_request(self, start: Start, metadata: Metadata) -> None:
+        broker = start()
+        broker.answers["Metadata"] = in_turn(lambda r: {**metadata(r), "correlation_id": 77}, metadata)
+        with cluster_at(broker) as cluster:
+            assert cluster.brokers() == {1: broker.address}
+        assert len(broker.named("Metadata")) == 2
+
+    def test_no_connection_with_itself(self) -> None:
+        """A port that a system gives to outgoing connections, and nobody listens: some attempt hits itself."""
+        made = socket.socket
+
+        class Bound(made):  # type: ignore[misc, valid-type]
+            def connect(self, place: Any) -> None:
+                self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                self.bind(place)
+                super().connect(place)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(socket, "socket", Bound)
+            with (
+                pytest.raises(ClusterUnreachable, match=r"nothing listens at 127\.0\.0\.1"),
+                Cluster(client_properties(f"127.0.0.1:{free_port()}", {}), timeout_ms=50) as cluster,
+            ):
+                cluster.brokers()
+
+
+class TestProtocol:
+    def test_versions_of_an_older_broker(self, start: Start, metadata: Metadata) -> None:
+        """It answers what it does not know in version 0, with its own versions (KIP-511)."""
+        one = ApiVersionsResponse.ApiVersion
+        older = {"error_code": 35, "as_version": 0, "api_keys": [one(api_key=18, min_version=0, max_version=2)]}
+        asked: list[int] = []
+
+        def answer(request: Any) -> Any:
+            asked.append(request.API_VERSION)
+            return dict(older) if request.API_VERSION > 2 else broker._api_versions(request)
+
+        broker = start({"ApiVersions": answer})
+        with cluster_at(broker) as cluster:
+            assert cluster.brokers() == {1: broker.address}
+        assert asked[0] > 2
+        assert asked[1:] == [2]
+
+    def test_a_broker_that_does_not_come_to_terms(self, start: Start) -> None:
+        one = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=99)
+        broker = start({"ApiVersions": lambda _: {"error_code": 35, "as_version": 0, "api_keys": [one]}})
+        with pytest.raises(KafkaRefused, match="answers ApiVersions with UNSUPPORTED_VERSION"), cluster_at(broker) as c:
+            c.brokers()
+
+    def test_a_broker_that_is_too_old(self, start: Start) -> None:
+        broker = start(versions={METADATA: (0, 3)})
+        with (
+            pytest.raises(KafkaRefused, match=r"is too old or too new for us: .*MetadataRequest"),
+            cluster_at(broker) as c,
+        ):
+            c.brokers()
+
+    def test_a_controllers_port(self, start: Start) -> None:
+        broker = start()
+        del broker.versions[METADATA]
+        with (
+            pytest.raises(KafkaRefused, match="MetadataRequest: is it a controller's port"),
+            cluster_at(broker) as cluster,
+        ):
+            cluster.brokers()
+
+    def test_a_port_with_tls(self, start: Start) -> None:
+        broker = start({"ApiVersions": lambda _: b"\x15\x03\x03\x00\x02\x02P"})
+        with (
+            pytest.raises(
+                WrongProtocol, match=rf"{broker.address} speaks TLS: security.protocol has to be SSL or SASL_SSL"
+            ),
+            cluster_at(broker) as cluster,
+        ):
+            cluster.brokers()
+
+    def test_a_port_without_tls(self, start: Start) -> None:
+        broker = start()
+        with (
+            pytest.raises(WrongProtocol, match=rf"{broker.address} speaks Kafka's protocol without TLS"),
+            cluster_at(broker, security_protocol="SSL") as cluster,
+        ):
+            cluster.brokers()
+
+    def test_a_port_of_something_else(self, start: Start) -> None:
+        broker = start({"ApiVersions": lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"})
+        with (
+            pytest.raises(
+                WrongProtocol, match=rf"{broker.address} does not speak Kafka's protocol: it answers b'HTTP'"
+            ),
+            cluster_at(broker) as cluster,
+        ):
+            cluster.brokers()
+
+    def test_an_answer_that_is_none(self, start: Start) -> None:
+        broker = start({"ApiVersions": lambda _: b"\0\0\0\x05\0\0\0\x01\0"})
+        with (
+            pytest.raises(WrongProtocol, match="answers ApiVersionsRequest with what is no answer"),
+            cluster_at(broker) as c,
+        ):
+            c.brokers()
+
+    def test_a_port_with_sasl(self, start: Start) -> None:
+        broker = start(
+            {
+                "Metadata": lambda _: CLOSE,
+                "SaslHandshake": lambda _: {"error_code": 33, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]},
+            }
+        )
+        with (
+            pytest.raises(
+                WrongProtocol,
+                match=r"wants SASL on this port: security.protocol has to be SASL_PLAINTEXT there, and sasl.mechanism "
+                "one of PLAIN, SCRAM-SHA-256",
+            ),
+            cluster_at(broker) as cluster,
+        ):
+            cluster.brokers()
+
+    def test_a_new_connection_that_breaks_is_no_sign_of_sasl(self, start: Start, metadata: Metadata) -> None:
+        broker = start({"SaslHandshake": lambda _: {"error_code": 34, "mechanisms": []}})
+        broker.answers["Metadata"] = in_turn(CLOSE, metadata)
+        with cluster_at(broker) as cluster:
+            assert cluster.brokers() == {1: broker.address}
+
+
+class TestSasl:
+    PASSWORD = "open/sesame+1"
+
+    def cluster(self, broker: FakeBroker, **properties: str) -> Cluster:
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        jaas = f'{module} required username="ali" password="{self.PASSWORD}";'
+        names = {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_jaas_config": jaas,
+            **properties,
+        }
+        return cluster_at(broker, **names)
+
+    @staticmethod
+    def accepted(**more: Any) -> dict[str, Callable[[Any], Any]]:
+        return {
+            "SaslHandshake": lambda _: {"error_code": 0, "mechanisms": ["PLAIN"]},
+            "SaslAuthenticate": lambda _: {"error_code": 0, "error_message": None, "auth_bytes": b"", **more},
+        }
+
+    def test_we_say_who_we_are(self, start: Start) -> None:
+        broker = start(self.accepted())
+        with self.cluster(broker) as cluster:
+            cluster.brokers()
+        assert broker.named("SaslHandshake")[0].mechanism == "PLAIN"
+        assert broker.named("SaslAuthenticate")[0].auth_bytes == f"ali\0ali\0{self.PASSWORD}".encode()
+
+    def test_a_wrong_password_is_tried_once_and_never_shown(self, start: Start) -> None:
+        said = f"Invalid password {self.PASSWORD} of ali"
+        broker = start(self.accepted(error_code=58, error_message=said))
+        with self.cluster(broker) as cluster, pytest.raises(AuthenticationFailed) as raised:
+            cluster.brokers()
+        assert "does not let us in by PLAIN: SASL_AUTHENTICATION_FAILED: Invalid password [hidden] of ali" in str(
+            raised.value
+        )
+        assert raised.value.__suppress_context__
+        assert len(broker.named("SaslAuthenticate")) == 1
+        assert broker.are_all_closed()
+
+    def test_a_mechanism_that_is_not_there(self, start: Start) -> None:
+        broker = start({"SaslHandshake": lambda _: {"error_code": 33, "mechanisms": ["GSSAPI"]}})
+        with (
+            self.cluster(broker) as cluster,
+            pytest.raises(AuthenticationFailed, match=r"PLAIN on this port; it has GSSAPI"),
+        ):
+            cluster.brokers()
+
+    def test_a_port_without_sasl(self, start: Start) -> None:
+        broker = start({"SaslHandshake": lambda _: {"error_code": 34, "mechanisms": []}})
+        with (
+            self.cluster(broker) as cluster,
+            pytest.raises(WrongProtocol, match=r"security\.protocol has to be PLAINTEXT"),
+        ):
+            cluster.brokers()
+
+    def test_a_session_is_not_used_to_its_end(self, start: Start, fake_time: FakeTime) -> None:
+        broker = start(self.accepted(session_lifetime_ms=10_000))
+        with self.cluster(broker) as cluster:
+            cluster.brokers()
+            fake_time.now += 8
+            cluster.brokers()
+            assert broker.connections == 1
+            fake_time.now += 1
+            cluster.brokers()
+            assert broker.connections == 2
