@@ -14,7 +14,7 @@ from tests.audit import broker_answers
 from tests.audit.lakes import assert_every_record_is_in_one_table
 from tests.broker.lab import expected_in, told
 from tests.broker.nights import AFTER_EXPIRY, BEFORE_EXPIRY, COPY, LIVE, NIGHTS, RESTARTED, Played, Row
-from tests.broker.scenarios import RETENTION_MS
+from tests.broker.scenarios.offsets import RETENTION_MS
 
 every_night = pytest.mark.parametrize("name", NIGHTS)
 each_lake = pytest.mark.parametrize("lake", [LIVE, COPY])

@@ -13,7 +13,6 @@ import base64
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +22,8 @@ from typing import ClassVar, Self
 
 from tests.broker.certificates import Certificates
 from tests.broker.jars import kafka_jars
+from tests.broker.ports import HOST, Port, listens
 
-HOST = "127.0.0.1"
-# Below the ports from which a system takes those of outgoing connections: while a broker is down, nobody gets its port,
-# and no client connects to itself on it.
-PORTS = range(21_000, 29_000)
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # What its logger says: warnings, with the time of day.
 QUIET = tuple(
@@ -84,7 +80,7 @@ class Broker:
     `data`: its log directory, in which `__consumer_offsets-0`, ... lie. `log`: what it says.
     """
 
-    def __init__(self, release: str, folder: Path, properties: Mapping[str, str], ports: Mapping[str, _Port]) -> None:
+    def __init__(self, release: str, folder: Path, properties: Mapping[str, str], ports: Mapping[str, Port]) -> None:
         self.release, self.folder, self.properties, self.ports = release, folder, dict(properties), ports
         self.log, self.data = folder / "broker.log", Path(properties["log.dirs"])
         self._process: subprocess.Popen[bytes] | None = None
@@ -233,10 +229,10 @@ class Brokers:
         self.cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
         self.certificates = Certificates(folder / "certificates") if security else None
         listeners = ("PLAINTEXT", *(security.listeners if security else ()))
-        controller = _Port()
+        controller = Port()
         self.nodes = []
         for number in range(1, nodes + 1):
-            ports = {name: _Port() for name in listeners}
+            ports = {name: Port() for name in listeners}
             if number == 1:
                 ports["CONTROLLER"] = controller
             own = self._properties(number, nodes, ports, controller)
@@ -291,7 +287,7 @@ class Brokers:
                 port.release()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _properties(self, node: int, nodes: int, ports: Mapping[str, _Port], controller: _Port) -> dict[str, str]:
+    def _properties(self, node: int, nodes: int, ports: Mapping[str, Port], controller: Port) -> dict[str, str]:
         replicas = str(nodes)
         listeners = {name: f"{name}://{HOST}:{port.number}" for name, port in ports.items()}
         protocols = {name: "PLAINTEXT" if name == "CONTROLLER" else name for name in [*listeners, "CONTROLLER"]}
@@ -342,48 +338,9 @@ class Brokers:
         return properties
 
 
-class _Port:
-    """A port of ours until it is released.
-
-    Reserved between processes by a UDP socket of that number: TCP's ports are others, and brokers listen there.
-    """
-
-    def __init__(self) -> None:
-        for number in PORTS:
-            reserved = _bound(number)
-            if reserved is not None:
-                self.number, self._reserved = number, reserved
-                return
-        raise RuntimeError(f"all ports from {PORTS.start} to {PORTS.stop} are taken")
-
-    def release(self) -> None:
-        self._reserved.close()
-
-
-def _bound(number: int) -> socket.socket | None:
-    reserved = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        reserved.bind((HOST, number))
-        with socket.socket() as server:
-            # As brokers do: connections that have just ended do not keep them from listening.
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            server.bind((HOST, number))
-    except OSError:
-        reserved.close()
-        return None
-    return reserved
-
-
 def until(what: str, condition: Callable[[], object], seconds: float = 60) -> None:
     """Waits for it. Raises AssertionError when it does not come."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not after {seconds} s"
         time.sleep(0.05)
-
-
-def listens(port: int) -> bool:
-    """Whether somebody takes connections there."""
-    with socket.socket() as client:
-        client.settimeout(1)
-        return client.connect_ex((HOST, port)) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,15 @@ class Reloaded:
     exists: bool = True
     committed: Mapping[Slot, int] = field(default_factory=dict)
     unstable: frozenset[Slot] = frozenset()
+
+
+Scenario = Callable[["Lab"], Iterator[Expected]]
+NEVER_MS = 300_000  # a session timeout that does not pass
+
+
+def at(slots: list[Slot], offset: int) -> dict[Slot, int]:
+    """The same offset of each, told apart by partition."""
+    return {slot: offset + slot[1] for slot in slots}
 
 
 class Lab:

@@ -19,8 +19,8 @@ from tests.audit.lakes import contents, rows
 from tests.broker.answers import Json, answers, while_the_log_stands_still
 from tests.broker.brokers import Brokers
 from tests.broker.java_clients import JavaClients
-from tests.broker.lab import Expected, Lab
-from tests.broker.scenarios import EXPIRING, Scenario
+from tests.broker.lab import Expected, Lab, Scenario
+from tests.broker.scenarios import EXPIRING
 
 Row = dict[str, Any]
 LIVE, COPY = "live", "copy"
