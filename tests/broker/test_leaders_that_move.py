@@ -119,7 +119,7 @@ def test_leadership_moves_between_brokers_that_are_there(spark, both, tmp_path):
     assert both.leaders() == [1, 1, 1, 2]
     before = first.fetching
     first.at_fetch(2, both.elect_preferred)
-    live_audit(spark, tmp_path / "lake", both.proxies.address, writer="spark")
+    live_audit(spark, tmp_path / "lake", both.proxies.address)
     assert first.has_happened
     assert first.fetching - before == FETCHERS_PER_BROKER
     assert_undisturbed(tmp_path / "lake", both)

@@ -1,0 +1,118 @@
+"""Audits in a session that writes down all it can; a program of its own, as Spark is told so when it starts.
+
+    python -m tests.broker.talkative_audits FOLDER BOOTSTRAP ADMIN
+
+FOLDER has parts.properties and spark.properties, of the user `auditor` by PLAIN and SCRAM. In it come lakes of both
+writers, Spark's event log, what Spark and Python log at their most talkative, and what tasks leave on disks. The
+password is changed when the second audit's tasks are about to start: they are not let in. On stdout: every plan, then
+the exit codes.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from pyspark.sql import SparkSession
+
+from kgroups_spark import cli
+from kgroups_spark.audit import by_spark
+from kgroups_spark.audit.decode_range import ReadContext
+from kgroups_spark.audit.ranges import LogRange
+from kgroups_spark.audit.replay import ReplayContext
+from kgroups_spark.audit.stages import commits_frame, open_uri, others_frame, replay_frame
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.session import spark_session
+from kgroups_spark.sources.client_properties import client_properties, read_properties_file
+from kgroups_spark.sources.fetch import FetchLimits
+from kgroups_spark.sources.live_log import Fetcher
+from kgroups_spark.sources.partition_log import FetchPiece
+
+LOG4J = """
+<Configuration status="ERROR">
+  <Appenders><File name="file" fileName="{file}"><PatternLayout pattern="%p %c: %m%n%ex"/></File></Appenders>
+  <Loggers>
+    <!-- Java code made of plans, forty megabytes of it: `codegen` among the plans shows what it is like. -->
+    <Logger name="org.apache.spark.sql.catalyst.expressions.codegen" level="INFO"/>
+    <Root level="DEBUG"><AppenderRef ref="file"/></Root>
+  </Loggers>
+</Configuration>
+"""
+NEW_PASSWORD = "n3w-s3cret"
+
+
+def talkative_session(folder: Path) -> SparkSession:
+    for name in ("events", "local"):
+        (folder / name).mkdir()
+    (folder / "log4j2.xml").write_text(LOG4J.format(file=folder / "spark.log"))
+    not_compressed = ("eventLog", "shuffle", "shuffle.spill", "broadcast", "rdd")
+    return spark_session(
+        "talkative audits",
+        {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={(folder / 'log4j2.xml').as_uri()}",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": (folder / "events").as_uri(),
+            "spark.local.dir": str(folder / "local"),
+            **{f"spark.{name}.compress": "false" for name in not_compressed},
+        },
+    )
+
+
+def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
+    """All frames of both stages, in all modes."""
+    client = client_properties(bootstrap, read_properties_file(str(properties)))
+    context = ReadContext(1, "4.3", open_uri, Fetcher(client, FetchLimits()))
+    piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
+    hands = [[LogRange(0, 0, 0, (piece,))]]
+    others = others_frame(spark, hands, context, with_commits=True)
+    replay = ReplayContext(1, "4.3", 4, Topics(), open_uri)
+    replayed = replay_frame(others.where("replay IS NOT NULL").select("replay.*"), 1, replay)
+    for frame in (commits_frame(spark, hands, context), others, replayed):
+        for mode in ("simple", "extended", "codegen", "cost", "formatted"):
+            frame.explain(mode)
+
+
+def change_password(admin: str) -> None:
+    change = UserScramCredentialUpsertion(
+        "auditor", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), NEW_PASSWORD.encode()
+    )
+    client = AdminClient({"bootstrap.servers": admin})
+    client.alter_user_scram_credentials([change])["auditor"].result(30)
+
+
+def main(folder: Path, bootstrap: str, admin: str) -> None:
+    # All that goes to the JVM, tasks with all they need, is in py4j's own: that is for those who look for its mistakes.
+    logging.getLogger("py4j").setLevel(logging.INFO)
+    spark = talkative_session(folder)
+
+    def audit(writer: str) -> int:
+        reach = ["--bootstrap-server", bootstrap, "--command-config", str(folder / f"{writer}.properties")]
+        return cli.main(["audit", "--lake", str(folder / f"lake-{writer}"), "--writer", writer, *reach])
+
+    codes = [audit("parts")]
+    explain_all(spark, folder / "parts.properties", bootstrap)
+
+    def after_a_change(*arguments: Any, **more: Any) -> Any:
+        change_password(admin)
+        return others_frame(*arguments, **more)
+
+    by_spark.others_frame = after_a_change
+    codes.append(audit("spark"))
+    shutil.copytree(folder / "local", folder / "left-by-tasks")
+    spark.stop()
+    sys.stdout.write(f"\nexit codes {codes}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,150 @@
+"""Passwords and keys of a cluster's client are in nothing that audits leave, say or write down."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+import trustme
+
+from tests.audit.lakes import rows
+from tests.broker.brokers import Brokers, Security
+from tests.broker.small_log import commit, make_topic
+from tests.broker.talkative_audits import NEW_PASSWORD
+from tests.sources.security.handshakes import chain, private_key
+
+REPOSITORY = Path(__file__).parents[2]
+MODULES = "org.apache.kafka.common.security"
+# With what has to be escaped here and there.
+PASSWORD = "auditor/s3cret+%25&more"
+TABLES_READ_BACK = ("audits", "topics", "topic_offsets", "groups", "committed_offsets", "offset_commits", "quarantine")
+# Every Python process of the program logs into a file of its own.
+SITECUSTOMIZE = """
+import logging, os
+logging.basicConfig(level=logging.DEBUG, filename={folder!r} + f"/python-{{os.getpid()}}.log")
+"""
+
+
+@pytest.fixture(scope="module")
+def certificate() -> trustme.LeafCert:
+    """With a key that nobody may see."""
+    return trustme.CA().issue_cert("auditor@example.org")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, certificate: trustme.LeafCert) -> Iterator[Path]:
+    """What the talkative audits have left, and what they have said in `stdout` and `stderr`."""
+    folder = tmp_path_factory.mktemp("talkative")
+    security = Security(listeners=("SASL_SSL",), users={"auditor": PASSWORD})
+    with Brokers("4.3.1", tmp_path_factory.mktemp("secured") / "brokers", security=security) as brokers:
+        make_topic(brokers.address)
+        commit(brokers.address, "group", 100)
+        for writer, mechanism, module in (
+            ("parts", "PLAIN", "plain.PlainLoginModule"),
+            ("spark", "SCRAM-SHA-512", "scram.ScramLoginModule"),
+        ):
+            properties = {
+                "security.protocol": "SASL_SSL",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(brokers.certificates.authority) if brokers.certificates else "",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.key": one_line(private_key(certificate)),
+                "ssl.keystore.certificate.chain": one_line(chain(certificate)),
+                "sasl.mechanism": mechanism,
+                "sasl.jaas.config": f'{MODULES}.{module} required username="auditor" password="{PASSWORD}";',
+            }
+            file = folder / f"{writer}.properties"
+            file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        run_program(folder, brokers)
+        yield folder
+
+
+def run_program(folder: Path, brokers: Brokers) -> None:
+    site = folder / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(SITECUSTOMIZE.format(folder=str(folder)))
+    arguments = [str(folder), brokers.addresses("SASL_SSL"), brokers.address]
+    said = subprocess.run(
+        [sys.executable, "-m", "tests.broker.talkative_audits", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        check=False,
+    )
+    for name, text in (("stdout", said.stdout), ("stderr", said.stderr)):
+        (folder / name).write_bytes(text)
+    assert said.returncode == 0, said.stderr.decode()
+
+
+def one_line(pem: str) -> str:
+    """As it stands in a properties file."""
+    return pem.strip().replace("\n", "\\n")
+
+
+def written_forms(secret: str) -> set[bytes]:
+    """As it may be written down: as it is, escaped, in base64 wherever it begins there, in hex, byte by byte."""
+    utf8 = secret.encode()
+    forms = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), utf8.hex(), utf8.hex(" ")}
+    forms |= {separator.join(map(str, utf8)) for separator in (", ", ",", " ")}
+    for before in range(3):
+        for code in (base64.b64encode, base64.urlsafe_b64encode):
+            text = code(b"\0" * before + utf8).decode().rstrip("=")
+            # The first and the last characters also depend on what stands beside it.
+            forms.add(text[(0, 2, 3)[before] : -1])
+    return {form.encode() for form in forms} | {secret.encode("utf-16-le")}
+
+
+def secrets_of(certificate: trustme.LeafCert) -> dict[str, str]:
+    lines = private_key(certificate).strip().splitlines()[1:-1]
+    return {
+        "password": PASSWORD,
+        "new password": NEW_PASSWORD,
+        # Its first line is the same for many keys.
+        **{f"line {number} of the key": line for number, line in enumerate(lines) if 0 < number < len(lines) - 1},
+    }
+
+
+def found_in(folder: Path, secrets: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Names of files that have a secret in any form, with its name."""
+    forms = {name: re.compile(b"|".join(map(re.escape, sorted(written_forms(s))))) for name, s in secrets.items()}
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.parent != folder / "site" and path.suffix != ".properties":
+            data = path.read_bytes()
+            found += [(str(path.relative_to(folder)), name) for name, form in forms.items() if form.search(data)]
+    return found
+
+
+def test_the_program_did_what_it_is_for(folder: Path) -> None:
+    """Else nothing is shown by what is not found."""
+    assert (folder / "stdout").read_text().rstrip().endswith("exit codes [0, 1]")
+    last = (folder / "stderr").read_text().rstrip().rpartition("\n")[2]
+    told = "kgroups: the audit failed, and what it wrote does not count: the broker at "
+    assert last.startswith(told) and " does not let us in by SCRAM-SHA-512: SASL_AUTHENTICATION_FAILED" in last
+    (events,) = (folder / "events").rglob("events_*")
+    for said in ("SparkListenerSQLExecutionStart", "MapInArrow", "AuthenticationFailed"):
+        assert said in events.read_text()
+    assert " DEBUG " in f" {(folder / 'spark.log').read_text()}"
+    assert len(list(folder.glob("python-*.log"))) > 1
+    assert "MapInArrow" in (folder / "stdout").read_text()
+    assert [path for path in (folder / "left-by-tasks").rglob("*") if path.is_file()] != []
+
+
+def test_no_secret_is_in_what_audits_leave_and_say(folder: Path, certificate: trustme.LeafCert) -> None:
+    assert found_in(folder, secrets_of(certificate)) == []
+
+
+def test_no_secret_is_in_the_lakes_tables(folder: Path, certificate: trustme.LeafCert, tmp_path: Path) -> None:
+    """Parquet files are compressed."""
+    for lake in ("lake-parts", "lake-spark"):
+        for table in TABLES_READ_BACK:
+            (tmp_path / f"{lake}-{table}").write_text(repr(rows(folder / lake, table)))
+    assert any(path.stat().st_size > 1000 for path in tmp_path.iterdir())
+    assert found_in(tmp_path, secrets_of(certificate)) == []
