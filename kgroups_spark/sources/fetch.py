@@ -99,6 +99,7 @@ class FetchedLog:
         self._next_offset = start_offset  # nothing below it is left to read
         self._end_offset = end_offset
         self._last_epoch: int | None = None
+        self._tells_epoch = True
         self._pace = _Pace(limits)
         self._max_bytes = self._pace.response_bytes
         self._pending = memoryview(b"")
@@ -107,7 +108,7 @@ class FetchedLog:
 
     def seek(self, position: int, /) -> int:
         """Only to the beginning, before the first read."""
-        if position or self._pending or self._last_epoch is not None:
+        if position or self.given_bytes or self._pending:
             raise io.UnsupportedOperation("what is fetched is read once, from front to back")
         return 0
 
@@ -199,6 +200,10 @@ class FetchedLog:
             self._next_offset, self._last_epoch = start, None
         elif self._next_offset > end:
             raise self._truncated(f"it ends before offset {end}, and was read up to offset {self._next_offset}")
+        else:
+            # The offset is there: it is the epoch that the leader does not know, as of a log that was restored, or of
+            # damage, for no CRC covers it.
+            self._tells_epoch, self._last_epoch = False, None
 
     def _truncated(self, found: str) -> LogTruncated:
         return LogTruncated(
@@ -271,7 +276,7 @@ class FetchedLog:
         start = int(found.base_offset(0) < self._lowest_base)
         self._lowest_base = 0
         self._next_offset = found.last_offset(count - 1) + 1
-        self._last_epoch = found.leader_epoch(count - 1)
+        self._last_epoch = found.leader_epoch(count - 1) if self._tells_epoch else None
         self._is_done = self._next_offset >= self._end_offset
         return found.between(start, found.first_behind(self._end_offset) if self._is_done else count)
 

@@ -338,6 +338,16 @@ def test_the_leader_learns_which_batch_came_last(monkeypatch: pytest.MonkeyPatch
     assert {request.topic_id for request in cluster.requests} == {TOPIC_ID}
 
 
+def test_a_leader_that_does_not_know_the_epoch_is_not_asked_by_it(
+    fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0]))
+    cluster = FakeCluster(LOG, script=[lambda _: None, "OFFSET_OUT_OF_RANGE"])
+    assert fetched(cluster, 0, 15) == b"".join(LOG)
+    assert [each.last_epoch for each in cluster.requests][:3] == [None, 3, None]
+    assert {each.last_epoch for each in cluster.requests[3:]} == {None}
+
+
 def test_it_is_read_once_from_front_to_back() -> None:
     log = open_log(FakeCluster(LOG), 0, 15)
     read(log)
