@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -146,7 +147,7 @@ def told(*records: Record) -> list[tuple[Any, ...]]:
     """(log_offset, outcome, marker_offset, effective_log_offset, took_effect) of records of one slot."""
     tables = {
         name: table_rows(name, *(record.columns for record in records if record.table == name))
-        for name in ("offset_commits", "transaction_markers")
+        for name in ("offset_commits", "transaction_markers", "state_corrections")
     }
     columns = "log_offset, outcome, marker_offset, effective_log_offset, took_effect"
     return sorted(tuple(row.values()) for row in rows_of(in_duckdb(tables), f"SELECT {columns} FROM offset_history"))
@@ -184,3 +185,23 @@ def test_a_tombstone_in_a_transaction_takes_effect_whatever_becomes_of_it() -> N
         (10, "committed", 12, 12, False),
         (11, "committed", 12, 11, True),
     ]
+
+
+def still_pending(log_offset: int, *held: int) -> Record:
+    """A correction of producer 7 where the log had been read to: of its offsets these are pending still."""
+    payload = {"producer_id": 7, "transaction": None, "pending": [["g", "t", 0, record, 1, 0, 5] for record in held]}
+    columns = {"correction": "put", "entry_type": "producer", "payload": json.dumps(payload), "log_offset": log_offset}
+    return Record("state_corrections", columns)
+
+
+def test_what_a_corrected_producer_still_had_pending_is_committed_by_its_marker() -> None:
+    log = (pending(9), pending(10), marker(14, "committed", 9))
+    assert told(*log) == [(9, "committed", 14, 14, False), (10, "committed", 14, 14, True)]
+    # The marker of 9 was gone before it was read: nobody knows what became of it.
+    assert told(*log, still_pending(12, 10)) == [(9, None, None, None, False), (10, "committed", 14, 14, True)]
+    assert told(*log, still_pending(12)) == [(9, None, None, None, False), (10, None, None, None, False)]
+
+
+def test_a_correction_of_a_producer_says_nothing_of_what_had_ended_before() -> None:
+    log = (pending(9), marker(10, "committed", 9), pending(11))
+    assert told(*log, still_pending(15)) == [(9, "committed", 10, 10, True), (11, None, None, None, False)]
