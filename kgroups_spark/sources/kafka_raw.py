@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -52,6 +53,12 @@ NOT_HERE = {
     "maxoffsetspertrigger": "streams are not read",
     "groupidprefix": "no consumer group is used",
 }
+
+
+# Secrets that Spark shows where options are written in SQL (OPTIONS of a view or table: in the event log, in DESCRIBE).
+# It hides those with password, secret or token in name or value: spark.redaction.regex. A DataFrame's options are shown
+# nowhere.
+SHOWN_BY_SPARK = ("ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.passphrase")
 
 
 class DataLoss(KgroupsError):
@@ -122,12 +129,16 @@ class KafkaRawDataSource(DataSource):
         return "kafka-raw"
 
     def schema(self) -> StructType:
+        _require_no_shown_secret(self.options)
         return RECORDS
 
     def reader(self, schema: StructType) -> KafkaRawReader:
         if schema != RECORDS:
             raise BadOption("kafka-raw has a schema of its own: leave .schema(...) out and select what you need")
         return KafkaRawReader(parse_options(self.options))
+
+    def streamReader(self, schema: StructType) -> Any:
+        raise BadOption("kafka-raw reads what there is when it is asked: spark.read, not spark.readStream")
 
 
 class KafkaRawReader(DataSourceReader):
@@ -146,7 +157,7 @@ class KafkaRawReader(DataSourceReader):
         """Record batches of at most 65,536 rows and about 32 MiB. Raises DataLoss, and what FetchedLog raises."""
         assert isinstance(partition, FetchedSpans)
         options = self._options
-        limits = FetchLimits(self._fetchers, options.max_bytes_per_second)
+        limits = FetchLimits(self._fetchers, options.max_bytes_per_second, options.client.timeout_ms)
         with Cluster(options.client) as cluster:
             for span in partition.spans:
                 yield from _records(cluster, span, limits, options.fail_on_data_loss)
@@ -244,8 +255,24 @@ def _deal(spans: Sequence[FetchSpan], hands: int) -> list[list[FetchSpan]]:
     return dealt
 
 
+def _require_no_shown_secret(options: Mapping[str, str]) -> None:
+    for name in options:
+        if name.lower().removeprefix("kafka.") in SHOWN_BY_SPARK:
+            raise BadOption(f"{name} is a secret that Spark can show: give it in a file, by the option commandConfig")
+
+
+def _require_subscribed(topics: Sequence[str], *offsets: Mapping[tuple[str, int], int]) -> None:
+    if not topics:
+        raise BadOption("subscribe names no topic")
+    if others := sorted({topic for each in offsets for topic, _ in each} - set(topics)):
+        raise BadOption(
+            f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
+        )
+
+
 def parse_options(options: Mapping[str, str]) -> Options:
     """Raises BadOption for unknown names and impossible values, and what client_properties raises."""
+    _require_no_shown_secret(options)
     given = {name.lower(): value for name, value in options.items()}
     for name in sorted(given.keys() & NOT_HERE.keys()):
         raise BadOption(f"kafka-raw has no option {name}: {NOT_HERE[name]}")
@@ -257,11 +284,15 @@ def parse_options(options: Mapping[str, str]) -> Options:
     properties |= {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
     bootstrap_servers = properties.pop("bootstrap.servers")
     rate = number("maxBytesPerSecond", given.get("maxbytespersecond", "0"))
+    topics = topics_of(given.get("subscribe", OFFSETS_TOPIC))
+    starts = starting_offsets(given.get("startingoffsets", "earliest"))
+    ends = ending_offsets(given.get("endingoffsets", "latest"))
+    _require_subscribed(topics, starts, ends)
     return Options(
         client=client_properties(bootstrap_servers, properties),
-        topics=topics_of(given.get("subscribe", OFFSETS_TOPIC)),
-        starting_offsets=starting_offsets(given.get("startingoffsets", "earliest")),
-        ending_offsets=ending_offsets(given.get("endingoffsets", "latest")),
+        topics=topics,
+        starting_offsets=starts,
+        ending_offsets=ends,
         min_partitions=number("minPartitions", given.get("minpartitions", "0")),
         fail_on_data_loss=truth("failOnDataLoss", given.get("failondataloss", "true")),
         max_bytes_per_second=rate or None,

@@ -24,8 +24,8 @@ def require_known(source: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def topics_of(subscribe: str) -> tuple[str, ...]:
-    """Topics, separated by commas."""
-    return tuple(topic.strip() for topic in subscribe.split(",") if topic.strip())
+    """Topics, separated by commas, each once."""
+    return tuple(dict.fromkeys(topic.strip() for topic in subscribe.split(",") if topic.strip()))
 
 
 def starting_offsets(text: str) -> dict[tuple[str, int], int]:

@@ -182,11 +182,30 @@ class TestTasks:
         ({**SERVERS, "failOnDataLoss": "no"}, "failOnDataLoss is true or false"),
         ({**SERVERS, "kafka.security.protocoll": "SSL"}, "security.protocol"),
         ({**SERVERS, "commandConfig": "nowhere.properties"}, "nowhere.properties"),
+        ({**SERVERS, "subscribe": " , "}, "subscribe names no topic"),
+        ({**SERVERS, "endingOffsets": '{"tt": {"0": 2}}'}, "for tt, which subscribe does not name; did you mean t"),
+        ({**SERVERS, "kafka.ssl.keystore.key": "PEM"}, "kafka.ssl.keystore.key is a secret that Spark can show"),
     ],
 )
 def test_bad_options(options: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_options(options)
+
+
+def test_a_secret_that_spark_shows_is_refused_before_there_is_a_plan() -> None:
+    """CREATE VIEW asks for the schema, and no more."""
+    with pytest.raises(BadOption, match="give it in a file, by the option commandConfig") as raised:
+        KafkaRawDataSource({**SERVERS, "kafka.ssl.keystore.key": "hush"}).schema()
+    assert "hush" not in str(raised.value)
+
+
+def test_a_topic_that_is_named_twice_is_read_once(cluster: FakeCluster) -> None:
+    assert offsets(subscribe="t, t") == offsets()
+
+
+def test_streams_are_refused() -> None:
+    with pytest.raises(BadOption, match=r"spark\.read, not spark\.readStream"):
+        KafkaRawDataSource(SERVERS).streamReader(RECORDS)
 
 
 def test_a_topic_that_is_not_there_brings_the_nearest(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
