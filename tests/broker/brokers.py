@@ -338,7 +338,7 @@ class Brokers:
         return properties
 
 
-def until(what: str, condition: Callable[[], object], seconds: float = 60) -> None:
+def until(what: str, condition: Callable[[], object], seconds: float = 120) -> None:
     """Waits for it. Raises AssertionError when it does not come."""
     deadline = time.monotonic() + seconds
     while not condition():
