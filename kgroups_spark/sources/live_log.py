@@ -120,13 +120,15 @@ def live_logs(cluster: Cluster, topic_name: str, partitions: Collection[int] | N
     topic = _topic(cluster, topic_name)
     wanted = _wanted(topic, partitions)
     places = [(topic_name, number) for number in wanted]
-    starts, ends = cluster.list_offsets(places, EARLIEST), cluster.list_offsets(places, LATEST)
+    starts = cluster.list_offsets(places, EARLIEST)
+    # Who did not answer has been waited for once.
+    ends = cluster.list_offsets([place for place in places if starts[place].offset is not None], LATEST)
     logs: list[LiveLog] = []
     errors: dict[str, list[int]] = {}
     for place in places:
-        start, end = starts[place], ends[place]
+        start, end = starts[place], ends.get(place, starts[place])
         if start.offset is None or end.offset is None:
-            errors.setdefault(start.error or end.error or "no answer", []).append(place[1])
+            errors.setdefault(end.error or "no answer", []).append(place[1])
             continue
         epoch = topic.partitions[place[1]].leader_epoch
         logs.append(LiveLog(cluster, topic, place[1], start.offset, end.offset, epoch))

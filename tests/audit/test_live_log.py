@@ -214,8 +214,13 @@ class TestTopic:
             live_logs(FakeCluster(LOG).as_cluster(), "t", [0, 7])
 
     def test_whose_leaders_do_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        cluster = FakeCluster(LOG)
-        answer = {("t", 0): OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE")}
-        monkeypatch.setattr(cluster, "list_offsets", lambda places, at: answer)
+        cluster, waited_for = FakeCluster(LOG), []
+
+        def list_offsets(places: list[tuple[str, int]], at: int) -> dict[tuple[str, int], OffsetAnswer]:
+            waited_for.extend(places)
+            return {place: OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE") for place in places}
+
+        monkeypatch.setattr(cluster, "list_offsets", list_offsets)
         with pytest.raises(KgroupsError, match=r"no partition of t can be read now .partition 0: LEADER_NOT_AVAILABLE"):
             logs(cluster)
+        assert waited_for == [("t", 0)]
