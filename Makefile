@@ -3,6 +3,7 @@
 # make soak   audits killed at random moments, 40 times, and what they leave (about half an hour)
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
+# The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too.
 
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do command -v $$python && break; done)
 VENV := .venv
