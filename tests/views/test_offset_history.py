@@ -12,7 +12,7 @@ import pytest
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import DENSE, GENERATED, RECORDED, HistoryLog, history_log
-from tests.views.outcome_cases import Record, marker, pending, tombstone, value
+from tests.views.outcome_cases import Record, at, marker, pending, tombstone, value
 from tests.views.replayed_logs import Effect, Owner, plain
 
 LOGS = [*RECORDED, *GENERATED, *DENSE]
@@ -205,3 +205,58 @@ def test_what_a_corrected_producer_still_had_pending_is_committed_by_its_marker(
 def test_a_correction_of_a_producer_says_nothing_of_what_had_ended_before() -> None:
     log = (pending(9), marker(10, "committed", 9), pending(11))
     assert told(*log, still_pending(15)) == [(9, "committed", 10, 10, True), (11, None, None, None, False)]
+
+
+def version(log_offset: int, member_id: str, *partitions: int, **columns: Any) -> Record:
+    """A member that has these partitions of t; without any it is gone."""
+    held = [{"topic": "t", "topic_id": None, "partition": partition} for partition in partitions]
+    row = {"group_id": "g", "member_id": member_id, "log_offset": log_offset, "log_timestamp": at(log_offset)}
+    row |= {"assigned_partitions": held} if held else {"is_removed": True}
+    return Record("group_member_versions", {**row, "client_host": "/10.0.0.1", **columns})
+
+
+def owners(*records: Record) -> list[tuple[Any, ...]]:
+    """(partition, member, host, from, to, valid_to) of what the versions say."""
+    tables = {"group_member_versions": table_rows("group_member_versions", *(record.columns for record in records))}
+    columns = "partition, member_id, client_host, log_offset, released_log_offset, valid_to"
+    return sorted(tuple(row.values()) for row in rows_of(in_duckdb(tables), f"SELECT {columns} FROM partition_owners"))
+
+
+def test_a_partition_that_stays_with_its_member_is_one_span() -> None:
+    log = (version(1, "a", 0), version(3, "a", 0, 1), version(5, "a", 0), version(7, "a"), version(9, "a", 0))
+    here = "/10.0.0.1"
+    assert owners(*log) == [
+        (0, "a", here, 1, 7, at(7)),
+        (0, "a", here, 9, None, None),
+        (1, "a", here, 3, 5, at(5)),
+    ]
+
+
+def test_a_member_that_comes_from_elsewhere_begins_a_new_span() -> None:
+    log = (version(1, "a", 0), version(3, "a", 0, client_host="/10.0.0.2"), version(5, "a", 0))
+    assert owners(*log) == [
+        (0, "a", "/10.0.0.1", 1, 3, at(3)),
+        (0, "a", "/10.0.0.1", 5, None, None),
+        (0, "a", "/10.0.0.2", 3, 5, at(5)),
+    ]
+
+
+def test_where_the_end_has_no_time_the_next_known_one_stands_for_it_else_the_last_at_which_it_was_so() -> None:
+    corrected = version(3, "a", log_timestamp=None)
+    assert [row[3:] for row in owners(version(1, "a", 0), corrected)] == [(1, 3, at(1))]
+    assert [row[3:] for row in owners(version(1, "a", 0), corrected, version(7, "a", 0))] == [
+        (1, 3, at(7)),
+        (7, None, None),
+    ]
+
+
+def test_of_two_members_with_one_partition_the_last_to_get_it_is_told() -> None:
+    members = [version(1, "a", 0), version(4, "b", 0), version(8, "b")]
+    commits = [value(number) for number in (2, 5, 9)]
+    tables = {
+        name: table_rows(name, *(record.columns for record in [*members, *commits] if record.table == name))
+        for name in ("offset_commits", "group_member_versions")
+    }
+    query = "SELECT log_offset, owner_member_id FROM offset_history"
+    # That a has it, too, is not forgotten: it is not known whose it is after b.
+    assert [tuple(row.values()) for row in rows_of(in_duckdb(tables), query)] == [(2, "a"), (5, "b"), (9, None)]
