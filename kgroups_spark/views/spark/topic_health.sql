@@ -55,7 +55,7 @@ live AS (
   GROUP BY offsets_partition
 ),
 tombstones AS (
-  SELECT spans.offsets_partition, CAST(sum(told.tombstones) AS BIGINT) AS tombstones
+  SELECT told.offsets_partition, CAST(sum(told.tombstones) AS BIGINT) AS tombstones
   FROM spans
   JOIN (
     SELECT offsets_partition, audit_id, tombstones FROM group_traffic
@@ -63,7 +63,7 @@ tombstones AS (
     SELECT offsets_partition, audit_id, 1 FROM group_records WHERE value_version IS NULL
   ) AS told
     ON told.offsets_partition = spans.offsets_partition AND told.audit_id >= spans.read_from_start_by
-  GROUP BY spans.offsets_partition
+  GROUP BY told.offsets_partition
 ),
 open_now AS (
   SELECT
