@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Producer
+from py4j.protocol import Py4JJavaError
 
 from tests.broker.answers import Asking, Json
 from tests.broker.brokers import Brokers, until
@@ -131,11 +132,15 @@ class Lab:
         self.admin.incrementalAlterConfigs({resource: [change]}).all().get()
 
     def described(self, group: str) -> tuple[str, str, int] | None:
-        """Type, state and count of members; None: not listed."""
+        """Type, state and count of members; None: not listed, or gone before it was described."""
         for each in self.clients.each(self.admin.listGroups().all().get()):
             if each.groupId() == group:
                 kind = str(each.type().get()).lower()
-                return kind, str(each.groupState().get()), self._member_count(group, kind)
+                try:
+                    return kind, str(each.groupState().get()), self._member_count(group, kind)
+                except Py4JJavaError as error:
+                    if "GroupIdNotFoundException" not in str(error.java_exception):
+                        raise
         return None
 
     def _member_count(self, group: str, kind: str) -> int:
