@@ -50,13 +50,10 @@ class AuditCommand:
     def __init__(self, capfd: pytest.CaptureFixture[str], folder: Path) -> None:
         self._capfd, self._folder = capfd, folder
 
-    def __call__(self, lake: Path, address: str, *options: str, **properties: str) -> Said:
-        """`properties`: of the client, with _ for points."""
-        return self.with_properties(lake, address, {n.replace("_", "."): v for n, v in properties.items()}, *options)
-
-    def with_properties(self, lake: Path, address: str, properties: Mapping[str, str], *options: str) -> Said:
+    def __call__(self, lake: Path, address: str, *options: str, properties: Mapping[str, str] | None = None) -> Said:
+        """`properties`: of the client."""
         file = self._folder / "client.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        file.write_text("".join(f"{name}={value}\n" for name, value in (properties or {}).items()))
         command = ["audit", "--lake", str(lake), "--bootstrap-server", address, "--command-config", str(file)]
         self._capfd.readouterr()
         code = cli.main([*command, "--as-of", str(AS_OF), *options])

@@ -20,8 +20,8 @@ from tests.broker.small_log import SMALL_ANSWERS, copy_of_log, fill, of_the_log
 
 pytestmark = pytest.mark.spark
 
-# How long brokers that are gone are waited for.
-IMPATIENT = {"default.api.timeout.ms": "1500"}
+# How long brokers that are gone are waited for: longer than one that is there may take on a busy machine.
+IMPATIENT = {"default.api.timeout.ms": "4000"}
 FAILED = "the audit failed, and what it wrote does not count"
 
 
@@ -47,6 +47,13 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield FilledBroker(brokers.broker, proxies.each[0], expected)
 
 
+@pytest.fixture(autouse=True)
+def broker_is_up(filled: FilledBroker) -> None:
+    """Others may have left it stopped."""
+    if filled.broker.state() != "up":
+        filled.broker.start()
+
+
 @pytest.fixture
 def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
     return AuditCommand(capfd, tmp_path)
@@ -65,7 +72,7 @@ def test_the_broker_restarts(spark, filled, tmp_path, writer):
 def test_the_broker_goes_and_the_next_audit_goes_on(spark, filled, tmp_path, audit_command, writer):
     lake = tmp_path / "lake"
     filled.proxy.at_fetch(4, filled.broker.stop)
-    said = audit_command(lake, filled.proxy.address, "--writer", writer, default_api_timeout_ms="1500")
+    said = audit_command(lake, filled.proxy.address, "--writer", writer, properties=IMPATIENT)
     assert said.code == 1
     assert said.last.startswith(f"kgroups: {FAILED}: no broker has answered in ")
     assert [line for line in said.lines if "Exception" in line or "Error" in line or line.startswith(" ")] == []
@@ -77,28 +84,13 @@ def test_the_broker_goes_and_the_next_audit_goes_on(spark, filled, tmp_path, aud
     assert_every_record_is_in_one_table(lake)
 
 
-def test_the_broker_is_gone_before(filled, tmp_path, audit_command):
-    filled.broker.stop()
-    try:
-        said = audit_command(tmp_path / "lake", filled.broker.address(), default_api_timeout_ms="1500")
-    finally:
-        filled.broker.start()
-    assert said.code == 1
-    (line,) = said.lines
-    assert line.startswith("kgroups: no broker has answered in 2 s: nothing listens at ")
-    assert not (tmp_path / "lake").exists()
-
-
 def test_the_broker_goes_when_all_is_read(spark, filled, tmp_path):
     def progress(text: str) -> None:
         if text.startswith("asking for the ends of 1 topic"):
             filled.broker.stop()
 
     lake = tmp_path / "lake"
-    try:
-        live_audit(spark, lake, filled.proxy.address, properties=IMPATIENT, progress=progress)
-    finally:
-        filled.broker.start()
+    live_audit(spark, lake, filled.proxy.address, properties=IMPATIENT, progress=progress)
     assert of_the_log(lake) == filled.expected
     assert rows(lake, "topic_offsets") == []
     asked_for = "log start and end of topics with committed offsets could not be asked for: no broker has answered in "

@@ -130,7 +130,7 @@ def test_a_partition_without_a_leader_is_read_when_it_has_one_again(spark, both,
     both.await_replicas()
     second.broker.stop()
     until("a partition has no leader", lambda: both.leaders()[ALONE] == -1)
-    live_audit(spark, lake, both.proxies.address, properties={"default.api.timeout.ms": "500"})
+    live_audit(spark, lake, both.proxies.address, properties={"default.api.timeout.ms": "3000"})
     notes = last_finished(lake)["notes"]
     assert f"not read, their leaders did not answer: partition {ALONE}: LEADER_NOT_AVAILABLE" in notes
     other = f"('offsets_partition', {ALONE})"
