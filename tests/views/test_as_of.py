@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.audit.work import known_topics
 from kgroups_spark.coordinator.rows import CommittedRow, GroupRow, MemberRow, PendingRow
+from kgroups_spark.coordinator.topics import Topics
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
@@ -128,3 +132,36 @@ def test_a_correction_counts_from_where_the_log_had_been_read_to() -> None:
     rows = {row["log_offset"]: row for row in history}
     assert [rows[n]["previous_committed_offset"] for n in (4, 5, 6)] == [3, None, 5]
     assert [rows[n]["valid_to"] for n in (3, 4, 9)] == [at(4), at(5), None]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_members_topics_are_named_as_the_last_audit_knows_them(seed: int) -> None:
+    """By name or id, whichever the record did not say; a name that had several ids by the one that an audit takes."""
+    rng, names = random.Random(seed), TopicNames()
+    for topic_id in range(8):
+        time = rng.choice([-1, 1000, 2000, 3000])
+        names.add(f"id {topic_id}", rng.choice("tuv"), time, rng.choice(["offset_commit", "group_record", "cluster"]))
+    topics = known_topics(names)
+    by_name = [{"topic": name, "partitions": [1, 0]} for name in "tuvw"]
+    by_id: dict[str, dict[int, int | None]] = {f"id {number}": {2: None, 0: 5} for number in range(10)}
+    said = {
+        "classic": Topics().of_names(by_name),
+        "consumer": Topics().of_ids(by_id),
+    }
+    rows = [
+        {"group_id": "g", "member_id": member, "assigned_partitions": [held._asdict() for held in partitions]}
+        for member, partitions in said.items()
+    ]
+    seen = [dict(zip(("topic_id", "topic", "seen_log_timestamp", "source"), row, strict=True)) for row in names.rows()]
+    for row in seen:
+        row["seen_log_timestamp"] = row["seen_log_timestamp"] and 1000 * row["seen_log_timestamp"]
+    tables = {
+        "topics": table_rows("topics", *seen),
+        "group_member_versions": table_rows("group_member_versions", *rows),
+    }
+    views = with_functions(in_duckdb(tables))
+    found = rows_of(views, "SELECT member_id, assigned_partitions FROM group_members_as_of(NULL)")
+    assert {row["member_id"]: [tuple(held.values()) for held in row["assigned_partitions"]] for row in found} == {
+        "classic": topics.of_names(by_name),
+        "consumer": topics.of_ids(by_id),
+    }

@@ -260,3 +260,24 @@ def test_of_two_members_with_one_partition_the_last_to_get_it_is_told() -> None:
     query = "SELECT log_offset, owner_member_id FROM offset_history"
     # That a has it, too, is not forgotten: it is not known whose it is after b.
     assert [tuple(row.values()) for row in rows_of(in_duckdb(tables), query)] == [(2, "a"), (5, "b"), (9, None)]
+
+
+def test_a_transaction_begins_once_whatever_quarantine_says_of_its_first_record() -> None:
+    """It may have been decoded later, or be one that a load would fail at: then it stands in its own table, too."""
+    named = {"log_offset": 10, "log_timestamp": at(10), "producer_id": 7, "reason": "truncated", "record_count": 1}
+    query = "SELECT transaction_start_offset, started_timestamp, duration_ms, marker_offset FROM transactions"
+    commits = table_rows("offset_commits", pending(10, log_timestamp=at(10)).columns)
+    for quarantine, there in (
+        ({**named, "resolved_by": 3}, commits),
+        ({**named, "reason": "load_would_fail", "record_count": 0}, commits),
+        (named, commits.slice(1)),
+    ):
+        tables = {
+            "offset_commits": there,
+            "quarantine": table_rows("quarantine", quarantine),
+            "transaction_markers": table_rows(
+                "transaction_markers", marker(12, "committed", 10, log_timestamp=at(12)).columns
+            ),
+        }
+        [row] = rows_of(in_duckdb(tables), query)
+        assert tuple(row.values()) == (10, at(10), 2000, 12)

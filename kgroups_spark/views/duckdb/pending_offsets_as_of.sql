@@ -9,12 +9,7 @@ WITH numbered AS (
     ) AS removed_log_offset,
     row_number() OVER (
       PARTITION BY
-        commits.offsets_partition,
-        commits.group_id,
-        commits.topic,
-        commits.partition,
-        commits.producer_id,
-        commits.committed_offset IS NULL
+        commits.offsets_partition, commits.group_id, commits.topic, commits.partition, commits.producer_id
       ORDER BY commits.log_offset DESC
     ) AS number
   FROM effective_commits AS commits
@@ -35,7 +30,7 @@ begun AS (
     log_offset AS marker_offset,
     CAST(NULL AS TIMESTAMPTZ) AS open_since
   FROM transaction_markers
-  WHERE outcome IS NOT NULL AND transaction_start_offset IS NOT NULL
+  WHERE transaction_start_offset IS NOT NULL
   UNION ALL
   SELECT offsets_partition, producer_id, transaction_start_offset, NULL, open_since FROM open_transactions
 ),

@@ -26,7 +26,7 @@ WITH ended AS (
     offset_count
   FROM transaction_markers
   -- A marker without a record before it, repeated or left over from compaction, ends nothing.
-  WHERE outcome IS NOT NULL AND transaction_start_offset IS NOT NULL
+  WHERE transaction_start_offset IS NOT NULL
 ),
 -- Every record that may begin one. Of what was decoded later the record stands in its own table.
 records AS (
