@@ -40,7 +40,8 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
             continue
         if name != "audits":
             _go_back_to(table, last_finished)
-        connection.register(name, table.to_pyarrow_dataset())
+        # Columns that a table of an older layout lacks are null.
+        connection.register(name, table.to_pyarrow_dataset(schema=arrow_schema(name)))
     for name in (*VIEWS, *FUNCTIONS):
         connection.execute(view_sql(name, "duckdb"))
     return connection
