@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -71,6 +72,14 @@ class MemberBlock:
         if name not in self._lists:
             self._lists[name] = column.to_numpy(zero_copy_only=False)
         return self._lists[name][first : first + count].tolist()  # type: ignore[no-any-return]
+
+    def assignments(self, first: int, count: int) -> list[str | None]:
+        """Assignments of some rows as JSON."""
+        if self._lists is None:
+            return assignment_texts(self.members.column("assigned_partitions").slice(first, count)).tolist()  # type: ignore[no-any-return]
+        if "assignments" not in self._lists:
+            self._lists["assignments"] = assignment_texts(self.members.column("assigned_partitions"))
+        return self._lists["assignments"][first : first + count].tolist()  # type: ignore[no-any-return]
 
     def value_json(self, value: int) -> str:
         """The JSON text of a value. Those of all values in use are made when the first is asked for."""
@@ -145,8 +154,25 @@ class BlockMembers(MembersOnDemand):
     def fingerprints(self) -> list[bytes]:
         return self.block.column("member", self.first, self._count)
 
+    def assignments(self) -> list[str | None]:
+        return self.block.assignments(self.first, self._count)
+
     def value_json(self) -> str:
         return self.block.value_json(self.value)
+
+
+def assignment_texts(assigned: pa.Array) -> NDArray[np.object_]:
+    """A column of assigned partitions as JSON texts, see ClassicGroup.assignments."""
+    partitions = assigned.flatten()
+    topics = partitions.field("topic").dictionary_encode()
+    names = pa.array([orjson.dumps(name).decode() for name in topics.dictionary.to_pylist()], pa.string())
+    numbers = pc.cast(partitions.field("partition"), pa.string())
+    texts = pc.binary_join_element_wise('{"topic":', names.take(topics.indices), ',"partition":', numbers, "}", "")
+    ends = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(assigned), 0).to_numpy())])
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), texts)
+    joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+    found: NDArray[np.object_] = pc.if_else(pc.is_null(assigned), None, joined).to_numpy(zero_copy_only=False)
+    return found
 
 
 class MemberBlocks:

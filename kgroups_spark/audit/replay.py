@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
+from kgroups_spark.audit.event_rows import event_batches
 from kgroups_spark.audit.history_rows import MARKER_COLUMNS
 from kgroups_spark.audit.member_blocks import MemberBlocks
 from kgroups_spark.audit.member_columns import member_batches, member_version_batches
@@ -47,6 +48,8 @@ from kgroups_spark.audit.row_replay import (
 )
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.releases import RULES_VERSION, release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
@@ -76,12 +79,18 @@ class ReadAgain:
     waiting: frozenset[str] = frozenset()
 
 
+# Log offset at which an audit ended and its retention in ms, by offsets partition, ascending.
+AuditSpans = Mapping[int, Sequence[tuple[int, int]]]
+
+
 @dataclass(frozen=True)
 class ReplayContext:
     """What a replay needs besides its rows. `topics` names topic ids, as far as any partition's log does.
 
     `history_from`: per offsets partition where this audit's part of the log begins; versions, markers and failures
     before it stand in the history already (a rebuild replays them again).
+    `audits`, `retention_ms`: what events are told by (coordinator/group_events.py): in a rebuild the end and the
+    retention of every audit by offsets partition, in an audit its own retention (None: the release's default).
     `read_again`: offsets partitions that are replayed twice, because of them all records come: the saved state with
     those from `history_from` on, as ever, and all of them from nothing. Where the two differ the log is right.
     """
@@ -93,6 +102,19 @@ class ReplayContext:
     open_file: Callable[[str], BinaryIO]
     history_from: dict[int, int] = field(default_factory=dict)
     read_again: dict[int, ReadAgain] = field(default_factory=dict)
+    audits: AuditSpans = field(default_factory=dict)
+    retention_ms: int | None = None
+
+    def event_rules(self, offsets_partition: int) -> EventRules:
+        """By what the causes of removals are told there."""
+        expiry = expiry_rules(self.release_version)
+        if self.audits:
+            spans = self.audits.get(offsets_partition, ())
+            starts = [0, *(end for end, _ in spans)]
+            retention = tuple((start, ms) for start, (_, ms) in zip(starts, spans, strict=False))
+            return EventRules(expiry, retention, tuple(end for end, _ in spans))
+        retention_ms = expiry.default_retention_ms if self.retention_ms is None else self.retention_ms
+        return EventRules(expiry, ((0, retention_ms),))
 
 
 class NoTopics(Topics):
@@ -136,6 +158,7 @@ class _ShardReplay:
         first = next(flat, None)
         self._shard = Shard.load(self._release, self._partition, state, recording=True)
         self._shard.topics = NoTopics()
+        self._events = self._shard.tell_events(self._context.event_rules(self._partition))
         self._replay = RowReplay(self._shard, self._decoder)
         replay, pending = self._replay.replay, 0
         for row in itertools.chain([first] if first else [], flat):
@@ -155,6 +178,7 @@ class _ShardReplay:
             pending += 1
         if self._again is not None:
             yield from self._corrected(self._again)
+        self._events.close()
         yield from self._changes()
         yield from self._current()
 
@@ -264,6 +288,10 @@ class _ShardReplay:
         for batch in member_version_batches(on_demand, self._release, audit_id=self._context.audit_id):
             yield "group_member_versions", batch
         del changes, on_demand
+        told = [event for event in self._events.take() if event.log_offset >= self._history_from]
+        constants = {"audit_id": self._context.audit_id, "offsets_partition": self._partition}
+        for batch in event_batches(told, **constants):
+            yield "group_events", batch
         self._blocks.shrink()
 
     def _current(self) -> Iterator[Output]:

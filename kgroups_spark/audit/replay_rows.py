@@ -56,6 +56,8 @@ _FIELDS: list[tuple[str, pa.DataType, DataType]] = [
     ("control_type", pa.int16(), ShortType()),
     # MARKER: the replay writes its row of transaction_markers, because only it knows where the transaction began.
     ("is_deferred", pa.bool_(), BooleanType()),
+    # VALUE: false where stage 1 tells of moves forward itself (audit/offset_moves.py).
+    ("tells_climb", pa.bool_(), BooleanType()),
 ]
 
 REPLAY_ROWS = pa.schema([pa.field(name, arrow_type) for name, arrow_type, _ in _FIELDS])

@@ -58,6 +58,7 @@ Row = tuple[Any, ...]
     COORDINATOR_EPOCH,
     CONTROL_TYPE,
     DEFERRED,
+    TELLS_CLIMB,
 ) = range(len(REPLAY_ROWS))
 # Behind them: the decoded record or value, where those of a batch have been decoded together.
 DECODED = len(REPLAY_ROWS)
@@ -182,6 +183,7 @@ class RowReplay:
                 row[PRODUCER],
                 row[EPOCH],
                 row[TRANSACTIONAL],
+                tells_climb=row[TELLS_CLIMB] is not False,
             )
         elif kind == RECORD:
             self._replay_record(row)

@@ -11,6 +11,8 @@ import base64
 from collections import Counter
 from typing import Any
 
+import orjson
+
 from kgroups_spark.coordinator.members_on_demand import MembersOnDemand
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -29,6 +31,7 @@ class ClassicGroup:
 
     group_type = "classic"
     __slots__ = (
+        "_assignments",
         "_facts",
         "_members",
         "_numbers",
@@ -56,6 +59,7 @@ class ClassicGroup:
         self._members: dict[str, dict[str, Any]] | None = None
         self._numbers: dict[str, int] | None = None
         self._facts: dict[str, object] | None = None
+        self._assignments: list[str | None] | None = None
 
     @property
     def members(self) -> dict[str, dict[str, Any]]:
@@ -91,6 +95,19 @@ class ClassicGroup:
             protocol_type = self.protocol_type
             self._facts = {member_id: (protocol_type, member) for member_id, member in self.members.items()}
         return self._facts
+
+    @property
+    def assignments(self) -> list[str | None]:
+        """The members' assignments as JSON, [{"topic": ..., "partition": ...}, ...] in order; None: it cannot be read."""
+        if self._assignments is None:
+            members = self.members_on_demand
+            if members is not None:
+                self._assignments = members.assignments()
+            else:
+                is_consumer = self.protocol_type == CONSUMER_PROTOCOL_TYPE
+                all_members = [] if self.value is None else self.value["members"]
+                self._assignments = [_assignment_text(member) if is_consumer else None for member in all_members]
+        return self._assignments
 
     @property
     def state(self) -> str:
@@ -190,6 +207,14 @@ def _assigned_partitions(member: dict[str, Any], topics: Topics) -> list[Assigne
     if assignment is not None:
         return topics.of_names(assignment["assignedPartitions"])
     return [] if not member.get("assignmentRaw") else None
+
+
+def _assignment_text(member: dict[str, Any]) -> str | None:
+    assignment = member.get("assignment")
+    if assignment is None:
+        return None if member.get("assignmentRaw") else "[]"
+    assigned = sorted((each["topic"], number) for each in assignment["assignedPartitions"] for number in each["partitions"])
+    return orjson.dumps([{"topic": topic, "partition": number} for topic, number in assigned]).decode()
 
 
 def check_members(group_id: str, value: dict[str, Any]) -> None:

@@ -37,5 +37,9 @@ class MembersOnDemand(Sequence[Member]):
         """Equal where the member is, in the same order."""
 
     @abstractmethod
+    def assignments(self) -> list[str | None]:
+        """The assignments as JSON, in the same order; see ClassicGroup.assignments."""
+
+    @abstractmethod
     def value_json(self) -> str:
         """The JSON text of the whole value."""

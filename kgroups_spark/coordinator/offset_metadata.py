@@ -14,7 +14,7 @@ marker came (KAFKA-19164), and the group is then never deleted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kgroups_spark.coordinator.releases import Release
 
@@ -43,6 +43,13 @@ class OffsetCommit(NamedTuple):
     value: OffsetAndMetadata
 
 
+class OffsetObserver(Protocol):
+    """Who is told what becomes of committed offsets."""
+
+    def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None: ...
+    def removed(self, slot: Slot, commit: OffsetCommit) -> None: ...
+
+
 class OffsetMetadata:
     """The offsets of all groups of a shard, whether the groups exist or not."""
 
@@ -55,6 +62,7 @@ class OffsetMetadata:
         # Offsets pending per group, and the 3.8 to 4.0.0 bookkeeping of producer ids per group.
         self.pending_count: dict[str, int] = {}
         self.noted_producers: dict[str, set[int]] = {}
+        self.observer: OffsetObserver | None = None
 
     def put(self, slot: Slot, commit: OffsetCommit, producer_id: int, is_transactional: bool) -> None:
         """Takes in a value."""
@@ -76,8 +84,12 @@ class OffsetMetadata:
             self._drop(producer_id, slot)
             return
         offsets = self.committed.get(slot[0])
-        if offsets is not None and offsets.pop(slot[1:], None) is not None and not offsets:
-            del self.committed[slot[0]]
+        gone = None if offsets is None else offsets.pop(slot[1:], None)
+        if gone is not None:
+            if not offsets:
+                del self.committed[slot[0]]
+            if self.observer is not None:
+                self.observer.removed(slot, gone)
         if removes == "of_all_producers":
             for producer in list(self.pending_producers.get(slot, ())):
                 self._drop(producer, slot)
@@ -137,6 +149,8 @@ class OffsetMetadata:
         # Who committed an offset is no part of it.
         if commit.producer_epoch != -1:
             commit = OffsetCommit(commit.log_offset, commit.record_type, -1, commit.value)
+        if self.observer is not None:
+            self.observer.committed(slot, offsets.get(slot[1:]), commit)
         offsets[slot[1:]] = commit
 
     def _commit_if_newer(self, slot: Slot, commit: OffsetCommit) -> None:

@@ -22,7 +22,9 @@ from typing import Any
 from kgroups_spark.coordinator import state_rows
 from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
 from kgroups_spark.coordinator.conversions import Group, persisted_group
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata
+from kgroups_spark.coordinator.group_events import GroupEvents, RemovedOffset
+from kgroups_spark.coordinator.group_events import Rules as EventRules
+from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata, Slot
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import (
@@ -59,6 +61,9 @@ class Shard:
         self.offsets = OffsetMetadata(release)
         self.transactions = OpenTransactions()
         self.topics = Topics()
+        # Offsets that were removed, for the first commit after it; kept only where events are told.
+        self.removed: dict[Slot, RemovedOffset] = {}
+        self.events: GroupEvents | None = None
         self._versions: list[Version] = []
         self._corrected_at: set[int] = set()
         # Asked of every value: type and version of offset commits that the release reads.
@@ -76,12 +81,16 @@ class Shard:
         producer_id: int = -1,
         producer_epoch: int = -1,
         is_transactional: bool = False,
+        *,
+        tells_climb: bool = True,
     ) -> None:
-        """A record of type 0 or 1; `value` None is a tombstone."""
+        """A record of type 0 or 1; `value` None is a tombstone. `tells_climb`: see GroupEvents.value."""
         slot = (group_id, topic, partition)
         if value is None:
             if is_transactional:
                 self.transactions.record(log_offset, log_timestamp, producer_id, producer_epoch)
+            if self.events is not None:
+                self.events.record(log_offset, log_timestamp)
             self.offsets.remove(slot, producer_id, is_transactional)
             self._remove_simple_groups([group_id], log_offset, log_timestamp)
             return
@@ -93,10 +102,15 @@ class Shard:
             raise ReplayFailure(f"Found an unknown record version {value.value_version} for {record_type} type")
         if value.topic_id is not None and not self.release.has_topic_ids:
             value = value._replace(topic_id=None)
+        events = self.events
+        if events is not None:
+            events.value(log_offset, log_timestamp, tells_climb=tells_climb)
         if group_id not in self.groups:
             self._create_simple_group(group_id, log_offset, log_timestamp)
         commit = _commit((log_offset, record_type, producer_epoch, value))
         self.offsets.put(slot, commit, producer_id, is_transactional)
+        if events is not None:
+            events.ended()
 
     def replay_group_record(
         self,
@@ -122,6 +136,9 @@ class Shard:
         if self._skips(record_type):
             return
         group = self.groups.get(group_id)
+        if self.events is not None:
+            self.events.record(log_offset, log_timestamp)
+            self.events.touches(group_id, member_id, record_type)
         start = before(group, member_id) if self.recording else None
         state = None if group is None else (group.group_type, group.state)
         state_since = None if group is None else group.state_since
@@ -144,8 +161,13 @@ class Shard:
         """A control record: `committed`, `aborted`, or None for a type that is neither. What it ended, for its row."""
         if outcome is None and not self.release.unknown_marker_ends_transaction:
             return EndedTransaction(None, 0, [])
+        events = self.events
+        if events is not None:
+            events.marker(log_offset, log_timestamp)
         groups = self.offsets.end_transaction(producer_id, outcome == "committed")
-        self._remove_simple_groups(groups, log_offset, log_timestamp)
+        self._remove_simple_groups(groups, log_offset, log_timestamp, by_marker=True)
+        if events is not None:
+            events.ended()
         # Scala's loader drops what is pending at any marker; the log's own transaction ends at COMMIT and ABORT alone.
         return EndedTransaction(None, 0, []) if outcome is None else self.transactions.end(producer_id)
 
@@ -156,7 +178,11 @@ class Shard:
     def keep_group(self, log_offset: int, log_timestamp: int | None, group_id: str) -> None:
         """The first value of a stretch that `reduce` has left without content: it makes a simple group exist."""
         if group_id not in self.groups:
+            if self.events is not None:
+                self.events.value(log_offset, log_timestamp)
             self._create_simple_group(group_id, log_offset, log_timestamp)
+            if self.events is not None:
+                self.events.ended()
 
     def correct(self, log_offset: int, entry_type: str, group_id: str | None, payload: str | None) -> None:
         """Replaces an entry of the saved state, before the record at `log_offset`; payload None: it is gone.
@@ -164,8 +190,12 @@ class Shard:
         Versions of what is different then stand at the offset before, without a time, in place of those that the
         record there left.
         """
+        if self.events is not None:
+            self.events.close()
         start = before(self.groups.get(group_id or ""), None) if self.recording and entry_type == "group" else None
         state_rows.replace_entry(self, entry_type, group_id, payload)
+        if self.events is not None:
+            self.events.count_offsets()
         if start is not None:
             self._record(start, self.groups.get(group_id or ""), None, log_offset - 1, None)
             self._corrected_at.add(log_offset - 1)
@@ -239,6 +269,11 @@ class Shard:
         """The whole state, to go on from with `load`."""
         return state_rows.save(self)
 
+    def tell_events(self, rules: EventRules) -> GroupEvents:
+        """From now on what happens to groups is told."""
+        self.events = self.offsets.observer = GroupEvents(self, rules)
+        return self.events
+
     @classmethod
     def load(
         cls,
@@ -299,20 +334,33 @@ class Shard:
                 self.topics.learn_all(value[field], log_timestamp)
 
     def _create_simple_group(self, group_id: str, log_offset: int, log_timestamp: int | None) -> None:
+        if self.events is not None:
+            self.events.close()
         group = ClassicGroup(self.release, group_id)
         group.state_since = log_timestamp
         self.groups[group_id] = group
+        if self.events is not None:
+            self.events.created(group_id)
         if self.recording:
             self._record(before(None, None), group, None, log_offset, log_timestamp)
 
-    def _remove_simple_groups(self, group_ids: Iterable[str], log_offset: int, log_timestamp: int | None) -> None:
+    def _remove_simple_groups(
+        self, group_ids: Iterable[str], log_offset: int, log_timestamp: int | None, *, by_marker: bool = False
+    ) -> None:
         """Scala: groups without metadata go with their last offset."""
         if not self.release.simple_groups_follow_offsets:
             return
         for group_id in group_ids:
             group = self.groups.get(group_id)
             if isinstance(group, ClassicGroup) and group.value is None and not self.offsets.has_offsets(group_id):
+                if self.events is not None:
+                    if by_marker:
+                        self.events.close()
+                    else:
+                        self.events.touches(group_id, None, None)
                 del self.groups[group_id]
+                if self.events is not None and by_marker:
+                    self.events.vanished(group)
                 if self.recording:
                     self._record(before(group, None), None, None, log_offset, log_timestamp)
 
@@ -320,7 +368,10 @@ class Shard:
         self, start: Before, group: Group | None, member_id: str | None, log_offset: int, log_timestamp: int | None
     ) -> None:
         place = Place(self.offsets_partition, log_offset, log_timestamp)
-        self._versions += changes(start, group, member_id, place, self.topics)
+        versions = changes(start, group, member_id, place, self.topics)
+        if versions and self.events is not None:
+            self.events.changed(versions[0].group_id, log_offset, log_timestamp)
+        self._versions += versions
 
     def _is_misplaced(self, group_id: str, offsets_partitions: int | None) -> bool | None:
         if offsets_partitions is None:

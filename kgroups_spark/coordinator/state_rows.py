@@ -5,6 +5,7 @@ Kinds of rows (`entry_type`), their payload JSON:
     group         by group_id: the group object (null: orphans only) and the group's committed offsets
     producer      by producer id: what it has pending, and its open transaction (null: none)
     noted         3.8 to 4.0.0: producer ids noted per group (KAFKA-19164)
+    removed       by group_id: offsets that were removed, for the first commit after it
     topics        up to TOPICS_PER_ROW topic ids, their names and where they were seen
 """
 
@@ -18,7 +19,8 @@ import orjson
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup, ConsumerMember
 from kgroups_spark.coordinator.conversions import Group
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, TopicPartition
+from kgroups_spark.coordinator.group_events import RemovedOffset
+from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, Slot, TopicPartition
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.rows import Task
 from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember
@@ -50,6 +52,7 @@ def save(shard: Shard) -> Iterator[StateRow]:
         yield producer_entry(shard, producer_id)
     for group_id, producers in sorted(shard.offsets.noted_producers.items()):
         yield noted_entry(group_id, producers)
+    yield from _removed_entries(shard)
     ids = shard.topics.ids
     topics = [
         [topic_id, topic, seen, source, ids[topic] == topic_id]
@@ -57,6 +60,14 @@ def save(shard: Shard) -> Iterator[StateRow]:
     ]
     for start in range(0, len(topics), TOPICS_PER_ROW):
         yield _row("topics", None, {"topics": topics[start : start + TOPICS_PER_ROW]})
+
+
+def _removed_entries(shard: Shard) -> Iterator[StateRow]:
+    by_group: dict[str, list[Any]] = {}
+    for (group_id, topic, partition), removed in shard.removed.items():
+        by_group.setdefault(group_id, []).append([topic, partition, *removed])
+    for group_id in sorted(by_group):
+        yield _row("removed", group_id, {"offsets": by_group[group_id]})
 
 
 def group_entry(group_id: str, group: Group | None, offsets: Mapping[TopicPartition, OffsetCommit]) -> StateRow:
@@ -85,6 +96,7 @@ def saved_and_loaded(group: Group) -> Group:
 
 def load(shard: Shard, rows: Iterable[StateRow]) -> None:
     """Fills an empty shard. The order of the rows does not matter."""
+    removed: list[tuple[Slot, RemovedOffset]] = []
     for row in rows:
         payload = orjson.loads(row.payload)
         match row.entry_type:
@@ -94,6 +106,9 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
                 _load_producer(shard, payload)
             case "noted":
                 shard.offsets.noted_producers[row.group_id or ""] = set(payload["producers"])
+            case "removed":
+                for topic, partition, *offset in payload["offsets"]:
+                    removed.append(((row.group_id or "", topic, partition), RemovedOffset(*offset)))
             case "topics":
                 for topic_id, topic, seen, source, is_newest in payload["topics"]:
                     shard.topics.names[topic_id] = (topic, seen, source)
@@ -101,6 +116,8 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
                         shard.topics.ids[topic] = topic_id
             case _:
                 raise ValueError(f"coordinator_state has a row of type {row.entry_type!r}, which is unknown")
+    # The oldest removals are forgotten first.
+    shard.removed.update(sorted(removed, key=lambda each: each[1].log_offset))
 
 
 def replace_entry(shard: Shard, entry_type: str, group_id: str | None, payload: str | None) -> None:

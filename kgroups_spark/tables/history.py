@@ -155,6 +155,38 @@ GROUP_MEMBER_VERSIONS = StructType(
     ]
 )
 
+GROUP_EVENTS = StructType(
+    [
+        *PLACE_IN_LOG,
+        required("event_index", INT, "Number of the event among those of its log offset, from 0 on"),
+        column("event_timestamp", TIMESTAMP, "Commit time, where an offset moved outside transactions; else log_timestamp"),
+        required("group_id", STRING, "Group"),
+        column("group_type", STRING, "classic, consumer, share or streams, as the event left it; null: no such group (any more)"),
+        required(
+            "event",
+            STRING,
+            "group_created, state_changed, generation_changed (classic generation or group epoch), member_joined, "
+            "member_left, assignment_changed (of a member that stayed), group_type_changed, group_removed, "
+            "offset_rewound, offset_skipped (went up while the group had no members), offset_removed, "
+            "offset_restarted (first commit after a removal: lower = read again, higher = never read), topic_recreated",
+        ),
+        column("member_id", STRING, "Member; null: the event is of no single one"),
+        column("topic", STRING, "Topic; null: the event is of no topic"),
+        column("partition", INT, "Partition of the topic; null: the event is of no single one"),
+        column("offset_before", BIGINT, "Committed offset before, of offset_restarted before the removal; null: none"),
+        column("offset_after", BIGINT, "Committed offset after; null: none"),
+        column("value_before", STRING, "State, type, generation, topic id before; JSON of an assignment; null: none"),
+        column("value_after", STRING, "The same after; null: none"),
+        column(
+            "cause",
+            STRING,
+            "Of removals expired, group_deleted, offset_deleted, topic_deleted or unknown; of offsets' moves no_members "
+            "(the group had none: an admin reset, most likely), with_members, transaction, topic_recreated or unknown; "
+            "null: the event is neither",
+        ),
+    ]
+)
+
 GROUP_TRAFFIC = StructType(
     [
         AUDIT_ID,

@@ -60,6 +60,12 @@ TABLES: dict[str, Table] = {
             key=(*PLACE, "member_id"),
         ),
         _history(
+            "group_events",
+            history.GROUP_EVENTS,
+            "Something that happened to a group",
+            key=(*PLACE, "event_index"),
+        ),
+        _history(
             "group_traffic",
             history.GROUP_TRAFFIC,
             "What an audit read of a group, by hour of log time",

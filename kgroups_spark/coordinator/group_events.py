@@ -1,0 +1,554 @@
+"""What happened to groups, told while their records are replayed: rows of `group_events`.
+
+Offsets. Each value that takes effect is compared with the committed offset it replaces, each tombstone with what it
+removes. Whether the group had members is what the log says at that place.
+
+Groups. What one act of a coordinator writes (records of types 2 to 23 and offset tombstones that follow each other with
+the same log timestamp) is told as one change: an upgrade to the consumer protocol deletes a group and makes it anew, a
+first member comes in five records. The events stand at the last record of the act that changed the group.
+
+An act ends with the next one, and with an audit. The events of a log are the same however it is cut, as long as no cut
+goes through an act that a coordinator wrote in several batches; where audits ended is told to a rebuild.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.conversions import Group
+from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
+from kgroups_spark.coordinator.offset_metadata import OffsetCommit, Slot
+from kgroups_spark.coordinator.removal_causes import (
+    EXPIRED,
+    GROUP_DELETED,
+    OVERDUE_MS,
+    UNKNOWN,
+    Fits,
+    cause_of,
+    due_at,
+    is_exempt,
+    topics_of,
+)
+from kgroups_spark.coordinator.share_group import ShareGroup
+from kgroups_spark.coordinator.streams_group import StreamsGroup
+
+if TYPE_CHECKING:
+    from kgroups_spark.coordinator.shard import Shard
+
+GROUP_METADATA = 2
+# Of offsets that were removed this many are remembered in each offsets partition; the oldest removals are forgotten.
+REMEMBERED = 65536
+
+EVENTS = (
+    "group_created",
+    "state_changed",
+    "generation_changed",
+    "member_joined",
+    "member_left",
+    "assignment_changed",
+    "group_type_changed",
+    "group_removed",
+    "offset_rewound",
+    "offset_skipped",
+    "offset_removed",
+    "offset_restarted",
+    "topic_recreated",
+)
+
+
+class GroupEvent(NamedTuple):
+    """A row of `group_events` without audit_id and offsets_partition. Times in ms."""
+
+    log_offset: int
+    event_index: int
+    log_timestamp: int | None
+    event_timestamp: int | None
+    group_id: str
+    group_type: str | None
+    event: str
+    member_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset_before: int | None = None
+    offset_after: int | None = None
+    value_before: str | None = None
+    value_after: str | None = None
+    cause: str | None = None
+
+
+class MemberEvents(NamedTuple):
+    """The same event of several members, with consecutive numbers from `event_index` on."""
+
+    log_offset: int
+    event_index: int
+    log_timestamp: int | None
+    event_timestamp: int | None
+    group_id: str
+    group_type: str | None
+    event: str
+    member_ids: list[str]
+
+
+class RemovedOffset(NamedTuple):
+    """What a slot had before a tombstone, for the first commit after it."""
+
+    committed_offset: int
+    topic_id: str | None
+    log_offset: int
+
+
+class Rules(NamedTuple):
+    """By what causes are told. `retention`: (log offset from which on, retention in ms), ascending.
+
+    `audit_ends`: log offsets at which an audit ended, ascending.
+    """
+
+    expiry: ExpiryRules
+    retention: tuple[tuple[int, int], ...]
+    audit_ends: tuple[int, ...] = ()
+
+
+class _Removal(NamedTuple):
+    log_offset: int
+    log_timestamp: int | None
+    slot: Slot
+    commit: OffsetCommit
+    group_type: str | None
+    due_at: int | None
+    emptied: int | None  # since when the group has been Empty; None: it is not, or nobody knows
+    is_subscribed: bool
+    is_topic_left: bool  # any group has an offset left that a deletion of the topic would have removed
+
+
+class _Touched:
+    """A group before an act, and what of it the act has changed so far."""
+
+    __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "place", "state_since")
+
+    def __init__(self, shard: Shard, group_id: str, group: Group | None) -> None:
+        self.group = group
+        self.facts = None if group is None else _facts(group)
+        self.state_since = None if group is None else group.state_since
+        self.had_offsets = group_id in shard.offsets.committed
+        self.had_pending = group_id in shard.offsets.pending_count
+        # Members of modern groups as they were before they were first touched; None: there was no such member.
+        self.members: dict[str, Any] = {}
+        self.place: tuple[int, int | None] | None = None
+
+
+class GroupEvents:
+    """Tells the events of one shard. The shard says what it is about to replay and what has changed."""
+
+    def __init__(self, shard: Shard, rules: Rules) -> None:
+        self._shard = shard
+        self._rules = rules
+        self._told: list[GroupEvent | MemberEvents] = []
+        self._audit_ends = list(reversed(rules.audit_ends))
+        self._retention = list(reversed(rules.retention))
+        self._retention_ms = 0
+        # The act: its time, the place of its newest record, what it did.
+        self._act: tuple[int, int | None] | None = None
+        self._touched: dict[str, _Touched] = {}
+        self._removals: list[_Removal] = []
+        # The value or marker that is being replayed.
+        self._place: tuple[int, int | None] = (-1, None)
+        self._is_marker = False
+        self._tells_climb = True
+        self._moves: list[GroupEvent] = []
+        # How many committed offsets there are by topic and topic id.
+        self._offsets_of: Counter[tuple[str, str | None]] = Counter()
+        self.count_offsets()
+
+    def count_offsets(self) -> None:
+        """Counts the shard's offsets anew: it was loaded or corrected."""
+        self._offsets_of = Counter(
+            (topic, commit.value.topic_id)
+            for offsets in self._shard.offsets.committed.values()
+            for (topic, _), commit in offsets.items()
+        )
+
+    def take(self) -> list[GroupEvent | MemberEvents]:
+        """What has been told since the last call."""
+        told, self._told = self._told, []
+        return told
+
+    # What the shard says before and after it replays something.
+
+    def record(self, log_offset: int, log_timestamp: int | None) -> None:
+        """A record of types 2 to 23, or an offset tombstone, comes next."""
+        if self._audit_ends and log_offset >= self._audit_ends[-1]:
+            self.close()
+            while self._audit_ends and log_offset >= self._audit_ends[-1]:
+                self._audit_ends.pop()
+        while self._retention and log_offset >= self._retention[-1][0]:
+            self._retention_ms = self._retention.pop()[1]
+        act = self._act
+        if act is not None:
+            same = act[1] == log_timestamp and (log_timestamp is not None or act[0] + 1 == log_offset)
+            if not same:
+                self.close()
+        self._act = (log_offset, log_timestamp)
+
+    def touches(self, group_id: str, member_id: str | None, record_type: int | None) -> None:
+        """The record may change the group and this member of it."""
+        group = self._shard.groups.get(group_id)
+        touched = self._touched.get(group_id)
+        if touched is None:
+            touched = self._touched[group_id] = _Touched(self._shard, group_id, group)
+        if group is None or isinstance(group, ClassicGroup):
+            if member_id is not None:
+                touched.members.setdefault(member_id, None)
+        elif record_type == GROUP_METADATA:
+            for known, member in group.members.items():
+                touched.members.setdefault(known, (member, group.group_type))
+        elif member_id is not None:
+            member = group.members.get(member_id)
+            touched.members.setdefault(member_id, None if member is None else (member, group.group_type))
+
+    def changed(self, group_id: str, log_offset: int, log_timestamp: int | None) -> None:
+        """The record did change the group or a member of it."""
+        touched = self._touched.get(group_id)
+        if touched is not None:
+            touched.place = (log_offset, log_timestamp)
+
+    def value(self, log_offset: int, log_timestamp: int | None, *, tells_climb: bool = True) -> None:
+        """A value comes next. `tells_climb`: a move forward is told here, if it is one to tell."""
+        self._place, self._is_marker, self._tells_climb = (log_offset, log_timestamp), False, tells_climb
+
+    def marker(self, log_offset: int, log_timestamp: int | None) -> None:
+        """A control record comes next."""
+        self._place, self._is_marker, self._tells_climb = (log_offset, log_timestamp), True, False
+
+    def ended(self) -> None:
+        """The value or marker has been replayed."""
+        if self._moves:
+            moves = self._moves
+            if self._is_marker:
+                moves.sort(key=_in_order)
+            self._told += [move._replace(event_index=index) for index, move in enumerate(moves)]
+            self._moves = []
+
+    def created(self, group_id: str) -> None:
+        """A value has made a simple group, after the act was closed."""
+        self._moves.append(self._event(group_id, "group_created", value_after="Empty"))
+
+    def vanished(self, group: Group) -> None:
+        """Scala: a marker has taken the last that was left of a simple group, after the act was closed."""
+        event = self._event(group.group_id, "group_removed", value_before=group.state, cause=UNKNOWN)
+        self._moves.append(event._replace(group_type=group.group_type))
+
+    def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None:
+        """The offset has taken effect, in the place of `before`."""
+        removed = self._shard.removed
+        gone = removed.pop(slot, None) if removed else None
+        after, topic_id = commit.value.committed_offset, commit.value.topic_id
+        if before is None or before.value.topic_id != topic_id:
+            self._offsets_of[slot[1], topic_id] += 1
+            if before is not None:
+                self._uncount(slot[1], before.value.topic_id)
+        if before is not None:
+            offset, known_id = before.value.committed_offset, before.value.topic_id
+        elif gone is not None:
+            offset, known_id = gone.committed_offset, gone.topic_id
+        else:
+            return
+        is_recreated = topic_id is not None and known_id is not None and topic_id != known_id
+        if not is_recreated and before is not None and (after == offset or (after > offset and not self._tells_climb)):
+            return
+        if is_recreated and self._is_first_with(slot, topic_id):
+            event = self._event(slot[0], "topic_recreated", topic=slot[1], value_before=known_id, value_after=topic_id)
+            self._moves.append(event)
+        if before is None:
+            name = "offset_restarted"
+        elif after < offset:
+            name = "offset_rewound"
+        elif after > offset and not is_recreated and not self._is_marker and self._is_emptied(slot[0]):
+            name = "offset_skipped"
+        else:
+            return
+        cause = "topic_recreated" if is_recreated else self._cause_of_move(slot[0])
+        event = self._event(slot[0], name, topic=slot[1], partition=slot[2])
+        when = event.event_timestamp if self._is_marker else commit.value.commit_timestamp
+        self._moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
+
+    def removed(self, slot: Slot, commit: OffsetCommit) -> None:
+        """A tombstone has removed the committed offset."""
+        remembered = self._shard.removed
+        remembered.pop(slot, None)
+        place = self._act or (-1, None)
+        remembered[slot] = RemovedOffset(commit.value.committed_offset, commit.value.topic_id, place[0])
+        if len(remembered) > REMEMBERED:
+            del remembered[next(iter(remembered))]
+        group, rules = self._shard.groups.get(slot[0]), self._rules.expiry
+        is_pending = bool(self._shard.offsets.pending_producers.get(slot))
+        due = due_at(group, slot[1], commit.value, rules, self._retention_ms, is_pending=is_pending)
+        topics = topics_of(group, rules) if group is not None and due is None and is_exempt(group, slot[1], rules) else ()
+        is_subscribed = topics is not None and slot[1] in topics
+        group_type = None if group is None else group.group_type
+        emptied = None if group is None or group.state != "Empty" else group.state_since
+        self._uncount(slot[1], commit.value.topic_id)
+        is_left = self._is_left(slot[1], commit.value.topic_id)
+        self._removals.append(_Removal(*place, slot, commit, group_type, due, emptied, is_subscribed, is_left))
+
+    def close(self) -> None:
+        """The act has ended: tells what it did."""
+        self._act = None
+        if not self._touched and not self._removals:
+            return
+        touched, self._touched = self._touched, {}
+        removals, self._removals = self._removals, []
+        numbers: Counter[int] = Counter()
+        causes = _Causes(self._shard, self._rules.expiry, touched, removals)
+        for removal in removals:
+            group_id, topic, partition = removal.slot
+            self._told.append(
+                GroupEvent(
+                    removal.log_offset,
+                    numbers[removal.log_offset],
+                    removal.log_timestamp,
+                    removal.log_timestamp,
+                    group_id,
+                    removal.group_type,
+                    "offset_removed",
+                    topic=topic,
+                    partition=partition,
+                    offset_before=removal.commit.value.committed_offset,
+                    cause=causes.of_offset(removal),
+                )
+            )
+            numbers[removal.log_offset] += 1
+        for group_id, group in touched.items():
+            if group.place is not None:
+                self._tell_group(group_id, group, causes, numbers)
+
+    # Offsets.
+
+    def _event(self, group_id: str, name: str, **fields: Any) -> GroupEvent:
+        log_offset, log_timestamp = self._place
+        group = self._shard.groups.get(group_id)
+        group_type = None if group is None else group.group_type
+        return GroupEvent(log_offset, 0, log_timestamp, log_timestamp, group_id, group_type, name, **fields)
+
+    def _uncount(self, topic: str, topic_id: str | None) -> None:
+        self._offsets_of[topic, topic_id] -= 1
+        if not self._offsets_of[topic, topic_id]:
+            del self._offsets_of[topic, topic_id]
+
+    def _is_left(self, topic: str, topic_id: str | None) -> bool:
+        """Whether an offset is left that goes with the topic: of this id or of none."""
+        if topic_id is not None:
+            return (topic, topic_id) in self._offsets_of or (topic, None) in self._offsets_of
+        return any(name == topic for name, _ in self._offsets_of)
+
+    def _is_first_with(self, slot: Slot, topic_id: str) -> bool:
+        """Whether no other partition of the topic has been committed under this topic id by the group."""
+        group_id, topic, partition = slot
+        others = self._shard.offsets.committed.get(group_id, {})
+        return not any(
+            name == topic and number != partition and commit.value.topic_id == topic_id
+            for (name, number), commit in others.items()
+        )
+
+    def _is_emptied(self, group_id: str) -> bool:
+        """Whether it is a group that has members at times, and has none now."""
+        group = self._shard.groups.get(group_id)
+        return group is not None and not group.is_simple and not _member_count(group)
+
+    def _cause_of_move(self, group_id: str) -> str:
+        if self._is_marker:
+            return "transaction"
+        group = self._shard.groups.get(group_id)
+        if group is None:
+            return UNKNOWN
+        return "with_members" if _member_count(group) else "no_members"
+
+    # Groups.
+
+    def _tell_group(self, group_id: str, touched: _Touched, causes: _Causes, numbers: Counter[int]) -> None:
+        assert touched.place is not None
+        log_offset, log_timestamp = touched.place
+        before, now = touched.group, self._shard.groups.get(group_id)
+        old, new = touched.facts, None if now is None else _facts(now)
+        group_type = new[0] if new is not None else None if old is None else old[0]
+        at = (log_timestamp, log_timestamp, group_id, group_type)
+
+        def tell(event: str, **fields: Any) -> None:
+            self._told.append(GroupEvent(log_offset, numbers[log_offset], *at, event, **fields))
+            numbers[log_offset] += 1
+
+        def tell_members(event: str, member_ids: list[str]) -> None:
+            if member_ids:
+                self._told.append(MemberEvents(log_offset, numbers[log_offset], *at, event, member_ids))
+                numbers[log_offset] += len(member_ids)
+
+        if old is None and new is not None:
+            tell("group_created", value_after=new[1])
+        if old is not None and new is not None:
+            if old[0] != new[0]:
+                tell("group_type_changed", value_before=old[0], value_after=new[0])
+            if old[1] != new[1]:
+                tell("state_changed", value_before=old[1], value_after=new[1])
+            if old[2] != new[2]:
+                tell("generation_changed", value_before=str(old[2]), value_after=str(new[2]))
+        left, joined, assigned = _member_changes(before, touched.members, now)
+        tell_members("member_left", left)
+        tell_members("member_joined", joined)
+        for member_id, assigned_before, assigned_now in assigned:
+            tell("assignment_changed", member_id=member_id, value_before=assigned_before, value_after=assigned_now)
+        if old is not None and new is None:
+            tell("group_removed", value_before=old[1], cause=causes.of_group(group_id, touched, log_timestamp))
+
+
+class _Causes:
+    """Causes of what one act removed."""
+
+    def __init__(
+        self, shard: Shard, rules: ExpiryRules, touched: dict[str, _Touched], removals: list[_Removal]
+    ) -> None:
+        self._shard = shard
+        self._rules = rules
+        self._touched = touched
+        self._by_group: dict[str, list[_Removal]] = {}
+        self._groups_of_topic: dict[str, set[str]] = {}
+        for removal in removals:
+            self._by_group.setdefault(removal.slot[0], []).append(removal)
+            self._groups_of_topic.setdefault(removal.slot[1], set()).add(removal.slot[0])
+        self._last_of_topic = {(each.slot[1], each.commit.value.topic_id): each for each in removals}
+
+    def of_offset(self, removal: _Removal) -> str:
+        return cause_of(self._fits(removal))
+
+    def of_group(self, group_id: str, touched: _Touched, log_timestamp: int | None) -> str:
+        """Its offsets' cause, where the act removed any. A group without offsets goes at the next check."""
+        removals = self._by_group.get(group_id)
+        if removals:
+            causes = {self.of_offset(removal) for removal in removals}
+            return causes.pop() if len(causes) == 1 else UNKNOWN
+        if touched.group is None or _member_count(touched.group) or touched.had_offsets:
+            return UNKNOWN
+        spared = touched.had_pending and self._rules.open_transaction is OpenTransactionRule.ALWAYS
+        if spared or (isinstance(touched.group, ShareGroup) and not self._rules.deletes_share_groups):
+            return GROUP_DELETED
+        since = touched.state_since
+        is_late = since is not None and log_timestamp is not None and log_timestamp - since > OVERDUE_MS
+        return UNKNOWN if is_late else EXPIRED
+
+    def _fits(self, removal: _Removal) -> Fits:
+        group_id, topic, _ = removal.slot
+        of_group = self._by_group[group_id]
+        is_scala = self._shard.release.coordinator == "scala"
+        is_gone = self._shard.groups.get(group_id) is None
+        nothing_left = group_id not in self._shard.offsets.committed
+        touched = self._touched.get(group_id)
+        was_simple = touched is not None and touched.group is not None and touched.group.is_simple
+        expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
+        is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
+        deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
+        one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
+        topics = {each.slot[1] for each in of_group}
+        topic_gone = not self._last_of_topic[topic, removal.commit.value.topic_id].is_topic_left
+        if is_gone and is_scala:
+            # Scala's group goes with the last offset, whoever removed that.
+            topic_gone = topic_gone and len(topics) == 1
+        else:
+            topic_gone = topic_gone and not is_gone
+        return Fits(
+            expired,
+            is_gone and nothing_left,
+            (not is_gone and not removal.is_subscribed and deletes_offsets) or (is_gone and one_of_one),
+            topic_gone,
+            is_late,
+            len(self._groups_of_topic[topic]) > 1,
+        )
+
+
+def _is_due(removal: _Removal) -> bool:
+    return removal.due_at is not None and removal.log_timestamp is not None and removal.log_timestamp >= removal.due_at
+
+
+def _is_late(removal: _Removal) -> bool:
+    """Whether the checks should have removed it long ago. Of a group with members a topic may have been given up."""
+    assert removal.due_at is not None and removal.log_timestamp is not None
+    return removal.emptied is not None and removal.log_timestamp - max(removal.due_at, removal.emptied) > OVERDUE_MS
+
+
+def _in_order(event: GroupEvent) -> tuple[str, str, int, str]:
+    return event.group_id, event.topic or "", -1 if event.partition is None else event.partition, event.event
+
+
+def _facts(group: Group) -> tuple[str, str, int]:
+    """Type, state, and generation or group epoch."""
+    if isinstance(group, ClassicGroup):
+        generation = 0 if group.value is None else group.value["generation"]
+        return group.group_type, group.state, generation
+    return group.group_type, group.state, group.group_epoch
+
+
+def _member_count(group: Group) -> int:
+    if isinstance(group, ClassicGroup):
+        return 0 if group.value is None else len(group.value["members"])
+    return len(group.members)
+
+
+MemberChanges = tuple[list[str], list[str], list[tuple[str, str | None, str | None]]]
+
+
+def _member_changes(before: Group | None, touched: dict[str, Any], now: Group | None) -> MemberChanges:
+    """Members that left, that joined, and of those that stayed (id, assignment before, assignment now) where it is
+    another one. Where the group changed its type, assignments cannot be compared."""
+    if isinstance(now, ClassicGroup) and (before is None or isinstance(before, ClassicGroup)):
+        return _of_classic(before, now)
+    there_before = _member_ids(before, touched)
+    if before is now and now is not None:
+        there_now = {member_id: None for member_id in touched if member_id in now.members}
+        assigned = []
+        for member_id in there_now:
+            if touched[member_id] is not None:
+                old, new = _assigned(touched[member_id][0], now), _assigned(now.members[member_id], now)
+                if old != new:
+                    assigned.append((member_id, _text(old), _text(new)))
+    else:
+        there_now = _member_ids(now, {})
+        assigned = []
+    left = [member_id for member_id in there_before if member_id not in there_now]
+    joined = [member_id for member_id in there_now if member_id not in there_before]
+    return left, joined, assigned
+
+
+def _member_ids(group: Group | None, touched: dict[str, Any]) -> dict[str, None]:
+    """Ids of the members; of a modern group before the act as far as they were touched, if any were."""
+    if group is None:
+        return {}
+    if isinstance(group, ClassicGroup):
+        return dict.fromkeys(group.member_numbers)
+    if touched:
+        return {member_id: None for member_id, member in touched.items() if member and member[1] == group.group_type}
+    return dict.fromkeys(group.members)
+
+
+def _of_classic(before: ClassicGroup | None, now: ClassicGroup) -> MemberChanges:
+    old, new = ({} if before is None else before.member_numbers), now.member_numbers
+    left = [member_id for member_id in old if member_id not in new]
+    joined = [member_id for member_id in new if member_id not in old]
+    if before is None or len(joined) == len(new):
+        return left, joined, []
+    was, now_is = before.assignments, now.assignments
+    pairs = ((member_id, was[old[member_id]], now_is[number]) for member_id, number in new.items() if member_id in old)
+    return left, joined, [(member_id, one, other) for member_id, one, other in pairs if one != other]
+
+
+def _assigned(member: Any, group: Group) -> Any:
+    """What a member of a modern group has, without epochs, in order."""
+    if isinstance(group, StreamsGroup):
+        return [tuple(task) for task in member.assigned or ()]
+    return sorted((topic_id, partition) for topic_id, partitions in member.assigned.items() for partition in partitions)
+
+
+def _text(assigned: Iterable[tuple[Any, ...]]) -> str:
+    names = {2: ("topic_id", "partition"), 3: ("role", "subtopology_id", "partition")}
+    return orjson.dumps([dict(zip(names[len(each)], each, strict=True)) for each in assigned]).decode()
