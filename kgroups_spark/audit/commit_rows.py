@@ -103,7 +103,9 @@ class CommitBatches:
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
 
 
-def candidates(records: RecordColumns, commits: OffsetCommitColumns) -> Candidates:
+def candidates(
+    records: RecordColumns, commits: OffsetCommitColumns, tells_climb: NDArray[np.bool_] | None = None
+) -> Candidates:
     """The chunk's commits as the reduction takes them."""
     rows = commits.rows
     return Candidates(
@@ -121,6 +123,7 @@ def candidates(records: RecordColumns, commits: OffsetCommitColumns) -> Candidat
         commits.commit_timestamp,
         commits.expire_timestamp,
         commits.topic_id,
+        np.zeros(len(rows), np.bool_) if tells_climb is None else tells_climb,
         commits.metadata,
     )
 

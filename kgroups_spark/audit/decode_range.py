@@ -22,7 +22,8 @@ from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marke
 from kgroups_spark.audit.member_blocks import GROUP_METADATA
 from kgroups_spark.audit.partition_count import fitting_partition_counts
 from kgroups_spark.audit.ranges import LogRange
-from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer
+from kgroups_spark.audit.offset_moves import OffsetMoves
+from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer, readable_versions
 from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
 from kgroups_spark.audit.traffic import GroupTraffic
 from kgroups_spark.coordinator.releases import Release, release
@@ -40,6 +41,8 @@ Output = tuple[str, pa.Table | pa.RecordBatch]
 
 # The name under which replay rows come out beside the tables' rows.
 REPLAY = "replay_rows"
+# And the name of moves forward, for which the replay looks at the groups (climbs.py).
+CLIMBS = "climbs"
 
 
 def no_cluster(piece: FetchPiece) -> Any:
@@ -53,6 +56,7 @@ class ReadContext:
 
     `replay_groups=False`: the replay needs offsets and transactions only. Records of types 2 to 23 are decoded all the
     same, but only those in transactions stay.
+    `climbs`: moves forward come out as well; only a replay of reduced rows has a use for them.
     `chunk_bytes`: how much of a segment is decoded at once; the answers do not depend on it.
     """
 
@@ -64,6 +68,7 @@ class ReadContext:
     history: bool = True
     replay: bool = True
     replay_groups: bool = True
+    climbs: bool = False
     chunk_bytes: int = CHUNK_BYTES
 
     @contextmanager
@@ -128,7 +133,10 @@ class RangeDecoder:
         self._release: Release = release(context.release_version)
         self._commits = OffsetCommitDecoder()
         self._records = records
-        self._reducer = RangeReducer(self._release, self._commits.keys, begins_log=log_range.begins_log)
+        tells = self._context.history and self._context.replay
+        self._reducer = RangeReducer(self._release, self._commits.keys, begins_log=log_range.begins_log, pins=tells)
+        reads, all_stay = readable_versions(self._release), not self._release.commit_needs_newer_record
+        self._moves = OffsetMoves(self._commits.keys, reads, all_stay=all_stay) if tells else None
         self._markers = RangeMarkers(log_range.begins_log)
         self._traffic = GroupTraffic()
         self._topics = TopicNames()
@@ -225,8 +233,12 @@ class RangeDecoder:
                 progress.quarantined["load_would_fail"] += len(misread)
                 yield self._counted("quarantine", rows.load_failures(misread, self._release))
         if self._context.replay:
-            kept = self._kept(records, decoded, bad)
-            for batch in self._reducer.add(candidates(records, commits), kept, markers):
+            kept, tells_climb = self._kept(records, decoded, bad), None
+            if self._moves is not None:
+                tells_climb, climbs = self._moves.chunk(records, commits, climbs=self._context.climbs)
+                if climbs is not None:
+                    yield CLIMBS, climbs
+            for batch in self._reducer.add(candidates(records, commits, tells_climb), kept, markers):
                 yield REPLAY, batch
 
     def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:

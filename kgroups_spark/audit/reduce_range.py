@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kgroups_spark.audit.offset_moves import pinned_rows
 from kgroups_spark.audit.replay_rows import FIRST_VALUE, MARKER, RECORD, TOMBSTONE, UNREADABLE, VALUE, replay_batch
 from kgroups_spark.audit.topic_names import has_id
 from kgroups_spark.coordinator.reduce_columns import (
@@ -68,6 +69,7 @@ class Candidates:
     commit_timestamp: I64
     expire_timestamp: I64
     topic_id: NDArray[np.uint8]  # [n, 16]
+    tells_climb: NDArray[np.bool_]
     metadata: pa.Array
 
     def __len__(self) -> int:
@@ -125,7 +127,9 @@ class KeptMarker:
 class RangeReducer:
     """Collects a range's records and gives the replay rows that are left of them."""
 
-    def __init__(self, release: Release, keys: OffsetKeys, *, begins_log: bool = False) -> None:
+    def __init__(self, release: Release, keys: OffsetKeys, *, begins_log: bool = False, pins: bool = True) -> None:
+        """`pins`: events are to be told of what is left (offset_moves.py)."""
+        self._pins = pins
         self._rules = replace(reduce_rules(release), begins_log=begins_log)
         self._reads = readable_versions(release)
         self._keys = keys
@@ -208,7 +212,17 @@ class RangeReducer:
         breaks = code_of[records[:, 0]] if len(records) else records[:, 0], records[:, 1]
         with_producer = records[records[:, 2] >= 0]
         spoilers = with_producer[:, 2], with_producer[:, 1]
-        reduced = reduce_columns(facts, ends, breaks, spoilers, self._rules)
+        pinned = None
+        if self._pins:
+            pinned = pinned_rows(
+                facts, rows.committed_offset, rows.topic_id, rows.tells_climb, ends, spoilers, self._rules
+            )
+            whole = np.flatnonzero(pinned & (rows.producer_id >= 0))
+            spoilers = (
+                np.concatenate([spoilers[0], rows.producer_id[whole]]),
+                np.concatenate([spoilers[1], rows.log_offset[whole]]),
+            )
+        reduced = reduce_columns(facts, ends, breaks, spoilers, self._rules, pinned)
         return _applied(rows, reduced), reduced.keep_marker
 
     def _commit_rows(self, rows: Candidates) -> pa.RecordBatch:
@@ -235,6 +249,7 @@ class RangeReducer:
                 "commit_timestamp": pa.array(rows.commit_timestamp),
                 "expire_timestamp": pa.array(rows.expire_timestamp),
                 "topic_id": topic_id_texts(rows.topic_id),
+                "tells_climb": pa.array(rows.tells_climb),
             },
         )
 

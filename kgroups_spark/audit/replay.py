@@ -10,19 +10,20 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from kgroups_spark.audit.climbs import Climbs
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.event_rows import event_batches
 from kgroups_spark.audit.history_rows import MARKER_COLUMNS
 from kgroups_spark.audit.member_blocks import MemberBlocks
 from kgroups_spark.audit.member_columns import member_batches, member_version_batches
-from kgroups_spark.audit.replay_rows import CORRECTION, FILE, MARKER, STATE, TOMBSTONE, VALUE
+from kgroups_spark.audit.replay_rows import CORRECTION, FILE, MARKER, RECORD, STATE, TOMBSTONE, VALUE
 from kgroups_spark.audit.row_replay import (
     CONTROL_TYPE,
     COORDINATOR_EPOCH,
@@ -49,6 +50,7 @@ from kgroups_spark.audit.row_replay import (
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.group_events import GroupEvents
 from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.releases import RULES_VERSION, release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -144,6 +146,7 @@ class _ShardReplay:
         self._blocks = MemberBlocks(decoder)
         self._failures: list[Row] = []
         self._markers: list[Row] = []
+        self._events: GroupEvents | None = None
         self._again = context.read_again.get(offsets_partition)
         # What the log alone says, from its start.
         self._told = Shard(self._release, offsets_partition)
@@ -158,7 +161,7 @@ class _ShardReplay:
         first = next(flat, None)
         self._shard = Shard.load(self._release, self._partition, state, recording=True)
         self._shard.topics = NoTopics()
-        self._events = self._shard.tell_events(self._context.event_rules(self._partition))
+        self._events = events = self._shard.tell_events(self._context.event_rules(self._partition))
         self._replay = RowReplay(self._shard, self._decoder)
         replay, pending = self._replay.replay, 0
         for row in itertools.chain([first] if first else [], flat):
@@ -178,7 +181,7 @@ class _ShardReplay:
             pending += 1
         if self._again is not None:
             yield from self._corrected(self._again)
-        self._events.close()
+        events.close()
         yield from self._changes()
         yield from self._current()
 
@@ -191,7 +194,7 @@ class _ShardReplay:
             elif row[KIND] == CORRECTION:
                 waiting.append(row)
             elif row[KIND] == FILE:
-                yield from _with_corrections(self._rows_of_file(row[TEXT]), waiting)
+                yield from _with_corrections(self._rows_of_file(row[TEXT], row[OUTCOME]), waiting)
             elif waiting:
                 yield from _with_corrections(iter((row,)), waiting)
             else:
@@ -229,10 +232,27 @@ class _ShardReplay:
         for some in _in_lots(found):
             yield "state_corrections", table_batch("state_corrections", Correction._fields, some, **constants)
 
-    def _rows_of_file(self, path: str) -> Iterator[Row]:
-        with self._context.open_file(path) as source, pa.ipc.open_file(source) as reader:
+    def _rows_of_file(self, path: str, climbs: str | None) -> Iterator[Row]:
+        with ExitStack() as stack:
+            reader = stack.enter_context(pa.ipc.open_file(stack.enter_context(self._context.open_file(path))))
             batches = map(reader.get_batch, range(reader.num_record_batches))
-            yield from rows_in_log_order(batches, self._blocks.rows_of)
+            rows = rows_in_log_order(batches, self._blocks.rows_of)
+            if climbs is None:
+                yield from rows
+                return
+            source = stack.enter_context(self._context.open_file(climbs))
+            found: Climbs | None = None
+            for row in rows:
+                # Not before the first row: events are told once the state is loaded.
+                if found is None and self._events is not None:
+                    found = Climbs(stack.enter_context(pa.ipc.open_stream(source)), self._events)
+                if row[KIND] == RECORD and found is not None:
+                    found.before_record(row[LOG_OFFSET], row[GROUP])
+                yield row
+            if found is None and self._events is not None:
+                found = Climbs(stack.enter_context(pa.ipc.open_stream(source)), self._events)
+            if found is not None:
+                found.finish()
 
     def _marker(self, row: Row, ended: EndedTransaction) -> None:
         if row[DEFERRED] and row[LOG_OFFSET] >= self._history_from:
@@ -288,7 +308,7 @@ class _ShardReplay:
         for batch in member_version_batches(on_demand, self._release, audit_id=self._context.audit_id):
             yield "group_member_versions", batch
         del changes, on_demand
-        told = [event for event in self._events.take() if event.log_offset >= self._history_from]
+        told = [event for event in (self._events.take() if self._events else ()) if event.log_offset >= self._history_from]
         constants = {"audit_id": self._context.audit_id, "offsets_partition": self._partition}
         for batch in event_batches(told, **constants):
             yield "group_events", batch

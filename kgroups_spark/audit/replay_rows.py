@@ -50,7 +50,7 @@ _FIELDS: list[tuple[str, pa.DataType, DataType]] = [
     # RECORD: the value's JSON text; STATE, CORRECTION: the entry's payload (null: there is none any more); FILE: where
     # more rows are.
     ("text", pa.string(), StringType()),
-    # STATE, CORRECTION: the entry's type; MARKER: committed, aborted or null.
+    # STATE, CORRECTION: the entry's type; MARKER: committed, aborted or null; FILE: where its climbs are (null: none).
     ("outcome", pa.string(), StringType()),
     ("coordinator_epoch", pa.int32(), IntegerType()),
     ("control_type", pa.int16(), ShortType()),

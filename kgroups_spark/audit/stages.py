@@ -11,7 +11,8 @@ import posixpath
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
-from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.audit.decode_range import CLIMBS, REPLAY, RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.outputs import (
     MANIFEST,
     PartCollector,
@@ -47,10 +48,13 @@ from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 Hand = Sequence[LogRange]
+# Where a range's replay rows are, and its climbs (None: there are none).
+ReplayFile = tuple[str, str | None]
 # Everything that a replay writes.
 REPLAY_TABLES = (
     "group_versions",
     "group_member_versions",
+    "group_events",
     "transaction_markers",
     "quarantine",
     "groups",
@@ -72,7 +76,7 @@ class ReadResult:
 
     progress: list[RangeProgress] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
-    replay_files: dict[int, list[str]] = field(default_factory=dict)
+    replay_files: dict[int, list[ReplayFile]] = field(default_factory=dict)
 
 
 def open_uri(path: str) -> BinaryIO:
@@ -86,6 +90,7 @@ def read_by_parts(
 ) -> ReadResult:
     """Stage 1 in one action: tasks write history as parts and replay rows as files below `work_uri`."""
     hands = [list(hand) for hand in hands]
+    context = replace(context, climbs=True)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _numbers(batches):
@@ -95,7 +100,7 @@ def read_by_parts(
 
     lines = _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), MANIFEST).collect() if hands else []
     result = ReadResult()
-    files: list[tuple[int, int, str]] = []
+    files: list[tuple[int, int, str, str | None]] = []
     for line in lines:
         payload = json.loads(line.payload)
         if line.kind == "part":
@@ -104,8 +109,8 @@ def read_by_parts(
             result.progress.append(progress_from_json(payload))
         else:
             files.append(tuple(payload))
-    for offsets_partition, _, path in sorted(files):
-        result.replay_files.setdefault(offsets_partition, []).append(path)
+    for offsets_partition, _, path, climbs in sorted(files):
+        result.replay_files.setdefault(offsets_partition, []).append((path, climbs))
     return result
 
 
@@ -116,19 +121,30 @@ def _read_hand(hand: Hand, context: ReadContext, lake_uri: str, work_uri: str) -
         name = f"range-{log_range.offsets_partition}-{log_range.number}-{uuid.uuid4()}.arrow"
         path = posixpath.join(work_uri, name)
         file_system, local = lake_file_system(path)
-        with file_system.open_output_stream(local) as sink, _replay_writer(sink) as writer:
+        with ExitStack() as stack:
+            sink = stack.enter_context(file_system.open_output_stream(local))
+            writer, climbs = stack.enter_context(_replay_writer(sink)), None
             for table, rows in reading.outputs():
                 if table == REPLAY:
                     writer.write_batch(_with_partition(rows, log_range.offsets_partition))
+                elif table == CLIMBS:
+                    if climbs is None:
+                        sink = stack.enter_context(file_system.open_output_stream(f"{local}.climbs"))
+                        climbs = stack.enter_context(pa.ipc.new_stream(sink, rows.schema, options=_LZ4))
+                    climbs.write_batch(rows)
                 else:
                     yield from map(part_line, collector.add(table, rows))
-        yield "replay", (log_range.offsets_partition, log_range.number, path)
+        of_climbs = None if climbs is None else f"{path}.climbs"
+        yield "replay", (log_range.offsets_partition, log_range.number, path, of_climbs)
         yield "progress", progress_to_json(reading.progress)
     yield from map(part_line, collector.rest())
 
 
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
 def _replay_writer(sink: pa.NativeFile) -> pa.RecordBatchFileWriter:
-    return pa.ipc.new_file(sink, REPLAY_ROWS, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+    return pa.ipc.new_file(sink, REPLAY_ROWS, options=_LZ4)
 
 
 def _with_partition(rows: pa.RecordBatch, offsets_partition: int) -> pa.RecordBatch:
@@ -139,7 +155,7 @@ def _with_partition(rows: pa.RecordBatch, offsets_partition: int) -> pa.RecordBa
 def replay_by_parts(
     spark: SparkSession,
     hands: Sequence[Sequence[int]],
-    replay_files: dict[int, list[str]],
+    replay_files: dict[int, list[ReplayFile]],
     state_files: Sequence[str],
     state_audit_id: int | None,
     context: ReplayContext,
@@ -167,7 +183,7 @@ def replay_by_parts(
 
 def _rows_from_files(
     hand: Sequence[int],
-    replay_files: dict[int, list[str]],
+    replay_files: dict[int, list[ReplayFile]],
     state_files: Sequence[str],
     state_audit_id: int | None,
 ) -> Iterator[pa.RecordBatch]:
@@ -184,7 +200,8 @@ def _rows_from_files(
             {
                 "offsets_partition": pa.array([offsets_partition] * len(files), pa.int32()),
                 "kind": pa.array([FILE] * len(files), pa.int8()),
-                "text": pa.array(files, pa.string()),
+                "text": pa.array([path for path, _ in files], pa.string()),
+                "outcome": pa.array([climbs for _, climbs in files], pa.string()),
             },
         )
 

@@ -177,6 +177,10 @@ class GroupEvents:
         told, self._told = self._told, []
         return told
 
+    def tell(self, events: Iterable[GroupEvent]) -> None:
+        """Takes in what somebody else has found."""
+        self._told += events
+
     # What the shard says before and after it replays something.
 
     def record(self, log_offset: int, log_timestamp: int | None) -> None:
@@ -267,7 +271,7 @@ class GroupEvents:
             name = "offset_restarted"
         elif after < offset:
             name = "offset_rewound"
-        elif after > offset and not is_recreated and not self._is_marker and self._is_emptied(slot[0]):
+        elif after > offset and not is_recreated and not self._is_marker and self.type_of_emptied(slot[0]):
             name = "offset_skipped"
         else:
             return
@@ -354,10 +358,10 @@ class GroupEvents:
             for (name, number), commit in others.items()
         )
 
-    def _is_emptied(self, group_id: str) -> bool:
-        """Whether it is a group that has members at times, and has none now."""
+    def type_of_emptied(self, group_id: str) -> str | None:
+        """The type of a group that has members at times and has none now; None: it is not one."""
         group = self._shard.groups.get(group_id)
-        return group is not None and not group.is_simple and not _member_count(group)
+        return None if group is None or group.is_simple or _member_count(group) else group.group_type
 
     def _cause_of_move(self, group_id: str) -> str:
         if self._is_marker:
@@ -452,11 +456,11 @@ class _Causes:
         one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
         topics = {each.slot[1] for each in of_group}
         topic_gone = not self._last_of_topic[topic, removal.commit.value.topic_id].is_topic_left
-        if is_gone and is_scala:
+        if is_gone:
             # Scala's group goes with the last offset, whoever removed that.
-            topic_gone = topic_gone and len(topics) == 1
+            topic_gone = topic_gone and is_scala and len(topics) == 1
         else:
-            topic_gone = topic_gone and not is_gone
+            topic_gone = topic_gone or removal.is_subscribed
         return Fits(
             expired,
             is_gone and nothing_left,

@@ -88,9 +88,12 @@ def reduce_columns(
     breaks: tuple[Ints, Ints],
     spoilers: tuple[Ints, Ints],
     rules: ReduceRules,
+    pinned: Flags | None = None,
 ) -> Reduced:
     """What the replay still needs of one contiguous range of a log.
 
+    `pinned` rows stay whatever they are. With them no value becomes plain: the last of each slot that takes effect is to
+    be pinned, its transaction among the `spoilers`.
     `breaks` are (group, log offset) of the records of types 2 to 23, `spoilers` (producer id, log offset) of records
     that have a producer id and are not offset commits, or do not decode.
     """
@@ -102,9 +105,8 @@ def reduce_columns(
     became_plain = np.zeros(n, np.bool_)
     keep_marker = np.ones(len(markers.log_offset), np.bool_)
     if rules.resolve_transactions and len(markers.log_offset):
-        committed, dropped, keep_marker = _resolve_transactions(commits, markers, spoilers, rules)
-        became_plain = committed
-        plain |= committed
+        became_plain, dropped, keep_marker = _resolve_transactions(commits, markers, spoilers, rules)
+        plain |= became_plain
     values = ~commits.is_tombstone & commits.clean
     stretch, widths = _stretches(commits, markers, breaks, rules)
     keep = ~plain & ~dropped & commits.content
@@ -112,6 +114,9 @@ def reduce_columns(
     if rules.scala_stretches:
         slots = _dense_ids(commits.slot, stretch, _widths_of_slots(commits, widths))
     keep[_last_of_each(*slots, np.nonzero(plain)[0])] = True
+    if pinned is not None:
+        keep &= ~became_plain
+        keep |= pinned
     first = _first_of_each(*_dense_ids(commits.group, stretch, widths), np.nonzero(values)[0])
     without_content = np.zeros(n, np.bool_)
     if rules.scala_stretches:
@@ -119,6 +124,11 @@ def reduce_columns(
     else:
         without_content[first[~keep[first]]] = True
     return Reduced(keep, became_plain & keep, without_content, keep_marker)
+
+
+def resolved(commits: CommitFacts, markers: MarkerFacts, spoilers: tuple[Ints, Ints], rules: ReduceRules) -> Flags:
+    """Transactional values that are known to take effect at a marker of the range."""
+    return _resolve_transactions(commits, markers, spoilers, rules)[0]
 
 
 def _resolve_transactions(

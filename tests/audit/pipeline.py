@@ -20,7 +20,8 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.audit.decode_range import CLIMBS, REPLAY, RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.audit.offset_moves import CLIMBS as CLIMB_ROWS
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.read_again import read_again
@@ -36,6 +37,8 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 Files = Mapping[str, bytes]
 Row = dict[str, Any]
+# Replay rows and climbs of a range, as files.
+Left = tuple[bytes, bytes | None]
 
 CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
 RECORD_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
@@ -51,7 +54,7 @@ class Audited:
     progress: list[RangeProgress] = field(default_factory=list)
     names: TopicNames = field(default_factory=TopicNames)
     # By offsets partition what stage 1 left of each new range for the replay.
-    left: dict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    left: dict[int, list[Left]] = field(default_factory=lambda: defaultdict(list))
     replayed: int = 0
     audits: int = 0
 
@@ -214,6 +217,7 @@ class Unreduced(RangeReducer):
     """A reducer that keeps every record."""
 
     def _reduced(self, rows: Candidates, records: np.ndarray, markers: list[Any]) -> tuple[Candidates, np.ndarray]:
+        rows.tells_climb[:] = True
         return rows, np.ones(len(markers), np.bool_)
 
 
@@ -228,6 +232,7 @@ class How:
     chunk_bytes: int | None = None
     replay: bool = True
     offsets_partitions: int | None = None
+    retention_ms: int | None = None
 
 
 def audit(files: Files, how: How | None = None) -> Audited:
@@ -246,7 +251,7 @@ def audit_nights(files: Files, nights: Sequence[Sequence[LogRange]], how: How) -
 def audit_night(files: Files, ranges: Sequence[LogRange], how: How, before: Audited) -> Audited:
     """One audit of the ranges that are new."""
     after = replace(before, now=defaultdict(list), audits=before.audits + 1)
-    kept: dict[int, list[bytes]] = defaultdict(list)
+    kept: dict[int, list[Left]] = defaultdict(list)
     for log_range, rows in _read(files, ranges, how, after):
         kept[log_range.offsets_partition].append(rows)
         after.left[log_range.offsets_partition].append(rows)
@@ -258,7 +263,7 @@ def audit_night(files: Files, ranges: Sequence[LogRange], how: How, before: Audi
 def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audited:
     """One audit of what the plan names, some of it read again."""
     after = replace(before, now=defaultdict(list), audits=before.audits + 1)
-    kept: dict[int, list[bytes]] = defaultdict(list)
+    kept: dict[int, list[Left]] = defaultdict(list)
     for log_range, rows in _read(files, [*plan.reread_ranges, *plan.new_ranges], how, after):
         kept[log_range.offsets_partition].append(rows)
         if not log_range.is_reread:
@@ -278,8 +283,10 @@ def rebuild(audited: Audited, how: How) -> Audited:
     return rebuilt
 
 
-def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) -> Iterator[tuple[LogRange, bytes]]:
+def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) -> Iterator[tuple[LogRange, Left]]:
     context = ReadContext(audited.audits, how.release, lambda path: io.BytesIO(files[path]), replay=how.replay)
+    # Where nothing is reduced the rows tell everything.
+    context = replace(context, climbs=how.reduce)
     if how.chunk_bytes is not None:
         context = replace(context, chunk_bytes=how.chunk_bytes)
     records = GroupRecordDecoder()
@@ -289,21 +296,23 @@ def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) 
         if how.reduce_at_rows is not None:
             stack.enter_context(mock.patch("kgroups_spark.audit.reduce_range.REDUCE_AT_ROWS", how.reduce_at_rows))
         for log_range in ranges:
-            reading, sink = RangeDecoder(log_range, context, records), io.BytesIO()
-            with pa.ipc.new_file(sink, REPLAY_ROWS) as writer:
+            reading, sink, climbs = RangeDecoder(log_range, context, records), io.BytesIO(), io.BytesIO()
+            with pa.ipc.new_file(sink, REPLAY_ROWS) as writer, pa.ipc.new_stream(climbs, CLIMB_ROWS) as climbs_writer:
                 for name, rows in reading.outputs():
-                    if name == REPLAY:
+                    if name == CLIMBS:
+                        climbs_writer.write_batch(rows)
+                    elif name == REPLAY:
                         writer.write_batch(rows)
                         audited.replayed += rows.num_rows
                     else:
                         audited.history[name].append(_plain(name, rows))
             audited.progress.append(reading.progress)
             audited.names.merge(reading.progress.topics)
-            yield log_range, sink.getvalue()
+            yield log_range, (sink.getvalue(), climbs.getvalue() if context.climbs else None)
 
 
 def _replay(
-    kept: Mapping[int, list[bytes]],
+    kept: Mapping[int, list[Left]],
     state: Sequence[Row],
     how: How,
     audited: Audited,
@@ -311,14 +320,20 @@ def _replay(
     **context_fields: Any,
 ) -> None:
     saved = {p: list(rows) for p, rows in itertools.groupby(state, lambda row: row["offsets_partition"])}
-    by_path = {f"{p}/{number}": rows for p, of_one in kept.items() for number, rows in enumerate(of_one)}
+    by_path = {f"{p}/{number}": rows for p, of_one in kept.items() for number, (rows, _) in enumerate(of_one)}
+    with_climbs = {
+        f"{p}/{number}.climbs": climbs
+        for p, of_one in kept.items()
+        for number, (_, climbs) in enumerate(of_one)
+        if climbs is not None
+    }
     context = ReplayContext(
         audited.audits,
         how.release,
         how.offsets_partitions,
         known_topics(audited.names),
-        lambda path: io.BytesIO(by_path[path]),
-        **context_fields,
+        lambda path: io.BytesIO({**by_path, **with_climbs}[path]),
+        **{"retention_ms": how.retention_ms, **context_fields},
     )
     corrected = [row for row in corrections if row["correction"] != "wait"]
     batches = [
@@ -327,7 +342,7 @@ def _replay(
         for batch in (
             _state_rows(p, saved.get(p, [])),
             _correction_rows(p, [row for row in corrected if row["offsets_partition"] == p]),
-            _file_rows(p, len(kept.get(p, ()))),
+            _file_rows(p, [climbs is not None for _, climbs in kept.get(p, ())]),
         )
         if batch.num_rows
     ]
@@ -359,13 +374,16 @@ def _correction_rows(partition: int, rows: Sequence[Row]) -> pa.RecordBatch:
     return state
 
 
-def _file_rows(partition: int, count: int) -> pa.RecordBatch:
+def _file_rows(partition: int, with_climbs: Sequence[bool]) -> pa.RecordBatch:
+    count = len(with_climbs)
+    climbs = [f"{partition}/{number}.climbs" if has else None for number, has in enumerate(with_climbs)]
     return replay_batch(
         count,
         {
             "offsets_partition": pa.array([partition] * count, pa.int32()),
             "kind": pa.array([FILE] * count, pa.int8()),
             "text": pa.array([f"{partition}/{number}" for number in range(count)], pa.string()),
+            "outcome": pa.array(climbs, pa.string()),
         },
     )
 
