@@ -102,7 +102,7 @@ def _write_replayed(
     assert counts is not None
     for name in BY_BOTH_STAGES:
         writer.append(name, _rows_of(others, name).unionByName(_rows_of(replayed, name)))
-    for name in ("group_versions", "group_member_versions"):
+    for name in ("group_versions", "group_member_versions", "group_events"):
         writer.append(name, _rows_of(replayed, name))
     if work.plan.read_again:
         writer.append("state_corrections", _rows_of(replayed, "state_corrections"))

@@ -81,7 +81,15 @@ class _Batch:
 
     def events(self, rows: np.ndarray, group_id: str, group_type: str) -> Iterator[GroupEvent]:
         found = self._rows.take(pa.array(rows)).to_pydict()
-        names = ("log_offset", "log_timestamp", "commit_timestamp", "topic", "partition", "offset_before", "offset_after")
+        names = (
+            "log_offset",
+            "log_timestamp",
+            "commit_timestamp",
+            "topic",
+            "partition",
+            "offset_before",
+            "offset_after",
+        )
         for log_offset, log_timestamp, when, topic, partition, before, after in zip(
             *(found[name] for name in names), strict=True
         ):

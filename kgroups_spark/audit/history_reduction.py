@@ -8,6 +8,7 @@ Rules, for what lies below H of its offsets partition (horizons.py):
     quarantine           stays, but of records of an unknown type or version the last of each key
     transaction_markers  stay as long as a record of their transaction does
     group_versions, group_member_versions   the last version of each group or member
+    group_events         below H go
     group_traffic        whole hours before the moment go
     topic_offsets        what was seen before the moment goes, but for what was seen last
 
@@ -60,6 +61,12 @@ def reduced_versions(rows: DataFrame, horizons: DataFrame) -> DataFrame:
     """Rows of group_versions or group_member_versions that stay."""
     key = MEMBER_KEY if "member_id" in rows.columns else GROUP_KEY
     return _reduced(rows, horizons, key).select(*rows.columns)
+
+
+def reduced_events(rows: DataFrame, horizons: DataFrame) -> DataFrame:
+    """Rows of group_events that stay: nothing of now is made of them."""
+    is_old = F.coalesce(F.col("log_offset") < F.col("horizon"), F.lit(False))
+    return rows.join(F.broadcast(horizons), "offsets_partition", "left").where(~is_old).select(*rows.columns)
 
 
 def reduced_markers(

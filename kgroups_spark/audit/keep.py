@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.audit.baseline import baseline_rows, newest_baselines
 from kgroups_spark.audit.history_reduction import (
+    reduced_events,
     reduced_group_records,
     reduced_markers,
     reduced_offset_commits,
@@ -81,6 +82,8 @@ class Reduction:
         yield "quarantine", lambda rows: reduced_quarantine(rows, of)
         yield "group_versions", lambda rows: reduced_versions(rows, of)
         yield "group_member_versions", lambda rows: reduced_versions(rows, of)
+        if self.lake.has("group_events"):  # as topic_offsets below
+            yield "group_events", lambda rows: reduced_events(rows, of)
         yield "group_traffic", lambda rows: reduced_traffic(rows, self.moment_ms)
         if self.lake.has("topic_offsets"):  # only foreseen, without a claim, a lake may be of an older layout
             yield "topic_offsets", self._topic_offsets

@@ -110,9 +110,11 @@ class OffsetMoves:
         partition = keys.partition[code]
         group_id, topic = keys.group_id, keys.topic
         if len(group_id) > len(found):
-            some, code = np.unique(code, return_inverse=True)
+            some, among = np.unique(code, return_inverse=True)
             group_id, topic = group_id.take(pa.array(some)), topic.take(pa.array(some))
-        index = pa.array(code.astype(np.int32))
+            index = pa.array(among.astype(np.int32))
+        else:
+            index = pa.array(code.astype(np.int32))
         return pa.RecordBatch.from_arrays(
             [
                 pa.array(records.offset[rows]),

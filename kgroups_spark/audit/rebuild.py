@@ -1,11 +1,11 @@
-"""Version tables, what a load would fail at, and the coordinator state, made anew from history (R3, R7).
+"""Version tables, events, what a load would fail at, and the coordinator state, made anew from history (R3, R7).
 
 History is the four tables that together are the log, and what was corrected in the state since. All of it is replayed
 by the rules of now, a shard being an offsets partition as ever. Rows that are made anew say which audit read their
 record, so that they are those that the nights have written; a rebuild that was killed leaves nothing that would have to
 be deleted, and is done again.
 
-    quarantine decoded again -> history replayed -> versions, load failures -> [tables of now] -> coordinator state
+    quarantine decoded again -> history replayed -> versions, events, load failures -> [tables of now] -> coordinator state
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kgroups_spark.audit.history_replay import (
 from kgroups_spark.audit.load_failures import coordinator_fails, misread
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.redecode import DECODED_TABLES, decoded_again, unresolved
+from kgroups_spark.audit.replay import AuditSpans
 from kgroups_spark.audit.replayed import Replayed, replayed_shards
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
 from kgroups_spark.audit.topic_names import CLUSTER
@@ -41,7 +42,7 @@ from kgroups_spark.tables.ledger import FINISHED, Ledger, record_counts
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import REBUILD_APP_ID, LakeWriter
 
-VERSIONS = ("group_versions", "group_member_versions")
+MADE_OF_RECORDS = ("group_versions", "group_member_versions", "group_events")
 NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
 PLACE = ["offsets_partition", "log_offset"]
 
@@ -111,7 +112,7 @@ class _Rebuild:
         with self._replayed(work, counting, baselines, tables_of_now) as replayed:
             say("rebuilding from history: committing")
             kept = LakeAsOfAudit(work.lake, self.last)
-            for name in VERSIONS:
+            for name in MADE_OF_RECORDS:
                 replayed.replace(
                     self.writer, name, baselines.before(kept.read(name)) if baselines.by_partition else None
                 )
@@ -195,9 +196,19 @@ class _Rebuild:
         rows = rows.unionByName(replay_rows_of_corrections(corrections))
         if baselines.by_partition:
             rows = rows.unionByName(replay_rows_of_state(baselines.state(counting.state_corrections)))
-        names = [*VERSIONS, "quarantine", *(NOW if tables_of_now else ()), "coordinator_state"]
-        context = replace(work.replay_context([]), history_from=baselines.starts)
+        names = [*MADE_OF_RECORDS, "quarantine", *(NOW if tables_of_now else ()), "coordinator_state"]
+        context = replace(work.replay_context([]), history_from=baselines.starts, audits=self._spans())
         return replayed_shards(rows, self._hands(), work.writer, names, context, self._with_corrections(corrections))
+
+    def _spans(self) -> AuditSpans:
+        """Where each audit ended, and its retention: by both it told its events."""
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for audit in sorted(self.audits, key=lambda audit: audit.audit_id):
+            retention_ms = self.work.settings.retention_ms if audit.retention_ms is None else audit.retention_ms
+            for partition in audit.partitions or ():
+                if partition.end_offset > partition.start_offset:
+                    spans.setdefault(partition.offsets_partition, []).append((partition.end_offset, retention_ms))
+        return spans
 
     def _hands(self) -> list[list[int]]:
         """The shards dealt to tasks, about as many records to each."""

@@ -308,7 +308,9 @@ class _ShardReplay:
         for batch in member_version_batches(on_demand, self._release, audit_id=self._context.audit_id):
             yield "group_member_versions", batch
         del changes, on_demand
-        told = [event for event in (self._events.take() if self._events else ()) if event.log_offset >= self._history_from]
+        told = [
+            event for event in (self._events.take() if self._events else ()) if event.log_offset >= self._history_from
+        ]
         constants = {"audit_id": self._context.audit_id, "offsets_partition": self._partition}
         for batch in event_batches(told, **constants):
             yield "group_events", batch

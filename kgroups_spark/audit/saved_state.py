@@ -15,6 +15,9 @@ from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
 
 # Tables that history cannot tell anything of, or not yet.
+# Lakes of older layouts have no table group_events: what it would hold is made of their history.
+EVENTS_SINCE_LAYOUT = 3
+
 NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audits")
 
 
@@ -93,6 +96,11 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
     ):
         if then != now:
             return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
+    if before.lake_version < EVENTS_SINCE_LAYOUT:
+        return (
+            f"state rebuilt from history: audit {before.audit_id} wrote a lake of layout {before.lake_version}, without "
+            "table group_events"
+        )
     return None
 
 

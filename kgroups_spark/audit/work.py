@@ -119,6 +119,7 @@ class AuditWork:
             known_topics(self.topic_names(progress)),
             open_uri,
             {p.offsets_partition: p.start_offset for p in self.plan.partitions},
+            retention_ms=self.settings.retention_ms,
         )
 
     def night_context(self, progress: list[RangeProgress]) -> ReplayContext:

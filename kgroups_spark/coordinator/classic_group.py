@@ -98,7 +98,7 @@ class ClassicGroup:
 
     @property
     def assignments(self) -> list[str | None]:
-        """The members' assignments as JSON, [{"topic": ..., "partition": ...}, ...] in order; None: it cannot be read."""
+        """The members' assignments as JSON: [{"topic": ..., "partition": ...}, ...]; None: it cannot be read."""
         if self._assignments is None:
             members = self.members_on_demand
             if members is not None:
@@ -213,7 +213,9 @@ def _assignment_text(member: dict[str, Any]) -> str | None:
     assignment = member.get("assignment")
     if assignment is None:
         return None if member.get("assignmentRaw") else "[]"
-    assigned = sorted((each["topic"], number) for each in assignment["assignedPartitions"] for number in each["partitions"])
+    assigned = sorted(
+        (each["topic"], number) for each in assignment["assignedPartitions"] for number in each["partitions"]
+    )
     return orjson.dumps([{"topic": topic, "partition": number} for topic, number in assigned]).decode()
 
 

@@ -208,8 +208,8 @@ class GroupEvents:
             if member_id is not None:
                 touched.members.setdefault(member_id, None)
         elif record_type == GROUP_METADATA:
-            for known, member in group.members.items():
-                touched.members.setdefault(known, (member, group.group_type))
+            for known in group.members:
+                touched.members.setdefault(known, (group.members[known], group.group_type))
         elif member_id is not None:
             member = group.members.get(member_id)
             touched.members.setdefault(member_id, None if member is None else (member, group.group_type))
@@ -264,7 +264,7 @@ class GroupEvents:
         is_recreated = topic_id is not None and known_id is not None and topic_id != known_id
         if not is_recreated and before is not None and (after == offset or (after > offset and not self._tells_climb)):
             return
-        if is_recreated and self._is_first_with(slot, topic_id):
+        if is_recreated and self._is_first_with(slot, topic_id or ""):
             event = self._event(slot[0], "topic_recreated", topic=slot[1], value_before=known_id, value_after=topic_id)
             self._moves.append(event)
         if before is None:
@@ -291,7 +291,9 @@ class GroupEvents:
         group, rules = self._shard.groups.get(slot[0]), self._rules.expiry
         is_pending = bool(self._shard.offsets.pending_producers.get(slot))
         due = due_at(group, slot[1], commit.value, rules, self._retention_ms, is_pending=is_pending)
-        topics = topics_of(group, rules) if group is not None and due is None and is_exempt(group, slot[1], rules) else ()
+        topics = (
+            topics_of(group, rules) if group is not None and due is None and is_exempt(group, slot[1], rules) else ()
+        )
         is_subscribed = topics is not None and slot[1] in topics
         group_type = None if group is None else group.group_type
         emptied = None if group is None or group.state != "Empty" else group.state_since
@@ -510,15 +512,14 @@ def _member_changes(before: Group | None, touched: dict[str, Any], now: Group | 
     there_before = _member_ids(before, touched)
     if before is now and now is not None:
         there_now = {member_id: None for member_id in touched if member_id in now.members}
-        assigned = []
+        assigned: list[tuple[str, str | None, str | None]] = []
         for member_id in there_now:
             if touched[member_id] is not None:
                 old, new = _assigned(touched[member_id][0], now), _assigned(now.members[member_id], now)
                 if old != new:
                     assigned.append((member_id, _text(old), _text(new)))
     else:
-        there_now = _member_ids(now, {})
-        assigned = []
+        there_now, assigned = _member_ids(now, {}), []
     left = [member_id for member_id in there_before if member_id not in there_now]
     joined = [member_id for member_id in there_now if member_id not in there_before]
     return left, joined, assigned

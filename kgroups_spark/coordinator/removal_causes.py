@@ -78,7 +78,13 @@ def cause_of(fits: Fits) -> str:
 
 
 def due_at(
-    group: Group | None, topic: str, value: OffsetAndMetadata, rules: ExpiryRules, retention_ms: int, *, is_pending: bool
+    group: Group | None,
+    topic: str,
+    value: OffsetAndMetadata,
+    rules: ExpiryRules,
+    retention_ms: int,
+    *,
+    is_pending: bool,
 ) -> int | None:
     """When a committed offset is due, in ms; None: not as the group stands. The rules are those of the package expiry,
     for one offset."""

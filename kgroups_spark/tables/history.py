@@ -159,9 +159,15 @@ GROUP_EVENTS = StructType(
     [
         *PLACE_IN_LOG,
         required("event_index", INT, "Number of the event among those of its log offset, from 0 on"),
-        column("event_timestamp", TIMESTAMP, "Commit time, where an offset moved outside transactions; else log_timestamp"),
+        column(
+            "event_timestamp", TIMESTAMP, "Commit time, where an offset moved outside transactions; else log_timestamp"
+        ),
         required("group_id", STRING, "Group"),
-        column("group_type", STRING, "classic, consumer, share or streams, as the event left it; null: no such group (any more)"),
+        column(
+            "group_type",
+            STRING,
+            "classic, consumer, share or streams, as the event left it; null: no such group (any more)",
+        ),
         required(
             "event",
             STRING,

@@ -145,7 +145,9 @@ class EventLog:
             members += b"".join(struct.pack(">i", len(blob)) + blob for blob in (subscription, assigned))
         kind = self.rng.choice(["consumer", "consumer", "consumer", "connect" if not ids else "consumer", ""])
         head = struct.pack(">h", 3) + text(kind if not ids or kind else "consumer")
-        head += struct.pack(">i", self.rng.randrange(4)) + (text("range") + text(ids[0]) if ids else b"\xff\xff\xff\xff")
+        head += struct.pack(">i", self.rng.randrange(4)) + (
+            text("range") + text(ids[0]) if ids else b"\xff\xff\xff\xff"
+        )
         since = self.rng.choice([self.now, self.now - MINUTE, -1])
         return struct.pack(">h", 2) + text(group), head + struct.pack(">qi", since, len(ids)) + members
 
