@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kgroups_spark.audit.topic_names import has_id
 from kgroups_spark.coordinator.reduce_columns import CommitFacts, MarkerFacts, ReduceRules, next_marker, resolved
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
@@ -52,7 +53,7 @@ class OffsetMoves:
         self._keys = keys
         self._all_stay = all_stay
         self._reads = reads
-        # Of each slot what its last record in the range so far is, and its content.
+        # Of each slot what its last record in the range so far is, its offset, and the last topic id that was named.
         self._kind = np.zeros(0, np.int8)
         self._value = np.zeros(0, np.int64)
         self._topic_id = np.zeros((0, 2), np.uint64)
@@ -79,18 +80,19 @@ class OffsetMoves:
         before[1:] = order[:-1]
         before[0] = 0
         kind = np.where(sharp, _SHARP, _PLAIN).astype(np.int8)
-        kind_before, value_before, id_before = kind[before], value[before], halves[before]
+        kind_before, value_before = kind[before], value[before]
         kind_before[is_first] = self._kind[slot[first]]
         value_before[is_first] = self._value[slot[first]]
-        id_before[is_first] = self._topic_id[slot[first]]
-        same_id = (halves[order] == id_before).all(axis=1)
+        ids = halves[order]
+        named_before = _named_before(ids, is_first, self._topic_id[slot[first]])
+        same_id = ~_renamed(ids, named_before)
         tells = np.empty(n, np.bool_)
         tells[order] = (kind_before != _PLAIN) | sharp[order] | ~same_id
         is_last = np.ones(n, np.bool_)
         is_last[:-1] = is_first[1:]
         last = order[is_last]
         self._kind[slot[last]], self._value[slot[last]] = kind[last], value[last]
-        self._topic_id[slot[last]] = halves[last]
+        self._topic_id[slot[last]] = np.where(has_id(ids), ids.T, named_before.T).T[is_last]
         if not climbs:
             return tells, None
         up = (kind_before == _PLAIN) & ~sharp[order] & same_id & (value[order] > value_before)
@@ -164,10 +166,11 @@ def pinned_rows(
     same = slot[1:] == slot[:-1]
     is_value = ~commits.is_tombstone[rows]
     moved = same & is_value[1:] & is_value[:-1]
-    moved &= (value[rows][1:] < value[rows][:-1]) | (halves[1:] != halves[:-1]).any(axis=1)
+    firsts = np.concatenate([[True], ~same])
+    named_before = _named_before(halves, firsts, np.zeros((int(firsts.sum()), 2), np.uint64))
+    moved &= (value[rows][1:] < value[rows][:-1]) | _renamed(halves, named_before)[1:]
     edge = moved | (same & (sharp[1:] | sharp[:-1]))
-    is_first = np.concatenate([[True], ~same])
-    stays = is_first & ~produced
+    stays = firsts & ~produced
     stays[1:] |= edge & ~produced[1:]
     stays[:-1] |= edge & ~produced[:-1]
     if produced.any():
@@ -182,6 +185,22 @@ def pinned_rows(
             stays[even] |= _first_and_last_effects(commits, rows[even], markers, spoilers, rules)
     pinned[rows[stays]] = True
     return pinned
+
+
+def _named_before(ids: NDArray[np.uint64], is_first: Flags, carried: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Of rows by slot the last topic id that an earlier row of the slot names; before its first row the carried one."""
+    named = np.where(has_id(ids), np.arange(len(ids)), -1)
+    upto = np.maximum.accumulate(named)
+    before = np.concatenate([[-1], upto[:-1]])
+    starts = np.flatnonzero(is_first)
+    of = np.cumsum(is_first) - 1
+    in_slot = before >= starts[of]
+    return np.where(in_slot[:, None], ids[np.maximum(before, 0)], carried[of])
+
+
+def _renamed(ids: NDArray[np.uint64], named_before: NDArray[np.uint64]) -> Flags:
+    """Whether the row names another topic id than was named before."""
+    return has_id(ids) & has_id(named_before) & (ids != named_before).any(axis=1)
 
 
 def _first_and_last_effects(

@@ -122,7 +122,7 @@ class _Removal(NamedTuple):
     due_at: int | None
     emptied: int | None  # since when the group has been Empty; None: it is not, or nobody knows
     is_subscribed: bool
-    is_topic_left: bool  # any group has an offset left that a deletion of the topic would have removed
+    is_topic_left: bool  # any group has an offset of the topic left
 
 
 class _Touched:
@@ -160,16 +160,14 @@ class GroupEvents:
         self._is_marker = False
         self._tells_climb = True
         self._moves: list[GroupEvent] = []
-        # How many committed offsets there are by topic and topic id.
-        self._offsets_of: Counter[tuple[str, str | None]] = Counter()
+        # How many committed offsets there are by topic.
+        self._offsets_of: Counter[str] = Counter()
         self.count_offsets()
 
     def count_offsets(self) -> None:
         """Counts the shard's offsets anew: it was loaded or corrected."""
         self._offsets_of = Counter(
-            (topic, commit.value.topic_id)
-            for offsets in self._shard.offsets.committed.values()
-            for (topic, _), commit in offsets.items()
+            topic for offsets in self._shard.offsets.committed.values() for topic, _ in offsets
         )
 
     def take(self) -> list[GroupEvent | MemberEvents]:
@@ -251,10 +249,8 @@ class GroupEvents:
         removed = self._shard.removed
         gone = removed.pop(slot, None) if removed else None
         after, topic_id = commit.value.committed_offset, commit.value.topic_id
-        if before is None or before.value.topic_id != topic_id:
-            self._offsets_of[slot[1], topic_id] += 1
-            if before is not None:
-                self._uncount(slot[1], before.value.topic_id)
+        if before is None:
+            self._offsets_of[slot[1]] += 1
         if before is not None:
             offset, known_id = before.value.committed_offset, before.value.topic_id
         elif gone is not None:
@@ -264,9 +260,9 @@ class GroupEvents:
         is_recreated = topic_id is not None and known_id is not None and topic_id != known_id
         if not is_recreated and before is not None and (after == offset or (after > offset and not self._tells_climb)):
             return
-        if is_recreated and self._is_first_with(slot, topic_id or ""):
-            event = self._event(slot[0], "topic_recreated", topic=slot[1], value_before=known_id, value_after=topic_id)
-            self._moves.append(event)
+        if is_recreated:
+            event = self._event(slot[0], "topic_recreated", topic=slot[1], partition=slot[2])
+            self._moves.append(event._replace(value_before=known_id, value_after=topic_id))
         if before is None:
             name = "offset_restarted"
         elif after < offset:
@@ -297,8 +293,8 @@ class GroupEvents:
         is_subscribed = topics is not None and slot[1] in topics
         group_type = None if group is None else group.group_type
         emptied = None if group is None or group.state != "Empty" else group.state_since
-        self._uncount(slot[1], commit.value.topic_id)
-        is_left = self._is_left(slot[1], commit.value.topic_id)
+        self._offsets_of[slot[1]] -= 1
+        is_left = self._offsets_of[slot[1]] > 0
         self._removals.append(_Removal(*place, slot, commit, group_type, due, emptied, is_subscribed, is_left))
 
     def close(self) -> None:
@@ -339,26 +335,6 @@ class GroupEvents:
         group = self._shard.groups.get(group_id)
         group_type = None if group is None else group.group_type
         return GroupEvent(log_offset, 0, log_timestamp, log_timestamp, group_id, group_type, name, **fields)
-
-    def _uncount(self, topic: str, topic_id: str | None) -> None:
-        self._offsets_of[topic, topic_id] -= 1
-        if not self._offsets_of[topic, topic_id]:
-            del self._offsets_of[topic, topic_id]
-
-    def _is_left(self, topic: str, topic_id: str | None) -> bool:
-        """Whether an offset is left that goes with the topic: of this id or of none."""
-        if topic_id is not None:
-            return (topic, topic_id) in self._offsets_of or (topic, None) in self._offsets_of
-        return any(name == topic for name, _ in self._offsets_of)
-
-    def _is_first_with(self, slot: Slot, topic_id: str) -> bool:
-        """Whether no other partition of the topic has been committed under this topic id by the group."""
-        group_id, topic, partition = slot
-        others = self._shard.offsets.committed.get(group_id, {})
-        return not any(
-            name == topic and number != partition and commit.value.topic_id == topic_id
-            for (name, number), commit in others.items()
-        )
 
     def type_of_emptied(self, group_id: str) -> str | None:
         """The type of a group that has members at times and has none now; None: it is not one."""
@@ -424,7 +400,7 @@ class _Causes:
         for removal in removals:
             self._by_group.setdefault(removal.slot[0], []).append(removal)
             self._groups_of_topic.setdefault(removal.slot[1], set()).add(removal.slot[0])
-        self._last_of_topic = {(each.slot[1], each.commit.value.topic_id): each for each in removals}
+        self._last_of_topic = {each.slot[1]: each for each in removals}
 
     def of_offset(self, removal: _Removal) -> str:
         return cause_of(self._fits(removal))
@@ -457,7 +433,7 @@ class _Causes:
         deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
         one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
         topics = {each.slot[1] for each in of_group}
-        topic_gone = not self._last_of_topic[topic, removal.commit.value.topic_id].is_topic_left
+        topic_gone = not self._last_of_topic[topic].is_topic_left
         if is_gone:
             # Scala's group goes with the last offset, whoever removed that.
             topic_gone = topic_gone and is_scala and len(topics) == 1
