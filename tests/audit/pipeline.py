@@ -275,11 +275,11 @@ def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audi
     return after
 
 
-def rebuild(audited: Audited, how: How) -> Audited:
-    """Tables of now and versions from what was read and what was corrected alone."""
+def rebuild(audited: Audited, how: How, audits: Mapping[int, Sequence[tuple[int, int]]] | None = None) -> Audited:
+    """Tables of now, versions and events from what was read and what was corrected alone. `audits`: as ReplayContext."""
     rebuilt = Audited(names=audited.names)
     corrections = [row for table in audited.history["state_corrections"] for row in table.to_pylist()]
-    _replay(audited.left, [], how, rebuilt, corrections=corrections)
+    _replay(audited.left, [], how, rebuilt, corrections=corrections, audits=audits or {})
     return rebuilt
 
 

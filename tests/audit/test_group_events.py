@@ -1,0 +1,143 @@
+"""Events of groups: the same however the log is cut and reduced, the same as the slow twin's, and true to recordings."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kgroups_spark.audit.replay import NoTopics
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.shard import Shard
+from tests.audit.dense_logs import dense_log
+from tests.audit.event_logs import EventLog
+from tests.audit.pipeline import (
+    Audited,
+    How,
+    Row,
+    audit,
+    audit_nights,
+    cut_ranges,
+    random_cuts,
+    read_zip,
+    rebuild,
+)
+from tests.audit.test_corpora import CORPORA
+from tests.coordinator.events_twin import events_of
+from tests.coordinator.log_rows import replay_rows
+
+RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java")
+VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9)}
+HOUR = 3_600_000
+
+
+def events(audited: Audited) -> list[Row]:
+    return audited.rows("group_events")
+
+
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("seed", range(12))
+def test_events_do_not_depend_on_nights_ranges_chunks_and_reduction(version: str, seed: int) -> None:
+    files = EventLog(seed).files
+    whole = audit(files, How(version, reduce=False, retention_ms=HOUR))
+    assert len(events(whole)) > 20
+    nights = cut_ranges(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2))
+    how = How(version, retention_ms=HOUR, reduce_at_rows=1 + seed % 7, chunk_bytes=200)
+    cut = audit_nights(files, nights, how)
+    assert events(cut) == events(whole)
+    assert cut.state() == whole.state()
+    assert events(audit(files, How(version, retention_ms=HOUR))) == events(whole)
+    assert events(rebuild(cut, how)) == events(whole)
+    keys = [(row["offsets_partition"], row["log_offset"], row["event_index"]) for row in events(whole)]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("seed", range(30))
+def test_reduced_logs_of_everything_tell_what_every_record_tells(version: str, seed: int) -> None:
+    files = dense_log(seed, batches=40)
+    assert events(audit(files, How(version))) == events(audit(files, How(version, reduce=False)))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("seed", range(12))
+def test_the_slow_twin_tells_the_same(version: str, seed: int) -> None:
+    log = EventLog(seed + 100, retention_ms=HOUR)
+    ours = events(audit(log.files, How(version, retention_ms=HOUR)))
+    (data,) = log.files.values()
+    shard = Shard(release(version), 0)
+    shard.topics = NoTopics()
+    theirs = events_of(list(replay_rows([io.BytesIO(data)])), shard, HOUR, VERSIONS[version])
+    left_out = ("offsets_partition", "event_index", "log_timestamp", "event_timestamp")
+    found = [{name: value for name, value in row.items() if value is not None and name not in left_out} for row in ours]
+    for row in found:
+        if row["event"] == "assignment_changed":
+            del row["value_before"], row["value_after"]
+    assert in_order(found) == in_order([{k: v for k, v in row.items() if v is not None} for row in theirs])
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def test_an_act_that_an_audits_end_cuts_in_two_is_told_by_a_rebuild_as_by_the_nights() -> None:
+    files = dense_log(1, batches=40)  # all of one time: one act
+    nights = cut_ranges(files, random_cuts(files, np.random.default_rng(1), nights=3, ranges=2))
+    cut = audit_nights(files, nights, How())
+    ends = [(night[0].start_offset, 7 * 24 * HOUR) for night in nights[1:] if night] + [(1 << 40, 7 * 24 * HOUR)]
+    assert events(rebuild(cut, How(), {0: ends})) == events(cut) != events(audit(files, How()))
+
+
+def causes(corpus: str, version: str, **how: Any) -> dict[str, Counter[tuple[str, str | None]]]:
+    """By group how often which event has which cause, of those that have one."""
+    found: dict[str, Counter[tuple[str, str | None]]] = {}
+    for row in events(audit(read_zip(CORPORA)[corpus], How(version, **how))):
+        if row["cause"] is not None:
+            found.setdefault(row["group_id"], Counter())[row["event"], row["cause"]] += 1
+    return found
+
+
+def test_what_was_done_to_classic_groups_is_told_with_its_cause() -> None:
+    told = causes("classic-4.3", "4.3")
+    assert told["billing-11ddce"] == {("offset_removed", "group_deleted"): 3, ("group_removed", "group_deleted"): 1}
+    assert told["search-11f7a1"] == {
+        ("offset_removed", "group_deleted"): 3,
+        ("group_removed", "group_deleted"): 1,
+        ("offset_restarted", "no_members"): 1,
+    }
+    assert told["orders-11baad"] == {("offset_removed", "offset_deleted"): 2}
+    assert told["report-120bfa"] == {("offset_rewound", "no_members"): 1, ("offset_skipped", "no_members"): 1}
+    assert told["audit-130db5"] == {("offset_removed", "topic_deleted"): 2}
+    assert told["search-132aa6"] == {("offset_removed", "topic_deleted"): 2, ("offset_restarted", "topic_recreated"): 1}
+    # Of one group alone that does not subscribe: deleted offsets and a deleted topic look the same.
+    assert told["orders-1169cf"] == {("offset_removed", "unknown"): 1}
+
+
+def test_every_removal_by_an_expiry_check_is_told_as_one() -> None:
+    from tests.audit.test_corpora import ANSWERS
+
+    answers = ANSWERS["expiry-4.3-after"]
+    rows = events(audit(read_zip(CORPORA)["expiry-4.3-after"], How("4.3", retention_ms=answers["retention_ms"])))
+    ends = {int(partition): end for partition, end in ANSWERS["expiry-4.3-before"]["ends"].items()}
+    late = [row for row in rows if row["log_offset"] >= ends.get(row["offsets_partition"], 0)]
+    removed = Counter(row["cause"] for row in late if row["event"] in ("offset_removed", "group_removed"))
+    assert set(removed) == {"expired"} and removed["expired"] > 20
+    assert {row["cause"] for row in rows if row["event"] == "offset_removed" and row not in late} <= {"offset_deleted"}
+
+
+def test_migrations_are_told_and_nobody_who_stayed_left() -> None:
+    rows = events(audit(read_zip(CORPORA)["kip848-4.3"], How("4.3")))
+    changed = {(row["value_before"], row["value_after"]) for row in rows if row["event"] == "group_type_changed"}
+    assert changed == {("classic", "consumer"), ("consumer", "classic")}
+    assert {row["group_id"] for row in rows if row["event"] == "group_removed"} == {"shipping-116811"}
+    assert all(row["cause"] == "with_members" for row in rows if row["event"] == "offset_rewound")
+    at_once = Counter(
+        (row["log_offset"], row["offsets_partition"], row["member_id"])
+        for row in rows
+        if row["event"] in ("member_left", "member_joined")
+    )
+    assert set(at_once.values()) == {1}

@@ -1,0 +1,250 @@
+"""Events of groups the slow way: record by record, whole states compared, in plain loops. The referee of group_events.
+
+Only the replay itself is shared. When offsets are due is asked of the expiry's own referee (tests/expiry/twin.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.replay_row import ReplayRow, replay
+from kgroups_spark.coordinator.shard import Shard
+from tests.expiry.twin import expires, judge_offset
+
+DAY = 86_400_000
+Json = dict[str, Any]
+
+
+class Snapshot:
+    """Everything of a shard that events speak of."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.groups = {row.group_id: row for row in shard.group_rows()}
+        self.members: dict[str, Json] = {}
+        for row in shard.member_rows():
+            self.members.setdefault(row.group_id, {})[row.member_id] = row
+        self.offsets = {(row.group_id, row.topic, row.partition): row for row in shard.committed_rows()}
+        self.pending = [row._asdict() for row in shard.pending_rows()]
+
+    def due(self, slot: tuple[str, str, int], now: int, retention_ms: int, version: tuple[int, ...]) -> int | None:
+        groups = [row._asdict() for row in self.groups.values()]
+        members = [row._asdict() for of_group in self.members.values() for row in of_group.values()]
+        java = version >= (4, 0)
+        judged = judge_offset(
+            self.offsets[slot]._asdict(), groups, members, self.pending, now, retention_ms, version, java
+        )
+        return judged[3] if expires(judged[0]) else None
+
+    def subscribes(self, group_id: str, topic: str) -> bool:
+        return any(topic in (row.subscribed_topics or ()) for row in self.members.get(group_id, {}).values())
+
+
+def number(row: Any) -> Any:
+    return row.generation if row.group_type == "classic" else row.group_epoch
+
+
+def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: tuple[int, ...]) -> list[Json]:
+    """The events, without event_index and times, by log offset and then in any order."""
+    told: list[Json] = []
+    removed: dict[tuple[str, str, int], Any] = {}
+    act: list[tuple[ReplayRow, Snapshot, Snapshot]] = []
+    for row in rows:
+        is_act = row.kind == "group_record" or (row.kind == "offset_commit" and row.commit is None)
+        if act and is_act and act[-1][0].log_timestamp != row.log_timestamp:
+            told += act_events(act, retention_ms, version, shard.release.coordinator)
+            act = []
+        before = Snapshot(shard)
+        try:
+            replay(shard, row)
+        except ReplayFailure:
+            pass
+        after = Snapshot(shard)
+        if is_act:
+            act.append((row, before, after))
+        elif act and set(before.groups) != set(after.groups):
+            told += act_events(act, retention_ms, version, shard.release.coordinator)
+            act = []
+        told += moves(row, before, after, removed)
+        for slot in before.offsets.keys() - after.offsets.keys():
+            removed[slot] = before.offsets[slot]
+    return told + (act_events(act, retention_ms, version, shard.release.coordinator) if act else [])
+
+
+def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, Any]) -> list[Json]:
+    """What a value or a marker does."""
+    told = []
+    if row.kind in ("offset_commit", "marker"):
+        for group_id in after.groups.keys() - before.groups.keys():
+            told.append(event(row, group_id, after, "group_created", value_after="Empty"))
+        if row.kind == "marker":
+            for group_id in before.groups.keys() - after.groups.keys():
+                gone = event(row, group_id, before, "group_removed", value_before="Empty", cause="unknown")
+                told.append(gone)
+    for slot, now in after.offsets.items():
+        then = before.offsets.get(slot)
+        was = then or removed.get(slot)
+        if then is not None and then.log_offset == now.log_offset:
+            continue
+        removed.pop(slot, None)
+        if was is None:
+            continue
+        group_id, topic, partition = slot
+        members = after.members.get(group_id)
+        place = {"topic": topic, "partition": partition}
+        recreated = None not in (was.topic_id, now.topic_id) and was.topic_id != now.topic_id
+        if recreated:
+            ids = {"value_before": was.topic_id, "value_after": now.topic_id}
+            told.append(event(row, group_id, after, "topic_recreated", **place, **ids))
+        if then is None:
+            name = "offset_restarted"
+        elif now.committed_offset < was.committed_offset:
+            name = "offset_rewound"
+        elif (
+            now.committed_offset > was.committed_offset
+            and row.kind == "offset_commit"
+            and not recreated
+            and not members
+            and not after.groups[group_id].is_simple
+        ):
+            name = "offset_skipped"
+        else:
+            continue
+        cause = "topic_recreated" if recreated else "transaction" if row.kind == "marker" else None
+        cause = cause or ("with_members" if members else "no_members")
+        offsets = {"offset_before": was.committed_offset, "offset_after": now.committed_offset}
+        told.append(event(row, group_id, after, name, **place, **offsets, cause=cause))
+    return told
+
+
+def act_events(act: list[Any], retention_ms: int, version: tuple[int, ...], coordinator: str) -> list[Json]:
+    """What a coordinator did at one time."""
+    removals = []
+    for row, before, after in act:
+        for slot in before.offsets.keys() - after.offsets.keys():
+            removals.append((row, slot, before, after))
+    first, last = act[0][1], act[-1][2]
+    causes: dict[str, list[str]] = {}
+    told = []
+    for row, slot, before, _ in removals:
+        cause = cause_of_removal(row, slot, before, removals, last, retention_ms, version, coordinator)
+        causes.setdefault(slot[0], []).append(cause)
+        place = {"topic": slot[1], "partition": slot[2], "offset_before": before.offsets[slot].committed_offset}
+        told.append(event(row, slot[0], before, "offset_removed", **place, cause=cause))
+    for group_id in sorted({row.group_id for row, _, _ in act if row.kind == "group_record"} | set(causes)):
+        told += group_events(group_id, act, first, last, causes.get(group_id, []), version)
+    return told
+
+
+def cause_of_removal(
+    row: ReplayRow,
+    slot: tuple[str, str, int],
+    before: Snapshot,
+    removals: list[Any],
+    last: Snapshot,
+    retention_ms: int,
+    version: tuple[int, ...],
+    coordinator: str,
+) -> str:
+    group_id, topic, _ = slot
+    gone = group_id not in last.groups
+    of_group = [each for each in removals if each[1][0] == group_id]
+    judged = of_group if gone else [(row, slot, before, None)]
+    dues = [then.due(name, at.log_timestamp, retention_ms, version) for at, name, then, _ in judged]
+    if all(due is not None for due in dues):
+        late = False
+        for due, (at, _, then, _) in zip(dues, judged, strict=True):
+            group = then.groups[group_id]
+            if group.state == "Empty" and group.state_since is not None:
+                late |= at.log_timestamp - max(due, group.state_since) > DAY
+        if not late:
+            return "expired"
+    else:
+        late = None
+    fits = set()
+    anything_left = any(name[0] == group_id for name in last.offsets)
+    if gone and not anything_left:
+        fits.add("group_deleted")
+    if not gone and not (before.subscribes(group_id, topic) and before.due(slot, 1 << 50, retention_ms, version) is None):
+        fits.add("offset_deleted")
+    if coordinator == "scala" and gone and first_is_simple(of_group) and len(of_group) == 1:
+        fits.add("offset_deleted")
+    after_last = [each[3] for each in removals if each[1][1] == topic][-1]
+    nothing_left = not any(name[1] == topic for name in after_last.offsets)
+    if gone:
+        if coordinator == "scala" and nothing_left and len({each[1][1] for each in of_group}) == 1:
+            fits.add("topic_deleted")
+    elif nothing_left or "offset_deleted" not in fits:
+        fits.add("topic_deleted")
+    if late:
+        return "unknown" if fits else "expired"
+    if fits == {"offset_deleted", "topic_deleted"} and not gone and len({s[0] for _, s, _, _ in removals if s[1] == topic}) > 1:
+        return "topic_deleted"
+    return fits.pop() if len(fits) == 1 else "unknown"
+
+
+def first_is_simple(of_group: list[Any]) -> bool:
+    _, slot, before, _ = of_group[0]
+    return bool(before.groups[slot[0]].is_simple)
+
+
+def group_events(
+    group_id: str, act: list[Any], first: Snapshot, last: Snapshot, causes: list[str], version: tuple[int, ...]
+) -> list[Json]:
+    place = None
+    for row, before, after in act:
+        if facts(before, group_id) != facts(after, group_id):
+            place = row
+    if place is None:
+        return []
+    told = []
+    touched = next(before for row, before, _ in act if row.group_id == group_id and row.kind == "group_record" or facts(before, group_id) != facts(_, group_id))
+    old, new = touched.groups.get(group_id), last.groups.get(group_id)
+    if old is None and new is not None:
+        told.append(event(place, group_id, last, "group_created", value_after=new.state))
+    if old is not None and new is not None:
+        pairs = {
+            "group_type_changed": (old.group_type, new.group_type),
+            "state_changed": (old.state, new.state),
+            "generation_changed": (str(number(old)), str(number(new))),
+        }
+        for name, (one, other) in pairs.items():
+            if one != other:
+                told.append(event(place, group_id, last, name, value_before=one, value_after=other))
+    kind = last if new is not None else touched
+    were, are = touched.members.get(group_id, {}), last.members.get(group_id, {})
+    told += [event(place, group_id, kind, "member_left", member_id=name) for name in were.keys() - are.keys()]
+    told += [event(place, group_id, kind, "member_joined", member_id=name) for name in are.keys() - were.keys()]
+    if old is not None and new is not None and old.group_type == new.group_type:
+        for name in were.keys() & are.keys():
+            if assigned(were[name]) != assigned(are[name]):
+                told.append(event(place, group_id, last, "assignment_changed", member_id=name))
+    if old is not None and new is None:
+        offsets_before = any(slot[0] == group_id for slot in touched.offsets)
+        if causes:
+            cause = causes[0] if len(set(causes)) == 1 else "unknown"
+        elif old.member_count or offsets_before:
+            cause = "unknown"
+        elif any(row["group_id"] == group_id for row in touched.pending) and version >= (4, 0, 1):
+            cause = "group_deleted"
+        else:
+            since = old.state_since
+            cause = "unknown" if since is not None and place.log_timestamp - since > DAY else "expired"
+        told.append(event(place, group_id, touched, "group_removed", value_before=old.state, cause=cause))
+    return told
+
+
+def facts(snapshot: Snapshot, group_id: str) -> Any:
+    group = snapshot.groups.get(group_id)
+    members = {name: row._replace(log_offset=None) for name, row in snapshot.members.get(group_id, {}).items()}
+    return None if group is None else group._replace(log_offset=None), members
+
+
+def assigned(row: Any) -> Any:
+    return [(each.topic, each.topic_id, each.partition) for each in row.assigned_partitions or ()]
+
+
+def event(row: ReplayRow, group_id: str, snapshot: Snapshot, name: str, **fields: Any) -> Json:
+    group = snapshot.groups.get(group_id)
+    group_type = None if group is None else group.group_type
+    return {"log_offset": row.log_offset, "group_id": group_id, "group_type": group_type, "event": name, **fields}
