@@ -20,9 +20,9 @@ from kgroups_spark.audit.commit_rows import CommitBatches, candidates
 from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows, is_misread
 from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
 from kgroups_spark.audit.member_blocks import GROUP_METADATA
+from kgroups_spark.audit.offset_moves import OffsetMoves
 from kgroups_spark.audit.partition_count import fitting_partition_counts
 from kgroups_spark.audit.ranges import LogRange
-from kgroups_spark.audit.offset_moves import OffsetMoves
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer, readable_versions
 from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
 from kgroups_spark.audit.traffic import GroupTraffic

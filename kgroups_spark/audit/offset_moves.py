@@ -195,12 +195,14 @@ def _named_before(ids: NDArray[np.uint64], is_first: Flags, carried: NDArray[np.
     starts = np.flatnonzero(is_first)
     of = np.cumsum(is_first) - 1
     in_slot = before >= starts[of]
-    return np.where(in_slot[:, None], ids[np.maximum(before, 0)], carried[of])
+    named_before: NDArray[np.uint64] = np.where(in_slot[:, None], ids[np.maximum(before, 0)], carried[of])
+    return named_before
 
 
 def _renamed(ids: NDArray[np.uint64], named_before: NDArray[np.uint64]) -> Flags:
     """Whether the row names another topic id than was named before."""
-    return has_id(ids) & has_id(named_before) & (ids != named_before).any(axis=1)
+    renamed: Flags = has_id(ids) & has_id(named_before) & (ids != named_before).any(axis=1)
+    return renamed
 
 
 def _first_and_last_effects(

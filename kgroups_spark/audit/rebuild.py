@@ -1,11 +1,11 @@
-"""Version tables, events, what a load would fail at, and the coordinator state, made anew from history (R3, R7).
+"""Versions, events, what a load would fail at, and the coordinator state, made anew from history (R3, R7).
 
 History is the four tables that together are the log, and what was corrected in the state since. All of it is replayed
 by the rules of now, a shard being an offsets partition as ever. Rows that are made anew say which audit read their
 record, so that they are those that the nights have written; a rebuild that was killed leaves nothing that would have to
 be deleted, and is done again.
 
-    quarantine decoded again -> history replayed -> versions, events, load failures -> [tables of now] -> coordinator state
+    quarantine decoded again -> history replayed -> versions, events, failures -> [tables of now] -> state
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
             return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
     if before.lake_version < EVENTS_SINCE_LAYOUT:
         return (
-            f"state rebuilt from history: audit {before.audit_id} wrote a lake of layout {before.lake_version}, without "
-            "table group_events"
+            f"state rebuilt from history: audit {before.audit_id} wrote layout {before.lake_version}, without table "
+            "group_events"
         )
     return None
 

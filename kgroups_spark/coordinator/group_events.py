@@ -166,9 +166,7 @@ class GroupEvents:
 
     def count_offsets(self) -> None:
         """Counts the shard's offsets anew: it was loaded or corrected."""
-        self._offsets_of = Counter(
-            topic for offsets in self._shard.offsets.committed.values() for topic, _ in offsets
-        )
+        self._offsets_of = Counter(topic for offsets in self._shard.offsets.committed.values() for topic, _ in offsets)
 
     def take(self) -> list[GroupEvent | MemberEvents]:
         """What has been told since the last call."""
@@ -487,6 +485,7 @@ def _member_changes(before: Group | None, touched: dict[str, Any], now: Group | 
         return _of_classic(before, now)
     there_before = _member_ids(before, touched)
     if before is now and now is not None:
+        there_before = {member_id: None for member_id, member in touched.items() if member is not None}
         there_now = {member_id: None for member_id in touched if member_id in now.members}
         assigned: list[tuple[str, str | None, str | None]] = []
         for member_id in there_now:

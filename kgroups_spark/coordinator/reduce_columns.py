@@ -92,8 +92,8 @@ def reduce_columns(
 ) -> Reduced:
     """What the replay still needs of one contiguous range of a log.
 
-    `pinned` rows stay whatever they are. With them no value becomes plain: the last of each slot that takes effect is to
-    be pinned, its transaction among the `spoilers`.
+    `pinned` rows stay whatever they are. With them no value becomes plain: the last of each slot that takes effect is
+    to be pinned, its transaction among the `spoilers`.
     `breaks` are (group, log offset) of the records of types 2 to 23, `spoilers` (producer id, log offset) of records
     that have a producer id and are not offset commits, or do not decode.
     """

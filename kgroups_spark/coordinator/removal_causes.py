@@ -1,10 +1,10 @@
 """Why committed offsets and groups went: what stands in the log, and which explanations it leaves.
 
-A coordinator writes what one act removes at one time: all tombstones that follow each other with the same log timestamp
-are one *act*. What each explanation needs:
+A coordinator writes what one act removes at one time: all tombstones that follow each other with the same log
+timestamp are one *act*. What each explanation needs:
 
-    expired         the offset was due by the release's rules and the retention, and had not been for more than OVERDUE_MS
-                    in an Empty group (a check comes every ten minutes, or when a broker is back); where the group went,
+    expired         the offset was due by the release's rules and the retention, in an Empty group for no more than
+                    OVERDUE_MS (a check comes every ten minutes, or when a broker is back); where the group went,
                     all of its offsets were
     group_deleted   the group went in the same act, and nothing of it was left. Scala writes no tombstone of a simple
                     group: all of its offsets went, and more than one of them where single offsets could be deleted, too

@@ -186,7 +186,7 @@ GROUP_EVENTS = StructType(
         column(
             "cause",
             STRING,
-            "Of removals expired, group_deleted, offset_deleted, topic_deleted or unknown; of offsets' moves no_members "
+            "Of removals expired, group_deleted, offset_deleted, topic_deleted or unknown; of moves no_members "
             "(the group had none: an admin reset, most likely), with_members, transaction, topic_recreated or unknown; "
             "null: the event is neither",
         ),

@@ -1,4 +1,4 @@
-"""Random logs in which something happens: groups come, go and change, offsets climb, go back, are removed and come again.
+"""Random logs in which things happen: groups come, go and change, offsets climb, go back, go and come again.
 
 Each batch has a time of its own, as what one act of a coordinator writes has. Bytes of segments.
 """

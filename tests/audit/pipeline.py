@@ -276,7 +276,7 @@ def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audi
 
 
 def rebuild(audited: Audited, how: How, audits: Mapping[int, Sequence[tuple[int, int]]] | None = None) -> Audited:
-    """Tables of now, versions and events from what was read and what was corrected alone. `audits`: as ReplayContext."""
+    """Tables of now, versions and events from what was read and corrected alone. `audits`: as ReplayContext."""
     rebuilt = Audited(names=audited.names)
     corrections = [row for table in audited.history["state_corrections"] for row in table.to_pylist()]
     _replay(audited.left, [], how, rebuilt, corrections=corrections, audits=audits or {})

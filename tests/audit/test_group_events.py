@@ -1,4 +1,4 @@
-"""Events of groups: the same however the log is cut and reduced, the same as the slow twin's, and true to recordings."""
+"""Events of groups: the same however a log is cut and reduced, the same as the slow twin's, true to recordings."""
 
 from __future__ import annotations
 

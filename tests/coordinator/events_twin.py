@@ -5,6 +5,7 @@ Only the replay itself is shared. When offsets are due is asked of the expiry's 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -55,10 +56,8 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
             told += act_events(act, retention_ms, version, shard.release.coordinator)
             act = []
         before = Snapshot(shard)
-        try:
+        with suppress(ReplayFailure):
             replay(shard, row)
-        except ReplayFailure:
-            pass
         after = Snapshot(shard)
         if is_act:
             act.append((row, before, after))
@@ -165,7 +164,9 @@ def cause_of_removal(
     anything_left = any(name[0] == group_id for name in last.offsets)
     if gone and not anything_left:
         fits.add("group_deleted")
-    if not gone and not (before.subscribes(group_id, topic) and before.due(slot, 1 << 50, retention_ms, version) is None):
+    if not gone and not (
+        before.subscribes(group_id, topic) and before.due(slot, 1 << 50, retention_ms, version) is None
+    ):
         fits.add("offset_deleted")
     if coordinator == "scala" and gone and first_is_simple(of_group) and len(of_group) == 1:
         fits.add("offset_deleted")
@@ -178,7 +179,11 @@ def cause_of_removal(
         fits.add("topic_deleted")
     if late:
         return "unknown" if fits else "expired"
-    if fits == {"offset_deleted", "topic_deleted"} and not gone and len({s[0] for _, s, _, _ in removals if s[1] == topic}) > 1:
+    if (
+        fits == {"offset_deleted", "topic_deleted"}
+        and not gone
+        and len({s[0] for _, s, _, _ in removals if s[1] == topic}) > 1
+    ):
         return "topic_deleted"
     return fits.pop() if len(fits) == 1 else "unknown"
 
@@ -198,7 +203,12 @@ def group_events(
     if place is None:
         return []
     told = []
-    touched = next(before for row, before, _ in act if row.group_id == group_id and row.kind == "group_record" or facts(before, group_id) != facts(_, group_id))
+    touched = next(
+        before
+        for row, before, after in act
+        if (row.group_id == group_id and row.kind == "group_record")
+        or facts(before, group_id) != facts(after, group_id)
+    )
     old, new = touched.groups.get(group_id), last.groups.get(group_id)
     if old is None and new is not None:
         told.append(event(place, group_id, last, "group_created", value_after=new.state))
