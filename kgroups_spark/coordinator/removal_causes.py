@@ -139,7 +139,8 @@ def topics_of(group: Group, rules: ExpiryRules) -> set[str] | None:
 def _of_classic(group: ClassicGroup) -> set[str] | None:
     if group.value is None or not group.value["members"]:
         return set()
-    if group.value["protocol"] is None:
+    # What other protocols subscribe to only their members know.
+    if group.value["protocol"] is None or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     found: set[str] = set()
     for member in group.members.values():
