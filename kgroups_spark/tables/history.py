@@ -224,3 +224,20 @@ TOPIC_OFFSETS = StructType(
         required("seen_at", TIMESTAMP, "When the audit asked"),
     ]
 )
+
+FINDINGS = StructType(
+    [
+        AUDIT_ID,
+        required("finding", STRING, "What is odd, one of a closed set"),
+        required("severity", STRING, "error: something is lost or fails; warning: something may; notice: worth knowing"),
+        column("group_id", STRING, "The group it is about; null: not about one group"),
+        column("topic", STRING, "The topic; null: not about one topic"),
+        column("partition", INT, "The topic's partition; null: not about one partition"),
+        column("member_id", STRING, "The member; null: not about one member"),
+        column("producer_id", BIGINT, "The producer; null: not about one producer"),
+        column("offsets_partition", INT, "Partition of __consumer_offsets; null: not about one of them"),
+        column("log_offset", BIGINT, "The record that shows it; null: no single record does"),
+        column("since", TIMESTAMP, "Since when it is so; null: not known"),
+        required("detail", STRING, "What it is, why it matters, what to do"),
+    ]
+)

@@ -9,8 +9,9 @@ ones, and an internal table of other columns is made anew if it is empty. STEPS 
 
     layout 1 -> 2: `state_corrections` has columns for a rebuild (no software of layout 1 wrote to it);
                    `previous_offset_expiry` is new
-    layout 2 -> 3: `topic_offsets` is new (software of layout 2 would leave a killed audit's rows in it); so is
-                   `group_events`, which the audit or rebuild that migrates fills from history (audit/saved_state.py)
+    layout 2 -> 3: `topic_offsets` is new (software of layout 2 would leave a killed audit's rows in it); so
+                   are `findings`, and `group_events`, which the audit or rebuild that migrates fills from history
+                   (audit/saved_state.py)
 """
 
 from __future__ import annotations

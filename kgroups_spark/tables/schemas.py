@@ -77,6 +77,12 @@ TABLES: dict[str, Table] = {
             "Partition of a topic with committed offsets, as an audit of a live cluster found it",
             key=("audit_id", "topic", "partition"),
         ),
+        _history(
+            "findings",
+            history.FINDINGS,
+            "Something odd that an audit found",
+            key=("audit_id", "finding", "group_id", "topic", "partition", "member_id", "producer_id", *PLACE),
+        ),
         _current("groups", current.GROUPS, GROUP, "Group that exists"),
         _current("group_members", current.GROUP_MEMBERS, (*GROUP, "member_id"), "Member of a group"),
         _current("committed_offsets", current.COMMITTED_OFFSETS, SLOT, "Committed offset"),

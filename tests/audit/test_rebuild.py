@@ -27,7 +27,7 @@ RECORDED = ("transactions-4.3", "scala-3.9-reloaded", "mixed-upgrade")
 # An early-access value, which 4.3 does not read and 3.9 skips (T58), and a record of no known type.
 EARLY_VALUE = b"\0\0\0\0\2c\2/\1\0" + bytes(4) + b"\0" + b"\2\2n\0\1\0\2\0\0\3\3mm\0\0"
 ODD = batch(0, [(b"\0\5\0\1g\0\1m", EARLY_VALUE), (b"\0\x63\0\1g", b"\0\0")])
-VERSIONS = ["group_versions", "group_member_versions", "quarantine"]
+VERSIONS = ["group_versions", "group_member_versions", "group_events", "quarantine"]
 NOW = ["groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "topics"]
 DECIDED = ["offset_expiry", "group_expiry"]
 
