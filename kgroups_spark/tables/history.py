@@ -229,7 +229,7 @@ FINDINGS = StructType(
     [
         AUDIT_ID,
         required("finding", STRING, "What is odd, one of a closed set"),
-        required("severity", STRING, "error: something is lost or fails; warning: something may; notice: worth knowing"),
+        required("severity", STRING, "error: something fails or is lost; warning: it may; notice: worth knowing"),
         column("group_id", STRING, "The group it is about; null: not about one group"),
         column("topic", STRING, "The topic; null: not about one topic"),
         column("partition", INT, "The topic's partition; null: not about one partition"),
