@@ -3,7 +3,8 @@
 # make soak   audits killed at random moments, 40 times, and what they leave (about half an hour)
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
-# The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too.
+# The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too. The report is looked
+# at in Chromium: where there is none, and apt-get may install it, `make test` does.
 
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do command -v $$python && break; done)
 VENV := .venv
@@ -12,14 +13,25 @@ LAKE ?= ./lake
 # Two processes, each with a Spark session of its own; a file's tests share what its fixtures have made.
 PYTEST_ARGS ?= -n 2 --dist loadfile
 
-.PHONY: demo test soak bench lint ruff-check ruff-format mypy clean
+# Debian's names for it, then others'.
+BROWSER := $(shell for name in chromium chromium-browser google-chrome; do command -v $$name && break; done)
+
+.PHONY: demo test browser soak bench lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
 	@$(BIN)/kgroups demo --lake $(LAKE)
 
-test: $(VENV)/.installed-test
+test: $(VENV)/.installed-test browser
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+browser:
+ifeq ($(BROWSER),)
+	@test "$$(id -u)" = 0 && command -v apt-get > /dev/null || \
+	  { echo "make: no chromium found, which the tests of the report need; install it (Debian: apt-get install chromium)" >&2; exit 1; }
+	@echo "installing Chromium (once) ..."
+	@apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium > /dev/null
+endif
 
 soak: $(VENV)/.installed-test
 	@$(BIN)/python -m tests.crash.soak $(SOAK_ARGS)
