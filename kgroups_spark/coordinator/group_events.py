@@ -484,17 +484,17 @@ def _member_changes(before: Group | None, touched: dict[str, Any], now: Group | 
     if isinstance(now, ClassicGroup) and (before is None or isinstance(before, ClassicGroup)):
         return _of_classic(before, now)
     there_before = _member_ids(before, touched)
-    if before is now and now is not None:
+    assigned: list[tuple[str, str | None, str | None]] = []
+    if before is None or now is None or isinstance(before, ClassicGroup) or before.group_type != now.group_type:
+        there_now = _member_ids(now, {})
+    else:
         there_before = {member_id: None for member_id, member in touched.items() if member is not None}
         there_now = {member_id: None for member_id in touched if member_id in now.members}
-        assigned: list[tuple[str, str | None, str | None]] = []
         for member_id in there_now:
             if touched[member_id] is not None:
                 old, new = _assigned(touched[member_id][0], now), _assigned(now.members[member_id], now)
                 if old != new:
                     assigned.append((member_id, _text(old), _text(new)))
-    else:
-        there_now, assigned = _member_ids(now, {}), []
     left = [member_id for member_id in there_before if member_id not in there_now]
     joined = [member_id for member_id in there_now if member_id not in there_before]
     return left, joined, assigned
