@@ -68,7 +68,7 @@ def replayed_shards(
     read_by: ReadBy,
 ) -> Iterator[Replayed]:
     """What the replay rows, in any order, make of the tables `names`; each hand is offsets partitions for one task."""
-    in_order = _in_log_order(rows, hands)
+    in_order = in_log_order(rows, hands)
     if writer.name == "parts":
         yield ReplayedParts(_parts(in_order, writer.lake.uri, names, context, read_by))
         return
@@ -83,7 +83,7 @@ def replayed_shards(
         frame.unpersist()
 
 
-def _in_log_order(rows: DataFrame, hands: Sequence[Sequence[int]]) -> DataFrame:
+def in_log_order(rows: DataFrame, hands: Sequence[Sequence[int]]) -> DataFrame:
     """The rows of each hand in a Spark partition of its own, as stage 2 takes them."""
     pairs = [F.lit(number) for task, hand in enumerate(hands) for shard in hand for number in (shard, task)]
     placed = rows.repartitionById(len(hands), F.element_at(F.create_map(*pairs), F.col("offsets_partition")))
