@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_LAST_MS = (datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC) - _EPOCH) // _MILLISECOND
+# The last millisecond of year 9999: what lies behind it, few readers of a table can show.
+LAST_MS = (datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 def parse_time(text: str) -> int:
@@ -30,7 +31,7 @@ def _epoch_ms(text: str, number: int) -> int:
     """A bare number is milliseconds; what can only be seconds, or a date without its dashes, is refused."""
     if len(text.strip()) < 12:  # 12 digits begin in 1973, before any Kafka
         raise ValueError(f"{text!r} has too few digits for epoch milliseconds (13 today); for seconds, append 000")
-    if number > _LAST_MS:
+    if number > LAST_MS:
         raise ValueError(f"{text!r} has too many digits for epoch milliseconds: it lies behind the year 9999")
     return number
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from kgroups_spark.commands.options import add_format_option, add_lake_option
+from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option
 from kgroups_spark.commands.output import Column, say, write_rows
 from kgroups_spark.commands.reading import open_lake
 
@@ -57,6 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups audits`."""
     add_lake_option(parser)
     add_format_option(parser)
+    add_engine_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.commands import audit
 from kgroups_spark.commands.expiring import expiry_rows
@@ -16,8 +16,11 @@ from kgroups_spark.commands.options import OptionParser, add_lake_option, lake_l
 from kgroups_spark.commands.output import say, screen_width
 from kgroups_spark.commands.overview import Overview, overview_lines
 from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, pending_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake, require_lake_path, rows_of
+from kgroups_spark.commands.reading import open_by_spark, require_lake_path
 from kgroups_spark.commands.style import Style
+
+if TYPE_CHECKING:
+    from kgroups_spark.commands.spark_reader import SparkReader
 
 NAME = "demo"
 SUMMARY = "the shipped segments into ./lake, and what is in them"
@@ -44,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_lake_path(arguments.lake)
     say(f"reading the shipped segments into {arguments.lake}")
     audit.audit(_audit_defaults(), arguments.lake, [str(SEGMENTS)])
-    overview = read_overview(open_lake(arguments))
+    overview = read_overview(open_by_spark(arguments.lake, arguments.command))
     lines = overview_lines(
         overview,
         program=program_name(sys.argv[0]),
@@ -71,8 +74,9 @@ def _audit_defaults() -> argparse.Namespace:
     return parser.parse_args([])
 
 
-def read_overview(reader: LakeReader) -> Overview:
+def read_overview(reader: SparkReader) -> Overview:
     """What the screen shows, read from the lake."""
+    from kgroups_spark.commands.spark_reader import rows_of
     from kgroups_spark.history import LOG_TABLES, oldest_log_timestamp, rewinds
 
     log = [reader.table(name) for name in LOG_TABLES]
@@ -86,7 +90,7 @@ def read_overview(reader: LakeReader) -> Overview:
     )
 
 
-def _pending(reader: LakeReader) -> list[dict[str, Any]]:
+def _pending(reader: SparkReader) -> list[dict[str, Any]]:
     return pending_rows(
         reader.rows("open_transactions"),
         reader.rows("pending_offsets"),

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgroups_spark.commands.options import (
+    add_engine_option,
     add_format_option,
     add_lake_option,
     duration_value,
     positive_duration_value,
     time_value,
 )
+from kgroups_spark.commands.other_retention import for_retention
 from kgroups_spark.commands.output import Column, say, write_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
+from kgroups_spark.commands.reading import LakeReader, open_lake
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 NAME = "expiring"
 SUMMARY = "which committed offsets expire, when, and why"
@@ -93,6 +92,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offsets", action="store_true", help="one row an offset instead of one a group")
     parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
     add_format_option(parser)
+    add_engine_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -119,33 +119,22 @@ def _until_ms(arguments: argparse.Namespace, as_of_ms: int) -> int | None:
 def expiry_rows(reader: LakeReader, retention_ms: int | None = None) -> list[dict[str, Any]]:
     """Rows of offset_expiry with type and state of each offset's group: the audit's decisions, or decided anew for
     another retention."""
-    groups = {(row["offsets_partition"], row["group_id"]): row for row in reader.rows("groups")}
-    if retention_ms is None or retention_ms == reader.last_audit["retention_ms"]:
-        decisions = reader.rows("offset_expiry")
-    else:
-        decisions = rows_of(_decided_for(reader, retention_ms))
+    decisions, all_groups, audit = reader.rows("offset_expiry"), reader.rows("groups"), reader.last_audit
+    if retention_ms is not None and retention_ms != audit["retention_ms"]:
+        decisions = for_retention(
+            decisions,
+            reader.rows("committed_offsets"),
+            all_groups,
+            retention_ms=retention_ms,
+            release_version=audit["release_version"],
+        )
+    groups = {(row["offsets_partition"], row["group_id"]): row for row in all_groups}
     return [row | _type_and_state(groups.get((row["offsets_partition"], row["group_id"]))) for row in decisions]
 
 
 def _type_and_state(group: dict[str, Any] | None) -> dict[str, Any]:
     """Nulls for an offset without a group."""
     return {name: None if group is None else group[name] for name in ("group_type", "state")}
-
-
-def _decided_for(reader: LakeReader, retention_ms: int) -> DataFrame:
-    from kgroups_spark.expiry import offset_expiry
-
-    audit = reader.last_audit
-    return offset_expiry(
-        reader.table("committed_offsets"),
-        reader.table("groups"),
-        reader.table("group_members"),
-        reader.table("pending_offsets"),
-        as_of=audit["as_of"],
-        retention_ms=retention_ms,
-        release_version=audit["release_version"],
-        audit_id=audit["audit_id"],
-    )
 
 
 def expiring_offsets(

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgroups_spark.commands.options import (
     GROUP_STATES,
     GROUP_TYPE_ALIASES,
     GROUP_TYPES,
+    add_engine_option,
     add_format_option,
     add_lake_option,
     names_value,
     time_value,
 )
 from kgroups_spark.commands.output import Column, say, write_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake, rows_of
+from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
 from kgroups_spark.counts import counted
-from kgroups_spark.errors import KgroupsError
-from kgroups_spark.times import format_time_for_people
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "groups"
 SUMMARY = "the groups that exist, or existed at a moment"
@@ -75,12 +72,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T and nothing after")
     add_format_option(parser)
+    add_engine_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the groups."""
     reader = open_lake(arguments)
-    found = reader.rows("groups") if arguments.as_of is None else rows_of(_groups_as_of(reader, arguments.as_of))
+    found = reader.rows("groups") if arguments.as_of is None else _groups_as_of(reader, arguments.as_of)
     rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row for row in found]
     chosen = choose(rows, arguments.state, arguments.type)
     write_rows(chosen, COLUMNS, arguments.format)
@@ -88,23 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _groups_as_of(reader: LakeReader, as_of_ms: int) -> DataFrame:
-    from kgroups_spark.history import LOG_TABLES, groups_as_of, log_ends_as_of
-
-    ends = log_ends_as_of([reader.table(name) for name in LOG_TABLES], as_of_ms)
-    _require_whole_history(reader, ends, as_of_ms)
-    return groups_as_of(reader.table("group_versions"), ends)
-
-
-def _require_whole_history(reader: LakeReader, ends: DataFrame, as_of_ms: int) -> None:
-    """Raises KgroupsError where `kgroups maintain --keep` has reduced the history that the answer needs."""
-    from kgroups_spark.history import is_reduced
-
-    if is_reduced(reader.table("state_corrections"), ends):
-        raise KgroupsError(
-            f"kgroups groups: history up to {format_time_for_people(as_of_ms)} UTC has been reduced to the last record "
-            "of each key (kgroups maintain --keep): groups of that time are not known any more; ask for a later T"
-        )
+def _groups_as_of(reader: LakeReader, as_of_ms: int) -> Rows:
+    """The groups as of a moment. Raises SqlError where `kgroups maintain --keep` has reduced the history needed."""
+    return reader.sql("SELECT * FROM groups_as_of(:moment)", moment=to_datetime(as_of_ms))
 
 
 def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str] | None) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from kgroups_spark.times import parse_time
 
 T = TypeVar("T")
 
+ENGINES = ("auto", "duckdb", "spark")
 WRITERS = ("auto", "parts", "spark")
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 GROUP_TYPE_ALIASES = {"generic": "classic"}  # KIP-848's early name of it
@@ -149,6 +150,18 @@ def add_format_option(parser: argparse.ArgumentParser) -> None:
         default="table",
         metavar="|".join(FORMATS),
         help="table (default), json (one object a line, all columns), csv",
+    )
+
+
+def add_engine_option(parser: argparse.ArgumentParser) -> None:
+    """`--engine`, for a command that only reads the lake."""
+    parser.add_argument(
+        "--engine",
+        type=name_value(ENGINES),
+        default="auto",
+        metavar="|".join(ENGINES),
+        help="what reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: duckdb "
+        "where it can",
     )
 
 

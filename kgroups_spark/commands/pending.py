@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kgroups_spark.commands.options import add_format_option, add_lake_option, duration_value
+from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, duration_value
 from kgroups_spark.commands.output import Column, say, write_rows
 from kgroups_spark.commands.reading import open_lake
 from kgroups_spark.counts import counted
@@ -65,6 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
     add_format_option(parser)
+    add_engine_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,56 +1,65 @@
-"""A lake that is there, opened for reading: what all commands that print rows begin with."""
+"""A lake that is there, opened for reading: what all commands that print rows begin with.
+
+A lake in a folder is read by DuckDB, without Spark: an answer takes about a second. One in a catalog, and one that
+DuckDB's reader of Delta does not know, by Spark, which takes about ten. The rows are the same.
+"""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
 
 from kgroups_spark.commands.options import lake_location
 from kgroups_spark.commands.spark import may_have_catalog, require_pyspark, start_spark
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.layout import is_path
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from kgroups_spark.commands.spark_reader import SparkReader
 
-    from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-    from kgroups_spark.tables.lake import Lake
+Rows = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class LakeReader:
-    """The tables as of the last finished audit, and that audit's row of the ledger."""
+class SqlError(KgroupsError):
+    """A query that the engine refused: what it said, without its stack trace."""
 
-    spark: SparkSession
-    lake: Lake
 
-    def table(self, name: str) -> DataFrame:
-        """A table as the last finished audit left it, or the ledger."""
-        return self._tables.read(name)
+class LakeReader(ABC):
+    """The tables, views and functions as of the last finished audit, and that audit's row of the ledger.
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        """The rows of a small one."""
-        # Without a Spark job where pyarrow reaches the lake: they take a second each, however small the table.
-        rows: list[dict[str, Any]] = self._tables.rows(name).to_pylist(maps_as_pydicts="strict")
-        return rows
+    Rows are dicts: times as aware UTC datetimes, structs and maps as dicts, lists as lists, whole numbers as int; the
+    same by both engines.
+    """
 
-    @cached_property
-    def _tables(self) -> LakeAsOfAudit:
-        from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+    engine: Literal["duckdb", "spark"]
+    location: str
 
-        return LakeAsOfAudit.last_finished(self.lake)
+    @abstractmethod
+    def rows(self, table_or_view: str) -> Rows:
+        """All rows of a small one, in no order."""
+
+    @abstractmethod
+    def sql(self, query: str, **parameters: Any) -> Rows:
+        """What a query answers, over tables, views and functions.
+
+        Parameters stand in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The text
+        must be good in both dialects. Raises SqlError.
+        """
 
     @cached_property
     def last_audit(self) -> dict[str, Any]:
         """The ledger's row of the last finished audit. Raises KgroupsError if there is none."""
-        its = (self._tables.audit_id, "finished")
-        for row in self.rows("audits"):
-            if (row["audit_id"], row["status"]) == its:
-                return row
-        raise KgroupsError(f"the lake at {self.lake.location} has no finished audit: run kgroups audit first")
+        finished = [row for row in self.rows("audits") if row["status"] == "finished"]
+        last = max(finished, key=lambda row: row["audit_id"], default=None)
+        if last is None:
+            raise KgroupsError(f"the lake at {self.location} has no finished audit: run kgroups audit first")
+        return last
 
     @property
     def as_of_ms(self) -> int:
@@ -63,24 +72,51 @@ class LakeReader:
         return f"audit {audit['audit_id']}, as of {format_time_for_people(audit['as_of'])} UTC"
 
 
+def to_rows(table: pa.Table) -> Rows:
+    """The rows in order: times as UTC datetimes, structs and maps as dicts, whole numbers as int."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:  # DuckDB's sums of whole numbers
+            table = table.set_column(index, field.name, table.column(index).cast(pa.int64()))
+    rows: Rows = table.to_pylist(maps_as_pydicts="strict")
+    return rows
+
+
 def open_lake(arguments: argparse.Namespace) -> LakeReader:
-    """The lake that --lake names. Raises UsageError where there is none, before Spark is started."""
-    location = lake_location(arguments)
+    """The lake that --lake names, by the engine that --engine names. Raises UsageError where there is none, before
+    Spark is started."""
+    location, engine = lake_location(arguments), getattr(arguments, "engine", "auto")
     require_lake_path(location)
     require_lake(location, arguments.command)
-    spark = start_spark(arguments.command, location)
+    if engine == "duckdb" and not is_path(location):
+        raise UsageError(
+            f"kgroups {arguments.command}: --engine duckdb reads a lake in a folder, and {location} is a schema of a "
+            "catalog, which Spark alone can ask: --engine spark, or leave it out"
+        )
+    if engine != "spark" and is_path(location):
+        from kgroups_spark.commands.duckdb_reader import duckdb_reader
+
+        reader = duckdb_reader(location, must=engine == "duckdb")
+        if reader is not None:
+            return reader
+    return open_by_spark(location, arguments.command)
+
+
+def open_by_spark(location: str, command: str) -> SparkReader:
+    """The lake, read by Spark. Raises UsageError where there is none."""
+    require_pyspark()
+    spark = start_spark(command, location)
+    from kgroups_spark.commands.spark_reader import SparkReader
     from kgroups_spark.tables.lake import Lake
 
-    return LakeReader(spark, Lake.open(spark, location))
+    return SparkReader(spark, Lake.open(spark, location))
 
 
 def require_lake_path(location: str) -> None:
     """Raises UsageError for a file, and for a schema where Spark has no catalog that could hold one."""
-    require_pyspark()
-    from kgroups_spark.tables.catalog_schema import schema_words
-    from kgroups_spark.tables.lake import is_path
-
     if not is_path(location):
+        require_pyspark()
+        from kgroups_spark.tables.catalog_schema import schema_words
+
         schema_words(location)
         if not may_have_catalog():
             raise UsageError(
@@ -93,17 +129,9 @@ def require_lake_path(location: str) -> None:
 
 def require_lake(location: str, command: str) -> None:
     """Raises UsageError if a local path cannot be a lake; of remote ones and schemas only Spark can tell."""
-    from kgroups_spark.tables.lake import is_path
-
     if is_path(location) and ":" not in location and not (Path(location) / "audits").is_dir():
         found = "there is a folder without tables of an audit" if Path(location).is_dir() else "there is nothing"
         raise UsageError(
             f"kgroups {command}: no lake at {location}: {found}; "
             f"kgroups audit --lake {location} --segments DIR makes one, kgroups demo makes one to look at"
         )
-
-
-def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
-    """The rows of a small frame in order: times as UTC datetimes, structs and maps as dicts."""
-    rows: list[dict[str, Any]] = frame.toArrow().to_pylist(maps_as_pydicts="strict")
-    return rows

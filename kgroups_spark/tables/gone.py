@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.lake import LAKE_VERSION, Lake
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES
 
 # The log as the lake holds it, and what was corrected in the state since: all else is made of it.

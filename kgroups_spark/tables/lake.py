@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -27,13 +26,15 @@ from kgroups_spark.tables.catalog_schema import CatalogSchema
 from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.folder import Folder
 from kgroups_spark.tables.kernel import Kernel, KernelTable, TableFile
+from kgroups_spark.tables.layout import (
+    LAKE_VERSION,
+    LAKE_VERSION_PROPERTY,
+    is_path,
+    lake_version_in,
+    require_known_version,
+)
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
-
-# The layout of the tables: raised when they change in a way that older software would misread.
-# How an older lake gets there: migrations.py.
-LAKE_VERSION = 3
-LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
 
 # A log of many small commits: Delta's default of 10 makes every tenth night slow.
 CHECKPOINT_INTERVAL = 100
@@ -67,7 +68,7 @@ class Lake:
         with told_in_one_line(f"the lake at {location} cannot be opened"):
             if not lake.exists():
                 raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
-            lake._require_known_version()
+            require_known_version(location, lake.version)
         return lake
 
     @classmethod
@@ -80,7 +81,7 @@ class Lake:
         lake = cls(spark, location)
         with told_in_one_line(f"no lake can be made at {location}"):
             if lake.exists():
-                lake._require_known_version()
+                require_known_version(location, lake.version)
             else:
                 lake._require_nothing_else_there()
                 lake._create_tables()
@@ -184,20 +185,7 @@ class Lake:
     @cached_property
     def version(self) -> int:
         """Which layout the lake says it has; 0: none, as a table `audits` of somebody else."""
-        said = self.table("audits").properties().get(LAKE_VERSION_PROPERTY, "")
-        return int(said) if said.isdecimal() else 0
-
-    def _require_known_version(self) -> None:
-        if self.version == 0:
-            raise UsageError(
-                f"{self.location} is no lake: its table audits has no property {LAKE_VERSION_PROPERTY}, "
-                "which kgroups audit gives it; name another place"
-            )
-        if self.version > LAKE_VERSION:
-            raise KgroupsError(
-                f"the lake at {self.location} has layout {self.version}; this version of kgroups-spark knows up to "
-                f"{LAKE_VERSION}: use the version that made it, or a newer one"
-            )
+        return lake_version_in(self.table("audits").properties())
 
     def _require_table(self, name: str) -> None:
         if not self.has(name):
@@ -247,11 +235,6 @@ def _never_null(field: StructField) -> Column:
     else:
         zero = F.lit(0)
     return F.coalesce(field.name, zero.cast(field.dataType)).alias(field.name, metadata=field.metadata)
-
-
-def is_path(location: str) -> bool:
-    """A path has a slash or a scheme, or is there; anything else is `catalog.schema`."""
-    return "/" in location or ":" in location or Path(location).exists()
 
 
 def in_parallel(calls: list[Callable[[], Any]], threads: int = 4) -> list[Any]:

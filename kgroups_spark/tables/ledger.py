@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, TableFile
-from kgroups_spark.tables.lake import LAKE_VERSION, Lake
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tables.writer import until_nobody_interferes

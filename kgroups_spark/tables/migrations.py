@@ -24,7 +24,8 @@ from pyspark.sql.types import StructField, StructType
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.ddl import column_definition
-from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake, table_properties
+from kgroups_spark.tables.lake import Lake, table_properties
+from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES, Table
 from kgroups_spark.tables.writer import until_nobody_interferes
 

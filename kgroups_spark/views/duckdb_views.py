@@ -1,22 +1,113 @@
-"""The tables, views and functions of a lake in DuckDB, which reads them through deltalake.
+"""The tables, views and functions of a lake in DuckDB, which reads them through deltalake: without Spark, without Java.
 
-Neither is a dependency of this package: `pip install deltalake duckdb`. The lake must be a path, with tables that
-deltalake gives as Arrow datasets (no deletion vectors: an audit makes none).
+`pip install 'kgroups-spark[read]'` brings both. The lake must be a path, with tables that deltalake gives as Arrow
+datasets (no deletion vectors, no column mapping: an audit makes none).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.as_of_audit import APP_IDS, last_finished_of
+from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.views import VIEWS, view_sql
-from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views import view_sql
+from kgroups_spark.views.needed import NAMES, needed_for
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from duckdb import DuckDBPyConnection
+
+
+SETTINGS = "SET TimeZone = 'UTC'"
+# Nor Python's variables, which DuckDB else takes for tables; and SQL cannot set it otherwise again.
+NO_FILES = "SET python_enable_replacements = false; SET enable_external_access = false; SET lock_configuration = true"
+
+
+class DuckDbLake:
+    """A lake as its last finished audit left it when it was opened. Tables' files are listed then; a table becomes an
+    Arrow dataset, and a view is made, when it is first asked for."""
+
+    def __init__(
+        self, location: str, storage_options: dict[str, str] | None = None, *, reaches_files: bool = False
+    ) -> None:
+        """`storage_options` are deltalake's, for object stores; `reaches_files`: SQL may read and write files, too.
+
+        Raises UsageError where there is no lake, KgroupsError if newer software made it, DeltaError where deltalake
+        cannot read it.
+        """
+        self.location = location
+        self._reaches_files = reaches_files
+        ledger = _table(location, "audits", storage_options)
+        if ledger is None:
+            raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
+        require_known_version(location, lake_version_in(ledger.metadata().configuration))
+        numbers = ledger.to_pyarrow_dataset(schema=arrow_schema("audits")).to_table(columns=["audit_id", "status"])
+        self.audit_id = last_finished_of(numbers)
+        others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
+        for table in others.values():
+            if table is not None:
+                _go_back_to(table, self.audit_id)
+        self._tables = {**others, "audits": ledger}
+        self._connection: DuckDBPyConnection | None = None
+        self._made: set[str] = set()
+
+    def table(self, name: str) -> pa.dataset.Dataset | pa.Table:
+        """The table's rows. Columns that a lake of an older layout lacks are null, tables that it lacks are empty.
+        Raises DeltaProtocolError for a table that deltalake cannot give as files."""
+        table = self._tables[name]
+        if table is None:
+            return arrow_schema(name).empty_table()
+        return table.to_pyarrow_dataset(schema=arrow_schema(name))
+
+    def rows(self, name: str) -> pa.Table:
+        """All rows of a small table."""
+        rows = self.table(name)
+        return rows if isinstance(rows, pa.Table) else rows.to_table()
+
+    def query(self, query: str, parameters: dict[str, Any] | None = None) -> pa.Table:
+        """What a query answers; its parameters stand in it as $name. Raises duckdb.Error."""
+        import duckdb
+
+        connection = self.connection_for(query)
+        try:
+            answer = connection.sql(query, params=parameters or {})
+        except duckdb.CatalogException:
+            # A name that only DuckDB can tell; and it knows the nearest name of those that are made.
+            self.make(NAMES)
+            answer = connection.sql(query, params=parameters or {})
+        return answer.to_arrow_table()
+
+    def connection_for(self, query: str) -> DuckDBPyConnection:
+        """The connection, with all that the query needs."""
+        self.make(needed_for(query, "duckdb"))
+        return self.connection
+
+    @property
+    def connection(self) -> DuckDBPyConnection:
+        """One of our own. Times are TIMESTAMP WITH TIME ZONE, shown in UTC."""
+        if self._connection is None:
+            import duckdb
+
+            self._connection = duckdb.connect()
+            for setting in (SETTINGS, *(() if self._reaches_files else (NO_FILES,))):
+                self._connection.execute(setting)
+        return self._connection
+
+    def make(self, names: list[str] | tuple[str, ...]) -> None:
+        """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""
+        for name in names:
+            if name in self._made:
+                continue
+            if name in TABLES:
+                self.connection.register(name, self.table(name))
+            else:
+                self.connection.execute(view_sql(name, "duckdb"))
+            self._made.add(name)
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:
@@ -25,26 +116,9 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
 
     `storage_options` are deltalake's, for object stores. Times are TIMESTAMP WITH TIME ZONE, shown in UTC.
     """
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    ledger = _table(location, "audits", storage_options)
-    if ledger is None:
-        raise UsageError(f"no lake at {location}: it has no table audits")
-    last_finished = last_finished_of(ledger.to_pyarrow_table(columns=["audit_id", "status"]))
-    for name in TABLES:
-        table = ledger if name == "audits" else _table(location, name, storage_options)
-        if table is None:  # a lake of an older layout
-            connection.register(name, arrow_schema(name).empty_table())
-            continue
-        if name != "audits":
-            _go_back_to(table, last_finished)
-        # Columns that a table of an older layout lacks are null.
-        connection.register(name, table.to_pyarrow_dataset(schema=arrow_schema(name)))
-    for name in (*VIEWS, *FUNCTIONS):
-        connection.execute(view_sql(name, "duckdb"))
-    return connection
+    lake = DuckDbLake(location, storage_options, reaches_files=True)
+    lake.make(NAMES)
+    return lake.connection
 
 
 def _table(location: str, name: str, storage_options: dict[str, str] | None) -> DeltaTable | None:

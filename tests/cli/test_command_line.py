@@ -231,7 +231,8 @@ def test_without_the_right_java_a_lake_is_not_opened(java, message, tmp_path):
     if java is not None:
         (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho '{java}' >&2\n")
         (tmp_path / "bin" / "java").chmod(0o755)
-    done = run_python("-m", "kgroups_spark.cli", "groups", "--lake", str(tmp_path / "lake"), PATH=str(tmp_path / "bin"))
+    by_spark = ["groups", "--engine", "spark", "--lake", str(tmp_path / "lake")]
+    done = run_python("-m", "kgroups_spark.cli", *by_spark, PATH=str(tmp_path / "bin"))
     assert done.returncode == 1
     assert done.stdout == ""
     assert message in done.stderr

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.claim import Claim, ClaimLost
 from kgroups_spark.tables.kernel import AlreadyWritten
-from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake, table_properties
+from kgroups_spark.tables.lake import Lake, table_properties
+from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.unfinished import remove_unfinished

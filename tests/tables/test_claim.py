@@ -12,7 +12,8 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables import claim as claims
 from kgroups_spark.tables.claim import Claim, ClaimLost, Owner, process_start, this_host
 from kgroups_spark.tables.kernel import AlreadyWritten
-from kgroups_spark.tables.lake import LAKE_VERSION, Lake
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake, in_parallel, is_path
+from kgroups_spark.tables.lake import Lake, in_parallel
+from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY, is_path
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 pytestmark = pytest.mark.spark

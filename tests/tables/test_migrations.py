@@ -14,7 +14,8 @@ from kgroups_spark.commands.reading import LakeReader
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.kernel import KernelTable
-from kgroups_spark.tables.lake import LAKE_VERSION, LAKE_VERSION_PROPERTY, Lake
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.migrations import migrate
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer_choice import choose_writer

@@ -1,0 +1,119 @@
+"""A lake read by DuckDB, without Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kgroups_spark.commands.reading import LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.errors import KgroupsError
+
+if TYPE_CHECKING:
+    from kgroups_spark.views.duckdb_views import DuckDbLake
+
+PACKAGES = ("duckdb", "deltalake")
+
+
+class DuckDbReader(LakeReader):
+    """By DuckDB, without Spark."""
+
+    engine = "duckdb"
+
+    def __init__(self, lake: DuckDbLake) -> None:
+        self.lake = lake
+        self.location = lake.location
+
+    def rows(self, table_or_view: str) -> Rows:
+        from kgroups_spark.tables.schemas import TABLES
+
+        if table_or_view not in TABLES:
+            return self.sql(f"SELECT * FROM {table_or_view}")
+        with _delta_refusal(self.location):
+            return to_rows(self.lake.rows(table_or_view))
+
+    def sql(self, query: str, **parameters: Any) -> Rows:
+        return to_rows(self.table(query, parameters))
+
+    def table(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        """The answer for Arrow. Raises SqlError."""
+        import duckdb
+
+        text, used = _with_dollars(query, parameters or {})
+        with _delta_refusal(self.location):
+            try:
+                return self.lake.query(text, used)
+            except duckdb.Error as error:
+                raise SqlError(str(error)) from error
+
+
+def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
+    """The lake, or None where DuckDB cannot read it and nobody said that it `must`: then a KgroupsError says why."""
+    reason = _why_not(location, must)
+    if reason is None:
+        from deltalake.exceptions import DeltaError
+
+        from kgroups_spark.views.duckdb_views import DuckDbLake
+
+        try:
+            return DuckDbReader(DuckDbLake(_path(location)))
+        except (DeltaError, OSError) as error:
+            reason = f"the reader of Delta says: {' '.join(str(error).split())}"
+    if must:
+        raise KgroupsError(f"the lake at {location} cannot be read by --engine duckdb: {reason}")
+    return None
+
+
+def _why_not(location: str, must: bool) -> str | None:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        return f"{' and '.join(missing)} not installed (pip install 'kgroups-spark[read]')"
+    # Where object stores are, and who we are there, only Hadoop's settings may know.
+    if not must and not _is_local(location):
+        return "it lies in an object store"
+    return None
+
+
+def _is_local(location: str) -> bool:
+    return ":" not in location or location.startswith("file:")
+
+
+def _path(location: str) -> str:
+    """Hadoop's file:/x, which deltalake does not know, as a path."""
+    return re.sub("^file:/+", "/", location)
+
+
+@contextmanager
+def _delta_refusal(location: str) -> Iterator[None]:
+    """What deltalake cannot read, as a KgroupsError."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except DeltaError as error:
+        said = " ".join(str(error).split())
+        raise KgroupsError(
+            f"the lake at {location} cannot be read without Spark: {said}; --engine spark reads it"
+        ) from error
+
+
+# A text, a quoted name, a comment, a cast, or a parameter, which alone has a group.
+_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)""", re.DOTALL)
+
+
+def _with_dollars(query: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The query with :name as DuckDB's $name, and the parameters that stand in it: it refuses others."""
+    used: dict[str, Any] = {}
+
+    def dollar(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None or name not in parameters:
+            return found[0]
+        used[name] = parameters[name]
+        return f"${name}"
+
+    return _PARAMETER.sub(dollar, query), used

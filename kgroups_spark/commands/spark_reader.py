@@ -1,0 +1,82 @@
+"""A lake read by Spark: one in a catalog, or wherever --engine spark says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from kgroups_spark.commands.reading import LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import view_sql
+from kgroups_spark.views.needed import needed_for
+
+
+class SparkReader(LakeReader):
+    """By Spark; it registers the views that a query needs in its session."""
+
+    engine = "spark"
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self.spark = spark
+        self.lake = lake
+        self.location = lake.location
+        self._made: set[str] = set()
+
+    def table(self, name: str) -> DataFrame:
+        """A table as the last finished audit left it, or the ledger."""
+        return self._tables.read(name)
+
+    def rows(self, table_or_view: str) -> Rows:
+        if table_or_view not in TABLES:
+            return self.sql(f"SELECT * FROM {table_or_view}")
+        # Without a Spark job where pyarrow reaches the lake: they take a second each, however small the table.
+        return to_rows(self._tables.rows(table_or_view))
+
+    def sql(self, query: str, **parameters: Any) -> Rows:
+        frame = self.frame(query, parameters)
+        try:
+            return rows_of(frame)
+        except PySparkException as error:
+            raise SqlError(_told(error)) from error
+
+    def frame(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
+        """The query's answer. Raises SqlError where Spark refuses it before it runs."""
+        self.make(needed_for(query, "spark"))
+        try:
+            return self.spark.sql(query, args=dict(parameters or {}))
+        except PySparkException as error:
+            raise SqlError(_told(error)) from error
+
+    def make(self, names: list[str] | tuple[str, ...]) -> None:
+        """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""
+        for name in names:
+            if name in self._made:
+                continue
+            if name in TABLES:
+                self._tables.read(name).createOrReplaceTempView(name)
+            else:
+                self.spark.sql(view_sql(name, "spark"))
+            self._made.add(name)
+
+    @cached_property
+    def _tables(self) -> LakeAsOfAudit:
+        return LakeAsOfAudit.last_finished(self.lake)
+
+
+def rows_of(frame: DataFrame) -> Rows:
+    """The rows of a small frame in order."""
+    return to_rows(frame.toArrow())
+
+
+def _told(error: PySparkException) -> str:
+    """What Spark says for a person: without the plan below it, without its own words around ours."""
+    parameters = error.getMessageParameters() or {}
+    if error.getCondition() == "USER_RAISED_EXCEPTION":  # raised by a function of ours
+        return str(parameters.get("errorMessage"))
+    return str(error).splitlines()[0]

@@ -1,0 +1,38 @@
+"""Which layout the tables of a lake have, and which place is a path: what can be said of a lake without opening it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kgroups_spark.errors import KgroupsError, UsageError
+
+# The layout of the tables: raised when they change in a way that older software would misread.
+# How an older lake gets there: migrations.py.
+LAKE_VERSION = 3
+LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
+
+
+def lake_version_in(properties: Mapping[str, str | None]) -> int:
+    """The layout that a table's properties tell; 0: none, as a table `audits` of somebody else."""
+    said = properties.get(LAKE_VERSION_PROPERTY) or ""
+    return int(said) if said.isdecimal() else 0
+
+
+def require_known_version(location: str, version: int) -> None:
+    """Raises UsageError for a place that is no lake, KgroupsError for one that newer software made."""
+    if version == 0:
+        raise UsageError(
+            f"{location} is no lake: its table audits has no property {LAKE_VERSION_PROPERTY}, "
+            "which kgroups audit gives it; name another place"
+        )
+    if version > LAKE_VERSION:
+        raise KgroupsError(
+            f"the lake at {location} has layout {version}; this version of kgroups-spark knows up to "
+            f"{LAKE_VERSION}: use the version that made it, or a newer one"
+        )
+
+
+def is_path(location: str) -> bool:
+    """A path has a slash or a scheme, or is there; anything else is `catalog.schema`."""
+    return "/" in location or ":" in location or Path(location).exists()

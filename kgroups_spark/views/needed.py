@@ -1,0 +1,49 @@
+"""Which tables, views and functions a query needs: so that of some eighty only these are made before it runs."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import VIEWS, Dialect, view_sql
+from kgroups_spark.views.functions import FUNCTIONS
+
+# In the order in which they are made.
+NAMES = (*TABLES, *VIEWS, *FUNCTIONS)
+
+_TEXT_OR_COMMENT = re.compile(r"'(?:[^'\\]|\\.|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# Statements and tables that tell what there is: they need everything.
+_WHAT_THERE_IS = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\w+|pragma_\w+|query_table)\b")
+
+
+def needed_for(query: str, dialect: Dialect) -> list[str]:
+    """Names of tables, views and functions, in the order in which they are made: every one whose name stands in the
+    query, outside of texts and comments, and what these stand on. A name that means something else costs only time.
+    """
+    text = _without_texts(query)
+    if _WHAT_THERE_IS.search(text):
+        return list(NAMES)
+    found: set[str] = set()
+    waiting = _named_in(text)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting |= _stands_on(name, dialect)
+    return [name for name in NAMES if name in found]
+
+
+@cache
+def _stands_on(name: str, dialect: Dialect) -> frozenset[str]:
+    if name in TABLES:
+        return frozenset()
+    return frozenset(_named_in(_without_texts(view_sql(name, dialect))) - {name})
+
+
+def _without_texts(query: str) -> str:
+    return _TEXT_OR_COMMENT.sub(" ", query).lower()
+
+
+def _named_in(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text)).intersection(NAMES)
