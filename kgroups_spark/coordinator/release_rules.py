@@ -1,0 +1,103 @@
+"""The rules in which releases differ: a sentence for each field of `Release` and `ExpiryRules` that holds one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import fields, replace
+
+from kgroups_spark.coordinator.expiry_rules import ExpiryRules
+from kgroups_spark.coordinator.releases import Release
+
+# Sentences about both sides of each. T numbers: docs/coordinator-semantics.md.
+RULES: dict[str, str] = {
+    "record_types": "records of types that a release does not know are skipped (KIP-915)",
+    "skips_unknown_types": "before 3.4.1 a record of an unknown type ends the load (KIP-915)",
+    "unreplayable_types": "4.0 reads records of type 15 (share groups) and then fails at them",
+    "legacy_offset_commit_version": "which value versions are read under a key of type 0 (since 4.1 version 0 alone)",
+    "offset_commit_version": "which versions of offset commits are read (version 4 since 3.4.1, KIP-915)",
+    "group_metadata_version": "which versions of GroupMetadata are read",
+    "transactional_by": "what is transactional: in Java whatever has a producer id, in Scala by the batch (T28)",
+    "tombstone_removes_pending": "what a tombstone removes of open transactions: in Java since 3.8 all that is pending "
+    "for the partition, in 3.7 nothing, in Scala only its own transaction's (T21, T22)",
+    "commit_needs_newer_record": "in 3.7's Java coordinator a COMMIT overwrites newer offsets (T19, T20)",
+    "unknown_marker_ends_transaction": "in Scala a control record of an unknown type ends a transaction",
+    "open_transactions_by": "which groups count as in a transaction (KAFKA-19164, fixed in 4.0.1)",
+    "simple_groups_follow_offsets": "a group without metadata exists in Scala as long as it has offsets, in Java from "
+    "its first offset to a tombstone of the group (T29, T30)",
+    "empty_group_keeps_protocol_type": "up to 0.11 an Empty group forgets its protocol type",
+    "parses_subscriptions": "members' subscriptions are read since 2.4",
+    "replaces_group_before_parsing": "Java puts a group in place before it reads members' subscriptions",
+    "unset_rebalance_timeout_is_session_timeout": "a rebalance timeout of -1 becomes the session timeout: in Java "
+    "always, in Scala in values of version 0 (T8)",
+    "fresh_epoch": "epochs that no record tells are 1 since 4.3, 0 before (T38)",
+    "simple_group_becomes": "which records turn a simple group into theirs: consumer groups' since 4.0 (KAFKA-17306), "
+    "streams groups' since 4.2.1 (KAFKA-20254)",
+    "creates_group": "which records make a group that is not there (KAFKA-17306)",
+    "creates_member": "which records make a member that is not there",
+    "needs_group": "which records fail where their group is missing (KAFKA-17306)",
+    "strict_partition_epochs": "two owners of a partition end a load before 4.0.2 and 4.1.2 (KAFKA-19862)",
+    "checks_partition_epochs": "two owners of a partition end a load since 3.8",
+    "checks_assignment_metadata": "4.3 refuses assignment epochs below -1 and negative timestamps",
+    "has_metadata_hash": "a hash of the topics' metadata stands in groups' records since 4.1",
+    "share_member_keeps_state": "members of share groups keep their state since 4.2",
+    "streams_ready_by_validated_epoch": "4.1 calls a streams group NotReady until it has computed its topology (T40)",
+}
+# They show in no value that is compared.
+WITHOUT_TRACE = {"name", "coordinator", "layout", "has_topic_ids", "has_assignment_epochs", "has_task_epochs"}
+
+
+def tried_releases(a: Release, b: Release) -> dict[str, Release]:
+    """Release A with one rule of B, by the rule's field: what that makes other than A, is because of this rule."""
+    differing = [f.name for f in fields(a) if getattr(a, f.name) != getattr(b, f.name) and f.name not in WITHOUT_TRACE]
+    return {name: replace(a, **{name: getattr(b, name)}) for name in differing}
+
+
+# Of expiry_rules.py likewise, and the reasons of offset_expiry and group_expiry in which each shows.
+EXPIRY_RULES: dict[str, tuple[str, frozenset[str]]] = {
+    "depends_on_group": (
+        "since 2.1 what members and the group's state say goes before the offset's own time (KIP-211)",
+        frozenset({"group_active", "subscription_unknown", "subscribed", "within_retention", "retention_passed"}),
+    ),
+    "subscription_states": (
+        "in which states topics that nobody subscribes to expire (KIP-496, KAFKA-13636)",
+        frozenset({"group_active", "subscription_unknown", "subscribed"}),
+    ),
+    "topology_unread_states": (
+        "4.1 does not read the topology of a streams group that is NotReady",
+        frozenset({"subscribed"}),
+    ),
+    "pending_transaction_spares": (
+        "a pending offset spares the committed one of its partition in Java since 3.8",
+        frozenset({"pending_transaction"}),
+    ),
+    "honours_expire_timestamp": (
+        "a time that the client gave counts since 0.9",
+        frozenset({"expire_timestamp_passed", "before_expire_timestamp"}),
+    ),
+    "v1_without_expire_timestamp_expired": (
+        "2.1 takes values of version 1 without an expiry time for expired (KAFKA-8069)",
+        frozenset({"expire_timestamp_passed", "before_expire_timestamp"}),
+    ),
+    "is_strict": (
+        "before 2.1 an offset outlived the very millisecond at which it was due",
+        frozenset({"within_retention", "retention_passed", "expire_timestamp_passed", "before_expire_timestamp"}),
+    ),
+    "open_transaction": (
+        "whether open transactions keep a group that would be deleted (KAFKA-19163)",
+        frozenset({"open_transaction"}),
+    ),
+    "deletes_share_groups": (
+        "share groups that are empty are kept since 4.1 (KAFKA-19016)",
+        frozenset({"share_group"}),
+    ),
+}
+
+
+def expiry_reason(a: ExpiryRules, b: ExpiryRules, reasons: Collection[str]) -> str | None:
+    """The expiry rules that differ and show in these reasons; None: there is none."""
+    sentences = [
+        sentence
+        for name, (sentence, shows_in) in EXPIRY_RULES.items()
+        if getattr(a, name) != getattr(b, name) and shows_in & set(reasons)
+    ]
+    return "; ".join(sentences) or None
