@@ -1,0 +1,95 @@
+"""`kgroups report`: a lake on one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+
+from kgroups_spark.commands.options import add_engine_option, add_lake_option
+from kgroups_spark.commands.output import say
+from kgroups_spark.commands.progress import Progress
+from kgroups_spark.commands.reading import open_lake
+from kgroups_spark.counts import sized
+from kgroups_spark.errors import KgroupsError, UsageError
+
+NAME = "report"
+SUMMARY = "what the lake says, on one HTML page"
+DESCRIPTION = """\
+Writes one HTML file that needs no network: what expires when and what another retention would do, what goes at once if
+a group empties, open transactions, offsets that went back, removals and their causes, findings, groups over time, the
+migration to KIP-848, rate and bloat of __consumer_offsets, quarantine, coverage. Tables can be searched and sorted;
+under each figure stands the SQL that gave it. A file that is there is overwritten."""
+EXAMPLES = """\
+examples:
+  kgroups report --lake ./lake                             into ./report.html
+  kgroups report --lake ./lake --output /srv/www/kafka.html"""
+
+DEFAULT_OUTPUT = "report.html"
+_NEEDED = ("jinja2", "altair", "vl_convert")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups report`."""
+    add_lake_option(parser)
+    parser.add_argument(
+        "--output", default=DEFAULT_OUTPUT, metavar="FILE", help=f"the HTML file (default: {DEFAULT_OUTPUT})"
+    )
+    add_engine_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the page."""
+    output = Path(arguments.output)
+    _require_place(output)
+    _require_libraries()
+    reader = open_lake(arguments)
+    _ = reader.last_audit  # a lake without one is told so before any work
+    from kgroups_spark.report.page import report_page
+
+    progress = Progress()
+    try:
+        page = report_page(reader.sql, reader.location, progress)
+    finally:
+        progress.done()
+    _write(output, page.encode())
+    say(f"{output}: {sized(output.stat().st_size)} ({reader.known_as_of()})")
+    return 0
+
+
+def _require_place(output: Path) -> None:
+    """Raises UsageError before any work if no file can be written there."""
+    if output.is_dir():
+        raise UsageError(f"kgroups report: --output {output} is a folder; name a file in it: {output / DEFAULT_OUTPUT}")
+    if not output.parent.is_dir():
+        raise UsageError(f"kgroups report: --output {output}: there is no folder {output.parent}; make it first")
+    if not os.access(output.parent, os.W_OK):
+        raise UsageError(f"kgroups report: --output {output}: the folder {output.parent} cannot be written to")
+
+
+def _require_libraries() -> None:
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise KgroupsError(
+            f"the report needs {', '.join(missing)}, which this Python lacks: pip install 'kgroups-spark[read]'"
+        )
+
+
+def _write(output: Path, page: bytes) -> None:
+    """All of the page or, where it does not fit, none of it: who has the old one open keeps it."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as part:
+            part.write(page)
+        # As any new file: readable by whom the umask lets.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(part.name).chmod(0o666 & ~umask)
+        Path(part.name).replace(output)
+    except OSError as error:
+        if "part" in locals():
+            Path(part.name).unlink(missing_ok=True)
+        reason = os.strerror(error.errno or errno.EIO)
+        raise KgroupsError(f"the report could not be written to {output}: {reason}") from error

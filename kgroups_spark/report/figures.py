@@ -1,0 +1,143 @@
+"""Answers as a page shows them: tables of cells, and plots; each with the SQL that gave it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from kgroups_spark.counts import sized
+from kgroups_spark.report.queries import Row
+from kgroups_spark.times import format_time_for_people
+
+# `text` as it is, `time` in UTC to the second, `count` a whole number, `rate` one decimal, `bytes` with a unit.
+Kind = Literal["text", "time", "count", "rate", "bytes"]
+Cell = str | int | float | None
+
+ROWS_SHOWN = 10  # of each table before anybody asks for more
+LONGEST_TEXT = 160  # characters of a name that a table shows; Kafka allows 32 KB
+LONGEST_DETAIL = 600
+BUDGET_BYTES = 350_000  # of a table's rows in the page, which so stays below 5 MB
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; a minor one is left out where the screen is narrow."""
+
+    name: str
+    heading: str
+    kind: Kind = "text"
+    is_minor: bool = False
+    longest: int = LONGEST_TEXT
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind in ("count", "rate", "bytes")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells in the order of the columns; `left_out`: how many more the answer has."""
+
+    name: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    left_out: int
+    sql: str
+    is_small: bool = False  # half as wide as the page
+
+    @property
+    def first_rows(self) -> list[list[str]]:
+        """What is seen at first, as texts."""
+        return [
+            [shown(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)]
+            for row in self.rows[:ROWS_SHOWN]
+        ]
+
+    @property
+    def is_long(self) -> bool:
+        return len(self.rows) > ROWS_SHOWN
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing and what it shows, in words; `legend`: its series with their colours."""
+
+    name: str
+    caption: str
+    svg: str
+    legend: Sequence[tuple[str, str]]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; without figures its sentences say all there is."""
+
+    name: str
+    heading: str
+    sentences: Sequence[str]
+    figures: Sequence[Table | Plot] = ()
+
+
+def table(
+    name: str,
+    caption: str,
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    sql: str,
+    *,
+    budget_bytes: int = BUDGET_BYTES,
+    is_small: bool = False,
+) -> Table:
+    """The rows as cells, the first of them that fit into the budget."""
+    kept: list[list[Cell]] = []
+    left_out = 0
+    for row in rows:
+        cells = [_cell(row[column.name], column) for column in columns]
+        budget_bytes -= len(json.dumps(cells))
+        if budget_bytes < 0:
+            left_out += 1
+        else:
+            kept.append(cells)
+    return Table(name, caption, columns, kept, left_out, sql, is_small)
+
+
+def _cell(value: Any, column: Column) -> Cell:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, datetime):
+        return format_time_for_people(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _short(visible(str(value)), column.longest)
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """The text with what cannot be seen spelled out: names come from a log and may turn a line around or end it."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def shown(cell: Cell, kind: Kind) -> str:
+    """A cell as people read it; report.js does the same."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, str):
+        return cell
+    if kind == "rate":
+        return f"{cell:,.1f}"
+    if kind == "bytes":
+        return sized(int(cell))
+    return f"{cell:,}"

@@ -1,0 +1,120 @@
+"""The page in a few sentences, the most urgent first: what a person must do something about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from kgroups_spark.counts import counted
+from kgroups_spark.report.figures import visible
+from kgroups_spark.report.queries import Row
+from kgroups_spark.report.sections import Answers
+
+_NAMED = 3
+_LONGEST_NAME = 60
+
+
+class Headline(NamedTuple):
+    """A sentence, and the section that has the rest of it."""
+
+    text: str
+    section: str
+    is_urgent: bool
+
+
+def headlines(answers: Answers) -> list[Headline]:
+    """What is urgent; where nothing is, one sentence that says so."""
+    found = [
+        *_expiring(answers),
+        *_hanging(answers),
+        *_moved(answers),
+        *_errors(answers),
+        *_quarantined(answers),
+        *_at_once(answers),
+        *_lost(answers),
+    ]
+    if any(headline.is_urgent for headline in found):
+        return found
+    calm = "Nothing expires within a week, no transaction hangs, no offset went back in the last seven days."
+    return [Headline(calm, "expiring", False), *found]
+
+
+def _expiring(answers: Answers) -> list[Headline]:
+    soon = answers["expiring_soon"][0]
+    if not soon["week_offsets"]:
+        return []
+    groups = soon["week_groups"]
+    verb = "loses" if groups == 1 else "lose"
+    due = f"; {soon['due_offsets']:,} are due now" if soon["due_offsets"] else ""
+    first = _names(answers["expiring_groups"][:groups])
+    text = f"{counted(groups, 'group')} {verb} {counted(soon['week_offsets'], 'offset')} within 7 days{due}: {first}."
+    return [Headline(text, "expiring", True)]
+
+
+def _hanging(answers: Answers) -> list[Headline]:
+    rows = [row for row in answers["open_transactions"] if row["is_hanging"]]
+    if not rows:
+        return []
+    verb = "hangs" if len(rows) == 1 else "hang"
+    named = [row for row in rows if row["group_id"] is not None]
+    whose = f", with offsets of {_names(named)}" if named else ""
+    return [Headline(f"{counted(len(rows), 'transaction')} {verb}{whose}.", "transactions", True)]
+
+
+def _moved(answers: Answers) -> list[Headline]:
+    since = answers["lake"][0]["as_of"] - timedelta(days=7)
+    rows = [
+        row
+        for row in answers["offset_moves"]
+        if row["read_again"] and row["event_timestamp"] is not None and row["event_timestamp"] > since
+    ]
+    if not rows:
+        return []
+    groups = len({row["group_id"] for row in rows})
+    again = sum(row["read_again"] for row in rows)
+    text = f"{counted(groups, 'group')} went back in the last 7 days, to read {counted(again, 'record')} again: "
+    return [Headline(f"{text}{_names(rows)}.", "moves", True)]
+
+
+def _errors(answers: Answers) -> list[Headline]:
+    counts = {name: sum(row["severity"] == name for row in answers["findings"]) for name in ("error", "warning")}
+    said = [counted(count, name) for name, count in counts.items() if count]
+    if not said:
+        return []
+    kinds = list(dict.fromkeys(row["finding"] for row in answers["findings"] if row["severity"] in counts))
+    more = ", ..." if len(kinds) > _NAMED else ""
+    return [Headline(f"{' and '.join(said)} found: {', '.join(kinds[:_NAMED])}{more}.", "findings", True)]
+
+
+def _quarantined(answers: Answers) -> list[Headline]:
+    records = sum(row["records"] for row in answers["quarantine"])
+    fatal = sum(row["entries"] for row in answers["quarantine"] if row["coordinator_fails"])
+    if not records and not fatal:
+        return []
+    would_fail = f"; a coordinator would fail to load {counted(fatal, 'record')}" if fatal else ""
+    return [Headline(f"{counted(records, 'record')} could not be used{would_fail}.", "quarantine", bool(fatal))]
+
+
+def _at_once(answers: Answers) -> list[Headline]:
+    rows = [row for row in answers["if_empty"] if row["at_once"]]
+    if not rows:
+        return []
+    offsets = counted(sum(row["at_once"] for row in rows), "offset")
+    text = f"{offsets} of {counted(len(rows), 'group')} would go at once if the group emptied: {_names(rows)}."
+    return [Headline(text, "if-empty", False)]
+
+
+def _lost(answers: Answers) -> list[Headline]:
+    lost = sum(row["lost"] or 0 for row in answers["coverage"])
+    if not lost:
+        return []
+    return [Headline(f"{counted(lost, 'offset')} of the log were gone before an audit came.", "coverage", False)]
+
+
+def _names(rows: Sequence[Row]) -> str:
+    """The first groups by name."""
+    names = list(dict.fromkeys(visible(row["group_id"]) for row in rows))
+    shown = [name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…" for name in names[:_NAMED]]
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,73 @@
+"""The page: everything that it needs in one file, so that it opens from a disk, a mail or a build server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import jinja2
+
+from kgroups_spark.durations import format_duration
+from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, shown, visible
+from kgroups_spark.report.headlines import headlines
+from kgroups_spark.report.plots import DARK
+from kgroups_spark.report.queries import NAMES, Ask, query
+from kgroups_spark.report.sections import Answers, sections
+from kgroups_spark.times import format_time_for_people
+
+_FOLDER = Path(__file__).parent / "page"
+
+
+def report_page(ask: Ask, location: str, progress: Callable[[str], None] = lambda text: None) -> str:
+    """The HTML of the report of a lake with a finished audit; `progress` is told what is being done."""
+    answers: dict[str, list[dict[str, object]]] = {}
+    for number, name in enumerate(NAMES, 1):
+        progress(f"asking the lake, {number} of {len(NAMES)}: {name.replace('_', ' ')}")
+        answers[name] = ask(query(name))
+    progress("drawing")
+    return html(answers, location)
+
+
+def html(answers: Answers, location: str) -> str:
+    """The page of the answers to all queries."""
+    script = (_FOLDER / "report.js").read_text()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    lake = answers["lake"][0]
+    page: str = (
+        _environment()
+        .get_template("report.html")
+        .render(
+            location=visible(location),
+            lake=lake,
+            as_of=format_time_for_people(lake["as_of"]),
+            retention=format_duration(lake["retention_ms"]),
+            headlines=headlines(answers),
+            sections=sections(answers),
+            # What stands in the page is shown, never run, even if it were not escaped: nothing but this script.
+            script=script,
+            script_digest=digest,
+            style=(_FOLDER / "report.css").read_text(),
+            dark=DARK,
+            rows_shown=ROWS_SHOWN,
+        )
+    )
+    return page
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # Compact, and as jinja2 escapes it for a script element: no name in it can end that element.
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
+    environment.filters["shown"] = shown
+    environment.filters["time"] = lambda moment: "?" if moment is None else format_time_for_people(moment)[:16]
+    environment.tests["table"] = lambda figure: isinstance(figure, Table)
+    environment.tests["plot"] = lambda figure: isinstance(figure, Plot)
+    return environment

@@ -1,0 +1,112 @@
+"use strict";
+// Search, sort and paging of the tables. Texts come from a log: they only ever become text, never markup.
+(() => {
+  const PAGE = 10;
+  const grouped = new Intl.NumberFormat("en-US");
+  const oneDecimal = new Intl.NumberFormat("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+
+  // As figures.shown does it.
+  function shown(cell, kind) {
+    if (cell === null) return "–";
+    if (typeof cell === "string") return cell;
+    if (kind === "rate") return oneDecimal.format(cell);
+    if (kind === "bytes") return sized(cell);
+    return grouped.format(cell);
+  }
+
+  function sized(bytes) {
+    if (bytes < 1000) return bytes + " B";
+    if (bytes < 1e6) return (bytes / 1e3).toFixed(1) + " kB";
+    return oneDecimal.format(bytes / 1e6) + " MB";
+  }
+
+  // Numbers by size, texts as people sort them; nothing goes last, whichever way.
+  function compare(a, b, direction) {
+    if (a === null || b === null) return (a === null) - (b === null);
+    if (typeof a === "number" && typeof b === "number") return direction * (a - b);
+    return direction * String(a).localeCompare(String(b), "en", { numeric: true });
+  }
+
+  function enliven(figure) {
+    const rows = JSON.parse(figure.querySelector("script").textContent);
+    const heads = [...figure.querySelectorAll("th")];
+    const kinds = heads.map((head) => head.dataset.kind);
+    const classes = heads.map((head) => head.className);
+    const body = figure.querySelector("tbody");
+    const tools = figure.querySelector(".tools");
+    const rest = figure.querySelector(".rest");
+    let found = rows;
+    let first = 0;
+    let haystack = null; // made when somebody searches
+
+    function render() {
+      const lines = found.slice(first, first + PAGE).map((row) => {
+        const line = document.createElement("tr");
+        row.forEach((cell, index) => {
+          const column = document.createElement("td");
+          column.className = classes[index];
+          column.textContent = shown(cell, kinds[index]);
+          line.append(column);
+        });
+        return line;
+      });
+      body.replaceChildren(...lines);
+      if (!tools) return;
+      const last = Math.min(first + PAGE, found.length);
+      const count = found.length ? `${grouped.format(first + 1)}–${grouped.format(last)} of ${grouped.format(found.length)}` : "none found";
+      tools.querySelector("output").textContent = count;
+      rest.textContent = `Rows ${count}.`;
+      tools.querySelector("[data-step='-1']").disabled = first === 0;
+      tools.querySelector("[data-step='1']").disabled = last >= found.length;
+    }
+
+    let words = [];
+    let order = null; // column and direction
+    function choose() {
+      if (words.length && !haystack) {
+        haystack = new Map(rows.map((row) => [row, row.map((cell, index) => shown(cell, kinds[index])).join("\n").toLowerCase()]));
+      }
+      found = words.length ? rows.filter((row) => words.every((word) => haystack.get(row).includes(word))) : rows.slice();
+      if (order) found.sort((a, b) => compare(a[order.column], b[order.column], order.direction));
+      first = 0;
+      render();
+    }
+
+    heads.forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        // What is read as text begins at A, numbers begin with the largest.
+        const before = order && order.column === column ? order.direction : null;
+        order = { column, direction: before ? -before : head.classList.contains("number") ? -1 : 1 };
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", order.direction === 1 ? "ascending" : "descending");
+        choose();
+      });
+    });
+    if (tools) {
+      tools.querySelector("input").addEventListener("input", (event) => {
+        words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+        choose();
+      });
+      tools.querySelectorAll("button").forEach((button) => {
+        button.addEventListener("click", () => {
+          first = Math.max(0, first + PAGE * Number(button.dataset.step));
+          render();
+        });
+      });
+    }
+    render();
+  }
+
+  // What a bar says stands in its label: shown when it is pointed at.
+  document.querySelectorAll(".drawing [aria-roledescription='bar']").forEach((bar) => {
+    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+    title.textContent = bar.getAttribute("aria-label");
+    bar.append(title);
+  });
+  document.querySelectorAll("figure.table").forEach(enliven);
+  document.documentElement.classList.add("has-script");
+})();

@@ -1,0 +1,19 @@
+"""The questions that the report and the notebooks ask a lake, as SQL files that Spark and DuckDB both take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+# A query's rows: times as UTC datetimes, lists as lists.
+Ask = Callable[[str], list[Row]]
+
+_FOLDER = Path(__file__).parent / "queries"
+NAMES = tuple(sorted(path.stem for path in _FOLDER.glob("*.sql")))
+
+
+def query(name: str) -> str:
+    """The text of one of NAMES. Raises FileNotFoundError for any other."""
+    return (_FOLDER / f"{name}.sql").read_text().strip()

@@ -1,0 +1,11 @@
+SELECT
+  group_id,
+  CAST(sum(commits) AS BIGINT) AS commits,
+  CAST(sum(tombstones) AS BIGINT) AS tombstones,
+  CAST(sum(other_records) AS BIGINT) AS other_records,
+  CAST(sum(bytes) AS BIGINT) AS bytes
+FROM group_traffic
+WHERE hour > (SELECT max(hour) FROM group_traffic) - INTERVAL '24' HOUR
+GROUP BY offsets_partition, group_id
+ORDER BY bytes DESC, group_id
+LIMIT 50

@@ -1,0 +1,6 @@
+SELECT date_trunc('day', event_timestamp) AS day, event, cause, count(*) AS events
+FROM group_events
+WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped', 'offset_removed')
+  AND event_timestamp > (SELECT as_of FROM last_audit) - INTERVAL '30' DAY
+GROUP BY date_trunc('day', event_timestamp), event, cause
+ORDER BY day, event, cause

@@ -1,0 +1,15 @@
+SELECT
+  last_audit.audit_id,
+  last_audit.finished_at,
+  last_audit.as_of,
+  last_audit.retention_ms,
+  last_audit.retention_source,
+  last_audit.release_version,
+  last_audit.newest_log_timestamp,
+  last_audit.notes,
+  (SELECT count(*) FROM groups) AS group_count,
+  (SELECT count(*) FROM committed_offsets) AS offset_count,
+  (SELECT count(DISTINCT offsets_partition) FROM audit_partitions) AS partition_count,
+  (SELECT CAST(sum(records - records_reread) AS BIGINT) FROM audit_partitions) AS records,
+  (SELECT min(hour) FROM group_traffic) AS oldest_hour
+FROM last_audit

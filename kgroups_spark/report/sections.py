@@ -1,0 +1,535 @@
+"""Which figures the page has, in which order, and what is said where there is nothing to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.report.figures import LONGEST_DETAIL, Column, Plot, Section, Table, table
+from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PALE_BLUE, PURPLE, RED, days_plot, numbered_plot
+from kgroups_spark.report.queries import Row, query
+from kgroups_spark.report.words import CAUSES, MOVES, counted_from
+
+Answers = Mapping[str, Sequence[Row]]  # rows by query
+
+DAYS = 30
+_GROUP = Column("group_id", "Group")
+_TYPE = Column("group_type", "Type", is_minor=True)
+_STATE = Column("state", "State", is_minor=True)
+# The table of all groups is to hold 5,000.
+_GROUPS_BUDGET_BYTES = 900_000
+
+
+def sections(answers: Answers) -> list[Section]:
+    """All parts of the page, what is urgent first."""
+    return [
+        _expiring(answers),
+        _if_empty(answers),
+        _transactions(answers),
+        _moves(answers),
+        _removals(answers),
+        _findings(answers),
+        _groups(answers),
+        _migration(answers),
+        _offsets_topic(answers),
+        _quarantine(answers),
+        _coverage(answers),
+    ]
+
+
+def _expiring(answers: Answers) -> Section:
+    lake, soon = answers["lake"][0], answers["expiring_soon"][0]
+    groups = answers["expiring_groups"]
+    what_if = _what_if(answers)
+    if not groups:
+        nothing = (
+            "No committed offset expires as things stand." if soon["offsets"] else "There are no committed offsets."
+        )
+        return Section("expiring", "What expires when", [nothing], what_if if soon["offsets"] else [])
+    sentences = [
+        f"If every group stays as it was at {_minute(lake['as_of'])} UTC, {counted(soon['month_offsets'], 'offset')} "
+        f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days; {soon['due_offsets']:,} are due now "
+        "and go at the broker’s next check."
+    ]
+    rows = [{**row, "counted_from": counted_from(row)} for row in groups]
+    columns = [
+        _GROUP,
+        _TYPE,
+        _STATE,
+        Column("offsets", "Offsets", "count"),
+        Column("first_expires_at", "First expires (UTC)", "time"),
+        Column("last_expires_at", "Last (UTC)", "time", is_minor=True),
+        Column("counted_from", "Counted from", is_minor=True),
+    ]
+    by_day = [
+        {"day": row["day"], "series": "due now" if row["is_due"] else "later", "value": row["offsets"]}
+        for row in answers["expiring_by_day"]
+    ]
+    figures: list[Table | Plot] = [
+        _days_plot(
+            "expiring_by_day",
+            f"Offsets that expire, by day, in the {DAYS} days after the audit",
+            by_day,
+            [("due now", RED), ("later", BLUE)],
+            _day(lake["as_of"]),
+        ),
+        *what_if,
+        _table("expiring_groups", "Groups that lose offsets, the soonest first", columns, rows),
+    ]
+    return Section("expiring", "What expires when", sentences, figures)
+
+
+def _what_if(answers: Answers) -> list[Table | Plot]:
+    """What another retention would do: offsets of groups that have members, or are subscribed, stay in any case."""
+    actual = answers["lake"][0]["retention_ms"]
+    rows = []
+    bars = []
+    for row in answers["what_if_retention"]:
+        retention = format_duration(row["retention_ms"])
+        rows.append({**row, "retention": f"{retention} (as it is)" if row["retention_ms"] == actual else retention})
+        parts = {
+            "at once": row["due_offsets"],
+            "within 7 days": row["week_offsets"] - row["due_offsets"],
+            "within 30 days": row["month_offsets"] - row["week_offsets"],
+        }
+        bars += [{"at": retention, "series": name, "value": value} for name, value in parts.items()]
+    columns = [
+        Column("retention", "Retention"),
+        Column("due_offsets", "At once", "count"),
+        Column("due_groups", "of groups", "count"),
+        Column("week_offsets", "Within 7 days", "count"),
+        Column("month_offsets", "Within 30 days", "count"),
+    ]
+    series = [("at once", RED), ("within 7 days", BLUE), ("within 30 days", PALE_BLUE)]
+    plot = Plot(
+        "what_if_plot",
+        "Offsets that expire, if offsets.retention.minutes were",
+        numbered_plot(bars, series),
+        series,
+        query("what_if_retention"),
+    )
+    return [plot, _table("what_if_retention", "The same in figures", columns, rows, is_small=True)]
+
+
+def _if_empty(answers: Answers) -> Section:
+    rows = answers["if_empty"]
+    at_once = [row for row in rows if row["at_once"]]
+    heading = "What goes at once if a group empties"
+    if not rows:
+        return Section("if-empty", heading, ["No offset is kept only because its group has members."])
+    offsets, groups = sum(row["at_once"] for row in rows), len(at_once)
+    kept = sum(row["offsets"] for row in rows)
+    sentences = [
+        f"{counted(kept, 'offset')} of {counted(len(rows), 'group')} are kept only as long as their groups stay as "
+        f"they are. "
+        + (
+            f"{offsets:,} of them, of {counted(groups, 'group')}, would be due the moment the last member leaves: "
+            "KIP-848 groups count from the commit, however long ago."
+            if offsets
+            else "None would be due at once: each has a full retention left when its group empties, or part of it."
+        )
+    ]
+    columns = [
+        _GROUP,
+        _TYPE,
+        _STATE,
+        Column("member_count", "Members", "count", is_minor=True),
+        Column("at_once", "At once", "count"),
+        Column("offsets", "In all", "count"),
+        Column("last_expires_at", "All gone by (UTC)", "time", is_minor=True),
+    ]
+    caption = "Groups whose offsets would get a date if they emptied now, the most at once first"
+    return Section("if-empty", heading, sentences, [_table("if_empty", caption, columns, rows)])
+
+
+def _transactions(answers: Answers) -> Section:
+    rows = answers["open_transactions"]
+    heading = "Open transactions"
+    if not rows:
+        return Section("transactions", heading, ["No transaction was open where the log ends."])
+    as_of = answers["lake"][0]["as_of"]
+    hanging = [row for row in rows if row["is_hanging"]]
+    sentences = [
+        f"{counted(len(rows), 'transaction')} had neither committed nor aborted where the log ends; {len(hanging):,} "
+        "for longer than 15 minutes, Kafka’s default of transaction.max.timeout.ms, and so are hanging, most likely. "
+        "Consumers that ask for stable offsets wait for them, and the log cleaner stops at their first record."
+    ]
+    columns = [
+        Column("producer_id", "Producer id"),
+        Column("transactional_id", "Transactional id", is_minor=True),
+        Column("open_since", "Open since (UTC)", "time", is_minor=True),
+        Column("age", "Age"),
+        Column("verdict", "Hanging"),
+        Column("groups", "Group"),
+        Column("offsets", "Offsets", "count"),
+        Column("offsets_partition", "Offsets partition", "count", is_minor=True),
+        Column("records_held", "Records behind it", "count", is_minor=True),
+    ]
+    shown = [
+        {
+            **row,
+            "producer_id": str(row["producer_id"]),
+            "age": None if row["open_since"] is None else format_duration(_milliseconds(as_of - row["open_since"])),
+            "verdict": "yes" if row["is_hanging"] else "no",
+            "groups": _groups_named(row),
+        }
+        for row in rows
+    ]
+    caption = "Transactions, the longest open first; records behind it: what the cleaner cannot pass"
+    return Section("transactions", heading, sentences, [_table("open_transactions", caption, columns, shown)])
+
+
+def _groups_named(row: Row) -> str | None:
+    if row["group_count"] > 1:
+        return f"{row['group_id']} and {row['group_count'] - 1} more"
+    return None if row["group_id"] is None else str(row["group_id"])
+
+
+def _moves(answers: Answers) -> Section:
+    rows = answers["offset_moves"]
+    heading = "Offsets that went back, or ahead"
+    if not rows:
+        return Section("moves", heading, ["No committed offset went back or skipped ahead in the log that was read."])
+    shown = [{**row, "how": MOVES[row["event"]], "why": CAUSES[row["cause"]]} for row in rows]
+    columns = [
+        Column("event_timestamp", "When (UTC)", "time"),
+        _GROUP,
+        Column("topic", "Topic"),
+        Column("how", "What", is_minor=True),
+        Column("why", "How", is_minor=True),
+        Column("partitions", "Partitions", "count", is_minor=True),
+        Column("read_again", "Read again", "count"),
+        Column("skipped", "Never read", "count", is_minor=True),
+    ]
+    bars = [
+        {"day": row["day"], "series": MOVES[row["event"]], "value": row["events"]}
+        for row in answers["events_by_day"]
+        if row["event"] in MOVES
+    ]
+    series = list(zip(MOVES.values(), (RED, AMBER, PURPLE), strict=True))
+    sentences = [
+        "The log does not say who committed: a commit that goes back while the group has no members is an admin’s "
+        "reset, most likely."
+    ]
+    figures: list[Table | Plot] = [_table("offset_moves", "What moved, the newest first", columns, shown)]
+    if bars:
+        caption = f"Partitions whose offset moved, by day, in the {DAYS} days before the audit"
+        figures.insert(0, _last_days_plot(answers, "moves_by_day", caption, bars, series, "events_by_day"))
+    return Section("moves", heading, sentences, figures)
+
+
+def _removals(answers: Answers) -> Section:
+    rows = answers["removals"]
+    heading = "Offsets and groups that were removed"
+    if not rows:
+        return Section("removals", heading, ["No offset and no group was removed in the log that was read."])
+    shown = [{**row, "why": CAUSES[row["cause"]]} for row in rows]
+    columns = [
+        Column("event_timestamp", "When (UTC)", "time"),
+        _GROUP,
+        Column("why", "Cause"),
+        Column("offsets", "Offsets", "count"),
+        Column("topics", "Topics", "count", is_minor=True),
+        Column("is_group_removed", "Group, too", is_minor=True),
+    ]
+    colors = {"expired": BLUE, "group_deleted": RED, "offset_deleted": AMBER, "topic_deleted": GREEN, "unknown": GREY}
+    bars = [
+        {"day": row["day"], "series": CAUSES[row["cause"]], "value": row["events"]}
+        for row in answers["events_by_day"]
+        if row["event"] == "offset_removed"
+    ]
+    figures: list[Table | Plot] = [_table("removals", "What was removed, the newest first", columns, shown)]
+    if bars:
+        series = [(CAUSES[cause], color) for cause, color in colors.items()]
+        caption = f"Offsets that were removed, by day, in the {DAYS} days before the audit"
+        figures.insert(0, _last_days_plot(answers, "removals_by_day", caption, bars, series, "events_by_day"))
+    removed = sum(row["offsets"] for row in rows)
+    groups = sum(row["is_group_removed"] for row in rows)
+    sentence = f"{counted(removed, 'offset')} and {counted(groups, 'group')} were removed in the log that was read."
+    return Section("removals", heading, [sentence], figures)
+
+
+def _findings(answers: Answers) -> Section:
+    rows = answers["findings"]
+    if not rows:
+        return Section("findings", "Findings", ["The last audit found nothing odd."])
+    columns = [
+        Column("severity", "Severity"),
+        Column("finding", "Finding"),
+        _GROUP,
+        Column("topic", "Topic", is_minor=True),
+        Column("partition", "Partition", "count", is_minor=True),
+        Column("since", "Since (UTC)", "time", is_minor=True),
+        Column("detail", "What it is, why it matters, what to do", longest=LONGEST_DETAIL),
+    ]
+    by_severity = {name: sum(row["severity"] == name for row in rows) for name in ("error", "warning", "notice")}
+    said = [counted(count, name) for name, count in by_severity.items() if count]
+    figure = _table("findings", "Findings of the last audit, errors first", columns, rows)
+    return Section("findings", "Findings", [", ".join(said) + "."], [figure])
+
+
+def _groups(answers: Answers) -> Section:
+    if not answers["groups_now"] and not answers["groups_by_day"]:
+        return Section("groups", "Groups", ["The log that was read has no groups."])
+    now = answers["groups_now"]
+    states = sorted({row["state"] for row in now})
+    by_type: dict[str, Row] = {}
+    for row in now:
+        group_type = by_type.setdefault(row["group_type"], {"group_type": row["group_type"], "total": 0})
+        group_type[row["state"]] = row["group_count"]
+        group_type["total"] += row["group_count"]
+    crosstab = [dict.fromkeys(states) | row for row in by_type.values()]
+    crosstab_columns = [
+        Column("group_type", "Type"),
+        *(Column(state, state, "count") for state in states),
+        Column("total", "All", "count"),
+    ]
+    state_bars = _by_day(answers, "state")
+    columns = [
+        _GROUP,
+        Column("group_type", "Type"),
+        Column("state", "State"),
+        Column("state_since", "Since (UTC)", "time", is_minor=True),
+        Column("member_count", "Members", "count", is_minor=True),
+        Column("offsets", "Offsets", "count"),
+        Column("expires_at", "First expires (UTC)", "time", is_minor=True),
+        Column("offsets_partition", "Offsets partition", "count", is_minor=True),
+    ]
+    figures: list[Table | Plot] = []
+    if now:
+        figures.append(
+            _table("groups_now", "Groups by type and state, as of the audit", crosstab_columns, crosstab, is_small=True)
+        )
+    if state_bars:
+        states = list(dict.fromkeys(row["series"] for row in sorted(state_bars, key=_state_order)))
+        series = [(state, _STATE_COLORS.get(state, GREY)) for state in states]
+        caption = "Groups by state, as each day ended"
+        figures.append(_last_days_plot(answers, "states_by_day", caption, state_bars, series, "groups_by_day"))
+    if now:
+        caption = "All groups"
+        rows = answers["all_groups"]
+        figures.append(
+            table("all_groups", caption, columns, rows, query("all_groups"), budget_bytes=_GROUPS_BUDGET_BYTES)
+        )
+    sentence = f"{counted(sum(row['group_count'] for row in now), 'group')} when the log ended."
+    return Section("groups", "Groups", [sentence], figures)
+
+
+_STATE_COLORS = {
+    "Stable": BLUE,
+    "Empty": GREY,
+    "Assigning": PURPLE,
+    "Reconciling": AMBER,
+    "NotReady": GREEN,
+    "PreparingRebalance": AMBER,
+    "CompletingRebalance": PURPLE,
+    "Dead": RED,
+}
+_TYPE_COLORS = {"classic": GREY, "consumer": BLUE, "share": GREEN, "streams": PURPLE}
+
+
+def _state_order(row: Row) -> int:
+    return [*_STATE_COLORS, row["series"]].index(row["series"])
+
+
+def _by_day(answers: Answers, by: str) -> list[Row]:
+    """Groups by state or type as each day ended; a day without records is as the one before."""
+    counts: dict[datetime, dict[str, int]] = {}
+    for row in answers["groups_by_day"]:
+        of_day = counts.setdefault(row["day"], {})
+        of_day[row[by]] = of_day.get(row[by], 0) + row["group_count"]
+    if not counts:
+        return []
+    bars = []
+    day, last = min(counts), _day(answers["lake"][0]["as_of"])
+    standing: dict[str, int] = {}
+    while day <= last:
+        standing = counts.get(day, standing)
+        bars += [{"day": day, "series": name, "value": value} for name, value in standing.items()]
+        day += timedelta(days=1)
+    return bars
+
+
+def _migration(answers: Answers) -> Section:
+    heading = "Migration to the new protocol (KIP-848)"
+    bars = _by_day(answers, "group_type")
+    if not bars:
+        return Section("migration", heading, ["There are no groups of either protocol."])
+    now: dict[str, int] = {}
+    for row in answers["groups_now"]:
+        now[row["group_type"]] = now.get(row["group_type"], 0) + row["group_count"]
+    classic, consumer = now.get("classic", 0), now.get("consumer", 0)
+    changes = answers["type_changes"]
+    sentences = [f"{counted(classic, 'group')} with the classic protocol, {consumer:,} with the new one."]
+    series = [(name, color) for name, color in _TYPE_COLORS.items() if any(bar["series"] == name for bar in bars)]
+    caption = "Groups by type, as each day ended"
+    figures: list[Table | Plot] = [
+        _last_days_plot(answers, "types_by_day", caption, bars, series, "groups_by_day"),
+    ]
+    if changes:
+        columns = [
+            Column("event_timestamp", "When (UTC)", "time"),
+            _GROUP,
+            Column("value_before", "From"),
+            Column("value_after", "To"),
+        ]
+        figures.append(
+            _table("type_changes", "Groups that changed their type, the newest first", columns, changes, is_small=True)
+        )
+    else:
+        sentences.append("No group changed its type in the log that was read.")
+    return Section("migration", heading, sentences, figures)
+
+
+def _offsets_topic(answers: Answers) -> Section:
+    heading = "The topic __consumer_offsets itself"
+    rows = answers["offsets_partitions"]
+    if not any(row["records"] for row in rows):
+        return Section("offsets-topic", heading, ["No record was read."])
+    columns = [
+        Column("offsets_partition", "Partition", "count"),
+        Column("commits_per_hour", "Commits an hour", "rate"),
+        Column("records", "Records", "count"),
+        Column("live_records", "Live", "count"),
+        Column("records_per_live", "Records to a live one", "rate"),
+        Column("tombstones", "Tombstones", "count", is_minor=True),
+        Column("bytes", "Size", "bytes", is_minor=True),
+        Column("open_transactions", "Open transactions", "count", is_minor=True),
+    ]
+    shown = [
+        {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
+        for row in rows
+    ]
+    bloat = [
+        {"at": str(row["offsets_partition"]), "series": name, "value": row[column]}
+        for row in rows
+        for name, column in (("live", "live_records"), ("can be compacted away", "garbage_records"))
+    ]
+    bloat_series = [("live", BLUE), ("can be compacted away", GREY)]
+    rates = [
+        {"at": str(row["offsets_partition"]), "series": "commits an hour", "value": row["commits_per_hour"] or 0}
+        for row in rows
+    ]
+    rate_series = [("commits an hour", BLUE)]
+    commits = [
+        {"day": row["day"], "series": name, "value": row[column]}
+        for row in answers["commits_by_day"]
+        for name, column in (("plain", "plain_commits"), ("in transactions", "transactional_commits"))
+    ]
+    sql = query("offsets_partitions")
+    figures: list[Table | Plot] = []
+    if commits:
+        caption = f"Offset commits by day, in the {DAYS} days before the audit"
+        series = [("plain", BLUE), ("in transactions", AMBER)]
+        figures.append(_last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day"))
+    figures += [
+        Plot("bloat", "Records by partition", numbered_plot(bloat, bloat_series), bloat_series, sql),
+        Plot(
+            "rates",
+            "Offset commits an hour by partition, in its last 24 hours of log time",
+            numbered_plot(rates, rate_series),
+            [],
+            sql,
+        ),
+        _table("offsets_partitions", "Rate and bloat by partition", columns, shown),
+    ]
+    if answers["busiest_groups"]:
+        busiest = [
+            _GROUP,
+            Column("commits", "Commits", "count"),
+            Column("tombstones", "Tombstones", "count", is_minor=True),
+            Column("other_records", "Other records", "count", is_minor=True),
+            Column("bytes", "Size", "bytes"),
+        ]
+        caption = "The groups that wrote most, in the last 24 hours of log time (50 at most)"
+        figures.append(_table("busiest_groups", caption, busiest, answers["busiest_groups"]))
+    records, live = sum(row["records"] for row in rows), sum(row["live_records"] for row in rows)
+    sentence = (
+        f"{records:,} records were read, {live:,} of them still say something; the others can be compacted away, "
+        "tombstones and markers after their time."
+    )
+    return Section("offsets-topic", heading, [sentence], figures)
+
+
+def _quarantine(answers: Answers) -> Section:
+    rows = answers["quarantine"]
+    if not rows:
+        return Section("quarantine", "Quarantine", ["Every record that was read could be used."])
+    columns = [
+        Column("reason", "Reason"),
+        Column("coordinator_fails", "A load would fail"),
+        Column("entries", "Entries", "count"),
+        Column("records", "Records", "count"),
+        Column("partitions", "Partitions", "count", is_minor=True),
+        Column("newest", "Newest (UTC)", "time", is_minor=True),
+        Column("example", "One of them, in words", is_minor=True, longest=LONGEST_DETAIL),
+    ]
+    records = sum(row["records"] for row in rows)
+    sentence = f"{counted(records, 'record')} could not be used; the table quarantine keeps their bytes."
+    figure = _table("quarantine", "What could not be used, by reason", columns, rows)
+    return Section("quarantine", "Quarantine", [sentence], [figure])
+
+
+def _coverage(answers: Answers) -> Section:
+    rows = answers["coverage"]
+    if not rows:
+        return Section("coverage", "Coverage", ["No partition was read."])
+    columns = [
+        Column("offsets_partition", "Partition", "count"),
+        Column("first_log_offset", "First record", "count"),
+        Column("complete_from", "Complete from", "count"),
+        Column("read_to", "Read to", "count"),
+        Column("lost", "Lost", "count"),
+        Column("newest_log_timestamp", "Newest record (UTC)", "time", is_minor=True),
+    ]
+    gaps = sum(row["is_complete"] is False for row in rows)
+    lost = sum(row["lost"] or 0 for row in rows)
+    sentences = [
+        f"History has every record of {len(rows) - gaps:,} of {counted(len(rows), 'partition')}, from the first that "
+        "was read on" + ("." if not gaps else "; of the others it has none that was compacted away before it was read.")
+    ]
+    if lost:
+        sentences.append(f"{counted(lost, 'offset')} were gone before an audit came: audit more often.")
+    sentences += answers["lake"][0]["notes"] or []
+    figure = _table("coverage", "What of each partition’s log the tables hold, as offsets of that log", columns, rows)
+    return Section("coverage", "Coverage", sentences, [figure])
+
+
+def _table(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row], is_small: bool = False) -> Table:
+    """A table of the query of the same name."""
+    return table(name, caption, columns, rows, query(name), is_small=is_small)
+
+
+def _days_plot(name: str, caption: str, rows: Sequence[Row], series: Any, first: datetime) -> Plot:
+    return Plot(name, caption, days_plot(rows, series, first, DAYS + 1), _drawn(rows, series), query(name))
+
+
+def _last_days_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str) -> Plot:
+    """The days up to the audit, from the log's first on."""
+    lake = answers["lake"][0]
+    last = _day(lake["as_of"])
+    first = max(last - timedelta(days=DAYS), _day(lake["oldest_hour"] or last))
+    days = (last - first).days + 1
+    return Plot(name, caption, days_plot(rows, series, first, days), _drawn(rows, series), query(asked))
+
+
+def _drawn(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The series that have a bar; a single one needs no legend."""
+    names = {row["series"] for row in rows}
+    drawn = [(name, color) for name, color in series if name in names]
+    return drawn if len(drawn) > 1 else []
+
+
+def _day(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _milliseconds(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)

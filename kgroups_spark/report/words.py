@@ -1,0 +1,38 @@
+"""The closed sets of the tables in words."""
+
+from __future__ import annotations
+
+from kgroups_spark.report.queries import Row
+from kgroups_spark.times import format_time_for_people
+
+# Causes of removals, then of moves.
+CAUSES = {
+    "expired": "expired",
+    "group_deleted": "group deleted",
+    "offset_deleted": "offsets deleted",
+    "topic_deleted": "topic deleted",
+    "no_members": "no members: an admin's reset, most likely",
+    "with_members": "the group had members",
+    "transaction": "in a transaction",
+    "topic_recreated": "topic deleted and made again",
+    "unknown": "unknown",
+}
+MOVES = {
+    "offset_rewound": "went back",
+    "offset_restarted": "began anew after its removal",
+    "offset_skipped": "went ahead without members",
+}
+
+
+def counted_from(row: Row) -> str:
+    """What the first offset's retention counts from, of a row of the query expiring_groups."""
+    if row["base"] == "expire_timestamp":
+        return "the commit itself set the time"
+    since = "?" if row["base_timestamp"] is None else format_time_for_people(row["base_timestamp"])[:16]
+    if row["reason"] == "orphan":
+        return f"no such group; committed {since}"
+    if row["base"] == "current_state_timestamp":
+        return f"{row['state']} since {since}"
+    if row["state"] not in ("Empty", "Dead", None):
+        return f"not subscribed to; committed {since}"
+    return f"committed {since}"
