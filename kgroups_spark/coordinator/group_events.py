@@ -123,6 +123,7 @@ class _Removal(NamedTuple):
     emptied: int | None  # since when the group has been Empty; None: it is not, or nobody knows
     is_subscribed: bool
     is_topic_left: bool  # any group has an offset of the topic left
+    is_group_left: bool  # the group has an offset left
 
 
 class _Touched:
@@ -292,8 +293,8 @@ class GroupEvents:
         group_type = None if group is None else group.group_type
         emptied = None if group is None or group.state != "Empty" else group.state_since
         self._offsets_of[slot[1]] -= 1
-        is_left = self._offsets_of[slot[1]] > 0
-        self._removals.append(_Removal(*place, slot, commit, group_type, due, emptied, is_subscribed, is_left))
+        left = (self._offsets_of[slot[1]] > 0, slot[0] in self._shard.offsets.committed)
+        self._removals.append(_Removal(*place, slot, commit, group_type, due, emptied, is_subscribed, *left))
 
     def close(self) -> None:
         """The act has ended: tells what it did."""
@@ -422,10 +423,12 @@ class _Causes:
         group_id, topic, _ = removal.slot
         of_group = self._by_group[group_id]
         is_scala = self._shard.release.coordinator == "scala"
-        is_gone = self._shard.groups.get(group_id) is None
-        nothing_left = group_id not in self._shard.offsets.committed
-        touched = self._touched.get(group_id)
-        was_simple = touched is not None and touched.group is not None and touched.group.is_simple
+        nothing_left = not of_group[-1].is_group_left
+        group, touched = self._shard.groups.get(group_id), self._touched.get(group_id)
+        before = group if touched is None else touched.group
+        was_simple = before is not None and before.is_simple
+        # Scala's simple group that has nothing but pending offsets left may have been deleted: no record would say so.
+        is_gone = group is None or (is_scala and was_simple and nothing_left)
         expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
         is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
         deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)

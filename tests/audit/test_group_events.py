@@ -31,7 +31,7 @@ from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java")
-VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9)}
+VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.1": (1, 1)}
 HOUR = 3_600_000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from tests.audit.cleaned_nights import random_night, write_folder
 from tests.audit.cleaner import GrowingLog
 from tests.audit.dense_logs import dense_log
 from tests.audit.lakes import COMPARED, contents, rows, versions
-from tests.audit.pipeline import Files, read_zip
+from tests.audit.pipeline import Audited, Files, How, read_zip, rebuild
+from tests.audit.pipeline import audit as audit_files
 from tests.audit.test_cleaned_nights import written
 from tests.audit.test_generated_logs import LOGS
 
@@ -66,10 +68,9 @@ def lakes(spark, tmp_path_factory):
 
 
 def comparable(lake: Path) -> dict[str, list[str]]:
-    """The tables of the lake, but for what is counted or settled night by night, and where a record stood."""
-    tables = contents(
-        lake, [name for name in COMPARED if name not in ("offset_commits", "group_traffic", "quarantine")]
-    )
+    """The tables of the lake, but for what is counted, settled or told night by night, and where a record stood."""
+    by_night = ("offset_commits", "group_traffic", "quarantine", "group_events")
+    tables = contents(lake, [name for name in COMPARED if name not in by_night])
     for name, by_night in (("offset_commits", ("outcome", "marker_offset")), ("quarantine", ("file", "file_position"))):
         for row in (found := rows(lake, name)):
             for column in ("audit_id", *by_night):
@@ -84,8 +85,30 @@ def test_ten_nights_are_one_audit_of_the_whole(lakes, writer):
 
 
 def test_both_writers_wrote_the_same_history(lakes):
-    names = ["offset_commits", "group_traffic", "quarantine"]
+    names = ["offset_commits", "group_traffic", "quarantine", "group_events"]
     assert contents(lakes / "parts", names) == contents(lakes / "spark", names)
+
+
+def test_events_are_those_of_the_pipeline_without_spark(lakes):
+    """An act ends with the audit that reads it: where audits ended is told to the pipeline."""
+    read = audit_files(logs_of_every_profile())
+    assert events_of(read) == contents(lakes / "whole", ["group_events"])["group_events"] != []
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for row in sorted(rows(lakes / "spark", "audits"), key=itemgetter("audit_id")):
+        if row["status"] == "finished":
+            for part in row["partitions"]:
+                spans.setdefault(part["offsets_partition"], []).append((part["end_offset"], row["retention_ms"]))
+    told = events_of(rebuild(read, How(), spans))
+    assert contents(lakes / "spark", ["group_events"])["group_events"] == told
+
+
+def events_of(audited: Audited) -> list[str]:
+    """As `contents` has them."""
+    return sorted(
+        repr(sorted((key, value) for key, value in row.items() if key != "audit_id"))
+        for table in audited.history["group_events"]
+        for row in table.to_pylist()
+    )
 
 
 def test_a_log_that_was_cut_back_is_refused_with_the_reason(spark, lakes, tmp_path):

@@ -146,8 +146,10 @@ def cause_of_removal(
     coordinator: str,
 ) -> str:
     group_id, topic, _ = slot
-    gone = group_id not in last.groups
     of_group = [each for each in removals if each[1][0] == group_id]
+    anything_left = any(name[0] == group_id for name in last.offsets)
+    gone = group_id not in last.groups
+    gone |= coordinator == "scala" and first_is_simple(of_group) and not anything_left
     judged = of_group if gone else [(row, slot, before, None)]
     dues = [then.due(name, at.log_timestamp, retention_ms, version) for at, name, then, _ in judged]
     if all(due is not None for due in dues):
@@ -161,21 +163,20 @@ def cause_of_removal(
     else:
         late = None
     fits = set()
-    anything_left = any(name[0] == group_id for name in last.offsets)
     if gone and not anything_left:
         fits.add("group_deleted")
-    if not gone and not (
-        before.subscribes(group_id, topic) and before.due(slot, 1 << 50, retention_ms, version) is None
-    ):
+    deletes_offsets = version >= (2, 4)
+    subscribed = before.subscribes(group_id, topic) and before.due(slot, 1 << 50, retention_ms, version) is None
+    if deletes_offsets and not gone and not subscribed:
         fits.add("offset_deleted")
-    if coordinator == "scala" and gone and first_is_simple(of_group) and len(of_group) == 1:
+    if deletes_offsets and coordinator == "scala" and gone and first_is_simple(of_group) and len(of_group) == 1:
         fits.add("offset_deleted")
     after_last = [each[3] for each in removals if each[1][1] == topic][-1]
     nothing_left = not any(name[1] == topic for name in after_last.offsets)
     if gone:
         if coordinator == "scala" and nothing_left and len({each[1][1] for each in of_group}) == 1:
             fits.add("topic_deleted")
-    elif nothing_left or "offset_deleted" not in fits:
+    elif nothing_left or subscribed:
         fits.add("topic_deleted")
     if late:
         return "unknown" if fits else "expired"
@@ -237,6 +238,8 @@ def group_events(
             cause = "unknown"
         elif any(row["group_id"] == group_id for row in touched.pending) and version >= (4, 0, 1):
             cause = "group_deleted"
+        elif old.group_type == "share" and version >= (4, 1):
+            cause = "group_deleted"
         else:
             since = old.state_since
             cause = "unknown" if since is not None and place.log_timestamp - since > DAY else "expired"
@@ -251,7 +254,8 @@ def facts(snapshot: Snapshot, group_id: str) -> Any:
 
 
 def assigned(row: Any) -> Any:
-    return [(each.topic, each.topic_id, each.partition) for each in row.assigned_partitions or ()]
+    tasks = [(each.role, each.subtopology_id, each.partition) for each in row.assigned_tasks or ()]
+    return tasks or [(each.topic, each.topic_id, each.partition) for each in row.assigned_partitions or ()]
 
 
 def event(row: ReplayRow, group_id: str, snapshot: Snapshot, name: str, **fields: Any) -> Json:
