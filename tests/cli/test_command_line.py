@@ -16,7 +16,7 @@ BAD_USAGE = [
     (
         "xyz",
         "kgroups: unknown command xyz; there are demo, audit, audits, expiring, "
-        "groups, pending, maintain, rebuild, dump",
+        "groups, pending, report, maintain, rebuild, dump",
     ),
     ("--lakes x expiring", "kgroups: unknown option --lakes; did you mean --lake?"),
     ("expiring --wthin 4h", "kgroups expiring: unknown option --wthin; did you mean --within?"),
@@ -163,7 +163,7 @@ def test_help_teaches_by_examples_that_are_valid_commands(command, capsys):
 def test_help_lists_exactly_the_commands_that_there_are(capsys):
     assert main(["--help"]) == 0
     listed = re.findall(r"^    (\w+) ", capsys.readouterr().out, flags=re.MULTILINE)
-    assert listed == ["demo", "audit", "audits", "expiring", "groups", "pending", "maintain", "rebuild", "dump"]
+    assert listed == ["demo", "audit", "audits", "expiring", "groups", "pending", "report", "maintain", "rebuild", "dump"]
 
 
 def test_help_says_where_the_lake_is_if_nobody_does(capsys):
