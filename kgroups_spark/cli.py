@@ -11,13 +11,41 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from kgroups_spark.commands import audit, audits, demo, dump, expiring, groups, maintain, pending, rebuild, report
+from kgroups_spark.commands import (
+    audit,
+    audits,
+    demo,
+    describe,
+    dump,
+    expiring,
+    export_offsets,
+    groups,
+    history,
+    maintain,
+    pending,
+    rebuild,
+    report,
+)
 from kgroups_spark.commands.options import OptionParser, add_lake_option
 from kgroups_spark.commands.output import say
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 
-COMMANDS = (demo, audit, audits, expiring, groups, pending, report, maintain, rebuild, dump)
+COMMANDS = (
+    demo,
+    audit,
+    audits,
+    expiring,
+    groups,
+    describe,
+    history,
+    pending,
+    export_offsets,
+    report,
+    maintain,
+    rebuild,
+    dump,
+)
 
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 

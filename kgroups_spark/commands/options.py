@@ -104,6 +104,14 @@ def partition_count_value(text: str) -> int:
 
 
 @_option_value
+def positive_count_value(text: str) -> int:
+    """A whole number, at least 1."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**12):
+        raise ValueError(f"{text!r} is no number of rows: 1 or more")
+    return int(text)
+
+
+@_option_value
 def byte_count_value(text: str) -> int:
     """A number of bytes, at least 1: plain, or with k, m or g (powers of ten) behind it."""
     match = re.fullmatch(r"([0-9]{1,15})([kmg]?)b?", text.strip().lower())

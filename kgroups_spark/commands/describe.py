@@ -1,0 +1,403 @@
+"""`kgroups describe`: what kafka-consumer-groups.sh --describe would print, from the log alone, now or as of a moment,
+and of groups that are gone."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
+from kgroups_spark.commands.group_description import DEAD, Description, describe_groups
+from kgroups_spark.commands.group_options import add_group_options, asked_groups
+from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
+from kgroups_spark.commands.output import Column, say_lines, write_rows
+from kgroups_spark.commands.reading import LakeReader, open_lake
+from kgroups_spark.counts import counted
+from kgroups_spark.times import format_time, format_time_for_people, to_datetime
+
+NAME = "describe"
+SUMMARY = "a group's offsets, members or state, now, at a moment, or as it was when it was removed"
+DESCRIPTION = """\
+Prints what kafka-consumer-groups.sh (kafka-share-groups.sh, kafka-streams-groups.sh) --describe prints, in its columns,
+from the log: also without a cluster, as of any moment, and of groups that are gone. CONSUMER-ID, HOST and CLIENT-ID are
+the member that the partition is assigned to; the log does not say who committed. LOG-END-OFFSET and LAG are known where
+an audit of a live cluster saw the ends of the topics' logs. EXPIRES-AT is when the offset expires if the group stays as
+it is, PENDING an offset in an open transaction. Who the coordinator is does not stand in the log."""
+EXAMPLES = """\
+examples:
+  kgroups describe --lake ./lake --group orders-etl
+  kgroups describe --lake ./lake --group orders-etl --as-of '2026-11-15 08:00'    what did it look like then?
+  kgroups describe --lake ./lake --group orders-etl --members --verbose           who has which partitions
+  kgroups describe --lake ./lake --all-groups --state --format json"""
+
+_OFFSETS = (
+    Column("committed_offset", "CURRENT-OFFSET"),
+    Column("log_end_offset", "LOG-END-OFFSET"),
+    Column("lag", "LAG"),
+    Column("owner_member_id", "CONSUMER-ID"),
+    Column("owner_client_host", "HOST"),
+    Column("owner_client_id", "CLIENT-ID"),
+)
+_OURS = (Column("expires_at", "EXPIRES-AT (UTC)"), Column("pending_offsets", "PENDING"))
+_GROUP = (Column("group_id", "GROUP"),)
+_SLOT = (*_GROUP, Column("topic", "TOPIC"), Column("partition", "PARTITION"))
+_LEADER_EPOCH = Column("leader_epoch", "LEADER-EPOCH")
+_PARTITIONS = Column("partition_count", "#PARTITIONS")
+# What all rows have first, and then those of --offsets, --members and --state; for JSON and CSV.
+_WHICH = ("as_of", "offsets_partition", "group_id", "group_type", "state")
+OFFSET_COLUMNS = (
+    *_WHICH,
+    "topic",
+    "topic_id",
+    "partition",
+    "leader_epoch",
+    "committed_offset",
+    "metadata",
+    "commit_timestamp",
+    "log_offset",
+    "log_end_offset",
+    "lag",
+    "owner_member_id",
+    "owner_client_host",
+    "owner_client_id",
+    "expires_at",
+    "pending_offsets",
+)
+MEMBER_COLUMNS = (
+    *_WHICH,
+    "member_id",
+    "group_instance_id",
+    "client_host",
+    "client_id",
+    "rack_id",
+    "member_epoch",
+    "member_state",
+    "uses_classic_protocol",
+    "subscribed_topics",
+    "subscribed_regex",
+    "partition_count",
+    "assigned_partitions",
+    "assignment_epoch",
+    "target_partitions",
+    "assigned_tasks",
+    "target_tasks",
+    "topology_epoch",
+    "process_id",
+)
+STATE_COLUMNS = (
+    *_WHICH,
+    "is_simple",
+    "protocol_type",
+    "protocol",
+    "server_assignor",
+    "generation",
+    "group_epoch",
+    "assignment_epoch",
+    "leader",
+    "state_since",
+    "member_count",
+    "offset_count",
+    "expires_at",
+    "pending_count",
+    "removed_at",
+    "removal_cause",
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups describe`."""
+    add_lake_option(parser)
+    add_group_options(parser)
+    parser.add_argument("--as-of", type=time_value, metavar="T", help="the log up to T and nothing after")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--offsets", action="store_true", help="one row a partition (default)")
+    what.add_argument("--members", action="store_true", help="one row a member")
+    what.add_argument("--state", action="store_true", help="one row a group")
+    parser.add_argument("--verbose", action="store_true", help="more columns, as in Kafka's tools")
+    add_format_option(parser)
+    add_engine_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the groups."""
+    groups = asked_groups(arguments)
+    reader = open_lake(arguments)
+    as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
+    descriptions = describe_groups(reader, groups, as_of)
+    rows_of, names = _kind(arguments)
+    if arguments.format == "table":
+        _print_tables(arguments, reader, descriptions)
+    else:
+        rows = [row for description in descriptions for row in rows_of(description)]
+        write_rows(rows, [Column(name) for name in names], arguments.format)
+        for description in descriptions:
+            say_lines(_about(reader, description, arguments, descriptions))
+    if as_of is None:
+        say_lines([f"{counted(len({each.group_id for each in descriptions}), 'group')} ({reader.known_as_of()})"])
+    else:
+        unknown = "" if arguments.members else "; ends of topics' logs and expiry are known of now only"
+        say_lines([f"the log up to {format_time_for_people(as_of)} UTC{unknown}"])
+    return 0
+
+
+def _kind(arguments: argparse.Namespace) -> tuple[Any, Sequence[str]]:
+    if arguments.members:
+        return member_rows, MEMBER_COLUMNS
+    if arguments.state:
+        return state_rows, STATE_COLUMNS
+    return offset_rows, OFFSET_COLUMNS
+
+
+def _print_tables(arguments: argparse.Namespace, reader: LakeReader, descriptions: Sequence[Description]) -> None:
+    """A table a group, as Kafka prints them, of states one for all groups with the same columns; what is said of a
+    group comes before its table."""
+    rows_of, _ = _kind(arguments)
+    columns_of = _member_columns if arguments.members else _state_columns if arguments.state else _offset_columns
+    states: dict[tuple[Column, ...], list[dict[str, Any]]] = {}
+    is_first = True
+    for description in descriptions:
+        say_lines(_about(reader, description, arguments, descriptions))
+        rows = rows_of(description)
+        if not rows:
+            continue
+        columns = columns_of(description, rows, arguments.verbose)
+        if _is_split(description, descriptions):
+            columns = (*columns, Column("offsets_partition", "OFFSETS-PARTITION"))
+        if arguments.state:
+            states.setdefault(columns, []).extend(rows)
+        else:
+            _print_table(rows, columns, is_first=is_first)
+            is_first = False
+    for columns, rows in states.items():
+        _print_table(rows, columns, is_first=is_first)
+        is_first = False
+
+
+def _print_table(rows: list[dict[str, Any]], columns: tuple[Column, ...], *, is_first: bool) -> None:
+    if not is_first:
+        sys.stdout.write("\n")
+    write_rows(rows, columns, "table")
+    sys.stdout.flush()  # what is said of the next group comes behind it
+
+
+def offset_rows(description: Description) -> list[dict[str, Any]]:
+    """A row a partition: the columns of `lag`, whom it is assigned to, when the offset expires, what is pending."""
+    return [_which(description) | row for row in description.offsets]
+
+
+def member_rows(description: Description) -> list[dict[str, Any]]:
+    """A row a member: the columns of `group_members`, and what a table shows of them."""
+    group = description.group or {}
+    rows = []
+    for member in sorted(description.members, key=lambda row: str(row["member_id"])):
+        held, target = member["assigned_partitions"] or [], member["target_partitions"] or []
+        tasks = tasks_text(member["assigned_tasks"])
+        rows.append(
+            member
+            | _which(description)
+            | {
+                "partition_count": len(held),
+                "assignment_epoch": group.get("assignment_epoch"),
+                "current_assignment": assignment_text(held),
+                "target_assignment": None if group.get("group_type") == "classic" else assignment_text(target),
+                "upgraded": None if member["uses_classic_protocol"] is None else not member["uses_classic_protocol"],
+                "tasks": " ".join(tasks) or None,
+                "all_tasks": " ".join(tasks + tasks_text(member["target_tasks"], "TARGET-")) or None,
+                "member_protocol": "classic" if member["uses_classic_protocol"] else "streams",
+            }
+        )
+    return rows
+
+
+def state_rows(description: Description) -> list[dict[str, Any]]:
+    """One row: the columns of `groups`, the first moment at which an offset expires, how many are pending."""
+    group: dict[str, Any] = description.group or {}
+    assignors = Counter(member["server_assignor"] for member in description.members if member["server_assignor"])
+    removal = description.removal
+    expiry = [row["expires_at"] for row in description.offsets if row["expires_at"] is not None]
+    pending = sum(len(row["pending_offsets"] or ()) for row in description.offsets)
+    # As KIP-848's coordinator chooses: what most members ask for. Where none asks it is the broker's, not in the log.
+    assignor = assignors.most_common(1)[0][0] if assignors and group.get("group_type") == "consumer" else None
+    row = dict.fromkeys(STATE_COLUMNS) | {name: group[name] for name in STATE_COLUMNS if name in group}
+    return [
+        row
+        | _which(description)
+        | {
+            "server_assignor": assignor,
+            "strategy": group.get("protocol") or assignor,
+            "coordinator": None,
+            "member_count": group.get("member_count", 0),
+            "offset_count": sum(row["committed_offset"] is not None for row in description.offsets),
+            "expires_at": min(expiry, default=None),
+            "pending_count": pending,
+            "removed_at": removal and removal.removed_at,
+            "removal_cause": removal and removal.cause,
+        }
+    ]
+
+
+def _which(description: Description) -> dict[str, Any]:
+    return {
+        "as_of": description.as_of,
+        "offsets_partition": description.offsets_partition,
+        "group_id": description.group_id,
+        "group_type": description.group_type,
+        "state": description.state,
+    }
+
+
+# Columns and their order as in 4.3.1: printOffsets, printMembers and printStates of ConsumerGroupCommand,
+# ShareGroupCommand and StreamsGroupCommand. Of streams groups the short form has the lag alone, which is seldom known.
+
+
+def _offset_columns(description: Description, rows: Iterable[Any], verbose: bool) -> tuple[Column, ...]:
+    if description.group_type == "share":
+        epoch = (_LEADER_EPOCH,) if verbose else ()
+        return (*_SLOT, *epoch, Column("committed_offset", "START-OFFSET"), Column("lag", "LAG"))
+    if description.group_type == "streams":
+        end = (Column("log_end_offset", "LOG-END-OFFSET"), Column("lag", "OFFSET-LAG"))
+        return (*_SLOT, Column("committed_offset", "CURRENT-OFFSET"), _LEADER_EPOCH, *end, *_OURS)
+    return (*_SLOT, *((_LEADER_EPOCH,) if verbose else ()), *_OFFSETS, *_OURS)
+
+
+def _member_columns(description: Description, rows: Sequence[dict[str, Any]], verbose: bool) -> tuple[Column, ...]:
+    group_type = description.group_type
+    if group_type == "streams":
+        process, tasks = Column("process_id", "PROCESS"), Column("all_tasks" if verbose else "tasks", "ASSIGNMENTS")
+        if not verbose:
+            return (*_GROUP, Column("member_id", "MEMBER"), process, Column("client_id", "CLIENT-ID"), tasks)
+        epochs = (Column("assignment_epoch", "TARGET-ASSIGNMENT-EPOCH"), Column("topology_epoch", "TOPOLOGY-EPOCH"))
+        protocol = (Column("member_protocol", "MEMBER-PROTOCOL"), Column("member_epoch", "MEMBER-EPOCH"))
+        member = Column("member_id", "MEMBER")
+        return (*_GROUP, *epochs, member, *protocol, process, Column("client_id", "CLIENT-ID"), tasks)
+    has_instances = group_type != "share" and any(row["group_instance_id"] for row in rows)
+    instance = (Column("group_instance_id", "GROUP-INSTANCE-ID"),) if has_instances else ()
+    client = (Column("client_host", "HOST"), Column("client_id", "CLIENT-ID"))
+    columns = (*_GROUP, Column("member_id", "CONSUMER-ID"), *instance, *client, _PARTITIONS)
+    if group_type == "share":
+        epoch = (Column("member_epoch", "MEMBER-EPOCH"),) if verbose else ()
+        return (*columns, *epoch, Column("current_assignment", "ASSIGNMENT"))
+    if not verbose:
+        return columns
+    is_mixed = group_type == "consumer" and len({row["upgraded"] for row in rows}) > 1
+    return (
+        *columns,
+        Column("member_epoch", "CURRENT-EPOCH"),
+        Column("current_assignment", "CURRENT-ASSIGNMENT"),
+        Column("assignment_epoch", "TARGET-EPOCH"),
+        Column("target_assignment", "TARGET-ASSIGNMENT"),
+        *((Column("upgraded", "UPGRADED"),) if is_mixed else ()),
+    )
+
+
+def _state_columns(description: Description, rows: Iterable[Any], verbose: bool) -> tuple[Column, ...]:
+    group_type = description.group_type
+    has_strategy = group_type not in ("share", "streams")
+    target = "ASSIGNMENT-EPOCH" if group_type == "share" else "TARGET-ASSIGNMENT-EPOCH"
+    return (
+        *_GROUP,
+        Column("coordinator", "COORDINATOR (ID)"),
+        *((Column("strategy", "ASSIGNMENT-STRATEGY"),) if has_strategy else ()),
+        Column("state", "STATE"),
+        *((Column("group_epoch", "GROUP-EPOCH"), Column("assignment_epoch", target)) if verbose else ()),
+        Column("member_count", "#MEMBERS"),
+        Column("expires_at", "EXPIRES-AT (UTC)"),
+        Column("pending_count", "PENDING"),
+    )
+
+
+def assignment_text(partitions: Iterable[dict[str, Any]]) -> str | None:
+    """`orders:0,1;payments:2`, as Kafka's tools print it; None: nothing assigned."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for held in partitions:
+        by_topic[held.get("topic") or f"topic id {held.get('topic_id')}"].append(held["partition"])
+    texts = (f"{topic}:{','.join(map(str, sorted(numbers)))}" for topic, numbers in by_topic.items())
+    return ";".join(sorted(texts)) or None
+
+
+def tasks_text(tasks: Iterable[dict[str, Any]] | None, prefix: str = "") -> list[str]:
+    """`ACTIVE: 0:[0,2];`, as Kafka's tool prints them, by role."""
+    by_role: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for task in tasks or ():
+        by_role[task["role"]][task["subtopology_id"]].append(task["partition"])
+    return [
+        f"{prefix}{role.upper()}: "
+        + " ".join(
+            f"{name}:[{','.join(map(str, sorted(numbers)))}];" for name, numbers in sorted(by_role[role].items())
+        )
+        for role in ("active", "standby", "warmup")
+        if role in by_role
+    ]
+
+
+def _about(
+    reader: LakeReader, description: Description, arguments: argparse.Namespace, all_of_them: Sequence[Description]
+) -> list[str]:
+    """What a person should know of a group besides its rows."""
+    name = f"{(description.group_type or 'consumer').capitalize()} group {description.group_id!r}"
+    if description.group_type in (None, "classic"):
+        name = f"Consumer group {description.group_id!r}"
+    lines = []
+    if _is_split(description, all_of_them):
+        lines.append(f"{name} in offsets partition {description.offsets_partition}{_misplaced(description)}:")
+    if description.state == DEAD:
+        lines += _about_dead(reader, name, description, arguments)
+    elif description.state == "Empty":
+        lines.append(f"{name} has no active members.")
+    elif description.state not in ("Stable", "NotReady"):
+        lines.append(f"Warning: {name} is rebalancing ({description.state}).")
+    if description.group_type == "share" and not (arguments.members or arguments.state):
+        lines.append(
+            "START-OFFSET and LAG of a share group do not stand in __consumer_offsets but in __share_group_state; "
+            "these are the partitions that have one."
+        )
+    return lines
+
+
+def _is_split(description: Description, all_of_them: Sequence[Description]) -> bool:
+    """Whether the group stands in two partitions of __consumer_offsets."""
+    return sum(other.group_id == description.group_id for other in all_of_them) > 1
+
+
+def _misplaced(description: Description) -> str:
+    is_misplaced = (description.group or {}).get("is_misplaced")
+    if is_misplaced is None:
+        return ""
+    return ", where its name does not belong: no client finds it there" if is_misplaced else ", where its name belongs"
+
+
+def _about_dead(reader: LakeReader, name: str, description: Description, arguments: argparse.Namespace) -> list[str]:
+    removal = description.removal
+    if removal is None:
+        if description.offsets:
+            return [f"{name} does not exist (Dead), but has offsets: no client can see them, and they never expire."]
+        when = "" if arguments.as_of is None else f" as of {format_time_for_people(arguments.as_of)} UTC"
+        return [f"{name} does not exist{when} (Dead); the log that was read up to then never had it."]
+    if removal.removed_at is None:
+        lines = [
+            f"{name} does not exist (Dead): when and why it was removed is not known, "
+            "its tombstones were gone from the log before it was read."
+        ]
+    else:
+        why = REMOVAL_CAUSES.get(removal.cause or "", "why is not known: the lake has no events of that time")
+        lines = [f"{name} does not exist (Dead): removed {format_time_for_people(removal.removed_at)} UTC, {why}."]
+    if description.members and removal.members_as_of is not None and not arguments.members:
+        lines.append(f"Last members, until {format_time_for_people(removal.members_as_of)} UTC:")
+        lines += [
+            f"  {member['member_id']} (client id {member['client_id']}, host {member['client_host']})"
+            for member in sorted(description.members, key=lambda row: str(row["member_id"]))
+        ]
+    if removal.offsets_as_of is None or not description.offsets:
+        return [*lines, "It had no committed offsets that history knows."]
+    moment = format_time(removal.offsets_as_of)
+    group = shlex.quote(description.group_id)
+    command = f"kgroups export-offsets --lake {shlex.quote(reader.location)} --group {group} --as-of {moment}"
+    lines += [f"Its last offsets come back by what this writes: {command} --output offsets.csv"]
+    if not arguments.state:
+        what = "its last members" if arguments.members else "what it had"
+        lines.append(f"Below: {what}, before the removal.")
+    return lines

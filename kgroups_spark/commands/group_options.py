@@ -1,0 +1,109 @@
+"""`--group`, `--all-groups` and `--topic`, as Kafka's own tools have them, and the groups and conditions they mean."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kgroups_spark.commands.reading import LakeReader
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.nearest import did_you_mean
+
+
+class TopicPartitions(NamedTuple):
+    """A topic, and partitions of it; none: all of them."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class Condition(NamedTuple):
+    """A condition in SQL of both dialects, and its parameters."""
+
+    sql: str
+    parameters: dict[str, Any]
+
+
+EVERYTHING = Condition("true", {})
+
+
+def topic_partitions_value(text: str) -> TopicPartitions:
+    """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
+    topic, colon, numbers = text.partition(":")
+    words = [word.strip() for word in numbers.split(",")] if colon else []
+    if not topic or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
+    return TopicPartitions(topic, tuple(map(int, words)))
+
+
+def add_group_options(parser: argparse.ArgumentParser, *, all_groups: bool = True) -> None:
+    """`--group`, which may be repeated, and `--all-groups`."""
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="G", help="the group; may be given several times"
+    )
+    if all_groups:
+        parser.add_argument("--all-groups", action="store_true", help="every group that exists")
+
+
+def add_topic_option(parser: argparse.ArgumentParser) -> None:
+    """`--topic`, which may be repeated."""
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        type=topic_partitions_value,
+        metavar="T[:P,...]",
+        help="only this topic, or these partitions of it (orders:0,1); may be given several times",
+    )
+
+
+def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
+    """The groups that were named, each once; None: all. Raises UsageError."""
+    groups = list(dict.fromkeys(arguments.group))
+    wants_all = getattr(arguments, "all_groups", False)
+    if bool(groups) == wants_all:
+        both = "both --group and --all-groups" if wants_all else "no group"
+        choice = "--group G, or --all-groups" if hasattr(arguments, "all_groups") else "--group G"
+        raise UsageError(f"kgroups {arguments.command}: {both} given: {choice} (kgroups groups lists them)")
+    return None if wants_all else groups
+
+
+def of_groups(groups: Iterable[str] | None) -> Condition:
+    """Rows of these groups; None: of any."""
+    if groups is None:
+        return EVERYTHING
+    # One parameter a name, not a list: only so does the condition reach the files' statistics.
+    parameters = {f"group_{number}": group for number, group in enumerate(groups)}
+    return Condition(f"group_id IN ({', '.join(f':{name}' for name in parameters)})", parameters)
+
+
+def of_topics(topics: Iterable[TopicPartitions]) -> Condition:
+    """Rows of these topics' partitions; no topics: any."""
+    parts, parameters = [], {}
+    for number, (topic, partitions) in enumerate(topics):
+        parameters[f"topic_{number}"] = topic
+        only = f" AND partition IN ({', '.join(map(str, partitions))})" if partitions else ""
+        parts.append(f"(topic = :topic_{number}{only})")
+    return Condition(f"({' OR '.join(parts)})", parameters) if parts else EVERYTHING
+
+
+def require_known(reader: LakeReader, groups: Iterable[str], command: str) -> None:
+    """Raises KgroupsError for a group that no record that was read is about, with the nearest names."""
+    wanted = list(groups)
+    if not wanted:
+        return
+    chosen = of_groups(wanted)
+    query = "SELECT group_id FROM {} WHERE {} GROUP BY group_id"
+    tables = ("group_versions", "group_traffic")
+    found = {
+        row["group_id"] for table in tables for row in reader.sql(query.format(table, chosen.sql), **chosen.parameters)
+    }
+    for group in wanted:
+        if group not in found:
+            names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
+            nearest = did_you_mean(group, names) or f"; {len(names):,} others are, kgroups groups lists those of now"
+            raise KgroupsError(
+                f"kgroups {command}: group {group!r} is in none of the records that were read "
+                f"({reader.known_as_of()}){nearest}"
+            )

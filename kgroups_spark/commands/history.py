@@ -1,0 +1,255 @@
+"""`kgroups history`: what happened to groups, in order and in words, or every offset that was committed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from kgroups_spark.commands.describe import assignment_text, tasks_text
+from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
+from kgroups_spark.commands.group_options import (
+    Condition,
+    add_group_options,
+    add_topic_option,
+    asked_groups,
+    of_groups,
+    of_topics,
+    require_known,
+)
+from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
+from kgroups_spark.commands.options import positive_count_value as count_value
+from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import UsageError
+from kgroups_spark.times import format_time_for_people, to_datetime
+
+NAME = "history"
+SUMMARY = "what happened to a group: members, rebalances, offsets that went back or were removed, and why"
+DESCRIPTION = """\
+Prints what happened to the groups, the newest last: members, states, offsets that went back, jumped or were removed,
+groups that were removed, each with its cause as far as the log tells it. Ordinary commits are not told; --commits
+prints every value instead, with what became of it and whom the partition was assigned to (the log does not say who
+committed)."""
+EXAMPLES = """\
+examples:
+  kgroups history --lake ./lake --group invoice-export --since 2026-11-10T22:00 --until 2026-11-11T06:00
+                                                              what happened last night?
+  kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what befell these offsets
+  kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
+
+DEFAULT_LIMIT = 100
+
+EVENT_COLUMNS = (
+    Column("time", "TIME (UTC)"),
+    Column("group_id", "GROUP"),
+    Column("what", "EVENT"),
+    Column("subject", "MEMBER/TOPIC-PARTITION"),
+    Column("before", "BEFORE"),
+    Column("after", "AFTER"),
+    Column("why", "CAUSE"),
+)
+COMMIT_COLUMNS = (
+    Column("time", "TIME (UTC)"),
+    Column("group_id", "GROUP"),
+    Column("topic", "TOPIC"),
+    Column("partition", "PARTITION"),
+    Column("before", "BEFORE"),
+    Column("after", "OFFSET"),
+    Column("outcome", "OUTCOME"),
+    Column("effect", "TOOK-EFFECT"),
+    Column("owner_member_id", "ASSIGNED-TO"),
+    Column("owner_client_host", "HOST"),
+    Column("owner_client_id", "CLIENT-ID"),
+    Column("metadata", "METADATA"),
+)
+
+EVENTS = {
+    "group_created": "group came into being",
+    "state_changed": "state",
+    "generation_changed": "generation",
+    "member_joined": "member joined",
+    "member_left": "member left",
+    "assignment_changed": "assignment",
+    "group_type_changed": "group type",
+    "group_removed": "group removed",
+    "offset_rewound": "offset went back",
+    "offset_skipped": "offset jumped ahead",
+    "offset_removed": "offset removed",
+    "offset_restarted": "first commit after removal",
+    "topic_recreated": "topic deleted and made anew",
+}
+# Of moves; those of removals are in REMOVAL_CAUSES. What an offset moves by while the group has members, a member did.
+MOVE_CAUSES = {
+    "no_members": "the group had no members: an admin reset, most likely",
+    "with_members": "while the group had members",
+    "transaction": "by a transaction",
+    "topic_recreated": "the topic was deleted and made anew",
+    "unknown": "the log does not tell",
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups history`."""
+    add_lake_option(parser)
+    add_group_options(parser)
+    add_topic_option(parser)
+    parser.add_argument("--since", type=time_value, metavar="T", help="from T on")
+    parser.add_argument("--until", type=time_value, metavar="T", help="up to T")
+    parser.add_argument(
+        "--limit",
+        type=count_value,
+        default=DEFAULT_LIMIT,
+        metavar="N",
+        help=f"the newest N at most (default: {DEFAULT_LIMIT})",
+    )
+    parser.add_argument("--commits", action="store_true", help="every value committed, not what happened")
+    add_format_option(parser)
+    add_engine_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints events or commits."""
+    groups = asked_groups(arguments)
+    if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
+        raise UsageError("kgroups history: --since lies behind --until; nothing can be between them")
+    reader = open_lake(arguments)
+    require_known(reader, groups or (), "history")
+    chosen = _chosen(arguments, groups)
+    source, time = ("offset_history", "log_timestamp") if arguments.commits else ("group_events", "event_timestamp")
+    found = newest(reader, source, time, chosen, arguments.limit)
+    names = {} if arguments.commits else _topic_names(reader, found)
+    rows = [_commit(row) if arguments.commits else _event(row, names) for row in found]
+    columns: Sequence[Column] = COMMIT_COLUMNS if arguments.commits else EVENT_COLUMNS
+    if arguments.format != "table":
+        columns = [Column(name) for name in column_names(arguments.commits)]
+    elif groups is not None and len(groups) == 1:
+        columns = [column for column in columns if column.name != "group_id"]
+    write_rows(rows, columns, arguments.format)
+    say(_closing_line(reader, arguments, chosen, len(rows)))
+    return 0
+
+
+def column_names(commits: bool) -> list[str]:
+    """The columns of `offset_history`, or of `group_events`, for JSON and CSV."""
+    from kgroups_spark.tables.schemas import arrow_schema
+
+    if not commits:
+        return list(arrow_schema("group_events").names)
+    more = ("effective_log_offset", "effective_timestamp", "took_effect", "previous_committed_offset", "valid_to")
+    owner = ("owner_member_id", "owner_client_id", "owner_client_host")
+    return [*arrow_schema("offset_commits").names, *more, *owner]
+
+
+def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit: int) -> Rows:
+    """The newest rows of a table or view with log offsets, in order: of one offsets partition by place in its log, of
+    several by time as well."""
+    index = ", event_index" if source == "group_events" else ""
+    # A record may have an earlier time than one before it, or none: the newest time so far says when it came.
+    query = f"""
+        SELECT * FROM (
+          SELECT *, max(log_timestamp) OVER (PARTITION BY offsets_partition ORDER BY log_offset{index}) AS known_time
+          FROM {source} WHERE {chosen.sql.format(time=time)}
+        ) AS placed
+        ORDER BY known_time DESC NULLS LAST, offsets_partition DESC, log_offset DESC{index and f"{index} DESC"}
+        LIMIT {limit}"""
+    return reader.sql(query, **chosen.parameters)[::-1]
+
+
+def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> Condition:
+    """What was asked for; {time} stands where the column of times goes."""
+    parts = [of_groups(groups), of_topics(arguments.topic)]
+    for name, comparison in (("since", ">="), ("until", "<=")):
+        moment = getattr(arguments, name)
+        if moment is not None:
+            parts.append(Condition(f"{{time}} {comparison} :{name}", {name: to_datetime(moment)}))
+    parameters = {name: value for part in parts for name, value in part.parameters.items()}
+    return Condition(" AND ".join(part.sql for part in parts), parameters)
+
+
+def _topic_names(reader: LakeReader, events: Rows) -> dict[str, str]:
+    """Names of topic ids, where an event may need one: assignments of KIP-848 name topics by id alone."""
+    if not any(event["event"] == "assignment_changed" for event in events):
+        return {}
+    return {row["topic_id"]: row["topic"] for row in reader.rows("topics")}
+
+
+def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The event with what a table shows of it. `names`: of topic ids."""
+    before, after = row["value_before"], row["value_after"]
+    if row["event"] == "assignment_changed":
+        before, after = _assignment(before, names), _assignment(after, names)
+    if row["offset_before"] is not None or row["offset_after"] is not None:
+        before, after = row["offset_before"], row["offset_after"]
+    subject = row["member_id"]
+    if row["topic"] is not None:
+        subject = row["topic"] if row["partition"] is None else f"{row['topic']}-{row['partition']}"
+    return row | {
+        "time": row["event_timestamp"],
+        "what": EVENTS.get(row["event"], row["event"]),
+        "subject": subject,
+        "before": before,
+        "after": after,
+        "why": _why(row["event"], row["cause"]),
+    }
+
+
+def _why(event: str, cause: str | None) -> str | None:
+    causes = REMOVAL_CAUSES if event in ("group_removed", "offset_removed") else MOVE_CAUSES
+    return None if cause is None else causes.get(cause, cause)
+
+
+def _assignment(text: str | None, names: Mapping[str, str]) -> str | None:
+    """`orders:0,1` of the JSON of an assignment, `active 0:[0,1]` of tasks."""
+    held = [] if text is None else json.loads(text)
+    if any("subtopology_id" in task for task in held):
+        return " ".join(tasks_text(held)) or None
+    return assignment_text({"topic": names.get(part.get("topic_id"))} | part for part in held)
+
+
+def _commit(row: dict[str, Any]) -> dict[str, Any]:
+    """The record with what a table shows of it."""
+    is_tombstone = row["committed_offset"] is None
+    return row | {
+        "time": row["log_timestamp"],
+        "before": row["previous_committed_offset"],
+        "after": "removed" if is_tombstone else row["committed_offset"],
+        "outcome": None if is_tombstone or row["producer_id"] is None else row["outcome"],
+        "effect": row["effective_timestamp"] if row["took_effect"] else None,
+    }
+
+
+def _closing_line(reader: LakeReader, arguments: argparse.Namespace, chosen: Condition, shown: int) -> str:
+    """How much there was in that time: what was not shown, and of events the commits among which they stand."""
+    source, time = ("offset_history", "log_timestamp") if arguments.commits else ("group_events", "event_timestamp")
+    noun = "offset record" if arguments.commits else "event"
+    all_of_them = _count(reader, source, chosen, time)
+    found = f"{counted(shown, noun)}{_when(arguments)}"
+    if all_of_them > shown:
+        of_all = f"{shown:,} of {counted(all_of_them, noun)}"
+        found = f"{of_all}{_when(arguments)}, the newest (--limit {all_of_them} shows all)"
+    commits = 0 if arguments.commits else _count(reader, "offset_commits", chosen, "log_timestamp")
+    if commits:
+        found += f"; {counted(commits, 'offset record')} in that time (--commits shows them)"
+    return f"{found} ({reader.known_as_of()})"
+
+
+def _count(reader: LakeReader, source: str, chosen: Condition, time: str) -> int:
+    (row,) = reader.sql(f"SELECT count(*) AS n FROM {source} WHERE {chosen.sql.format(time=time)}", **chosen.parameters)
+    return int(row["n"])
+
+
+def _when(arguments: argparse.Namespace) -> str:
+    parts = [
+        f" {word} {format_time_for_people(_moment(getattr(arguments, name)))}"
+        for word, name in (("from", "since"), ("to", "until"))
+        if getattr(arguments, name) is not None
+    ]
+    return "".join(parts) + (" UTC" if parts else "")
+
+
+def _moment(time_ms: int) -> datetime:
+    return to_datetime(time_ms)
