@@ -129,7 +129,7 @@ class Lake:
         if not paths:
             return self.spark.createDataFrame([], schema)
         rows = self.spark.read.schema(schema).parquet(*paths)
-        return rows.select(*(_never_null(field) if not field.nullable else F.col(field.name) for field in schema))
+        return rows.select(*(never_null(field) if not field.nullable else F.col(field.name) for field in schema))
 
     def rows(
         self,
@@ -226,7 +226,7 @@ def _with_all_columns(rows: DataFrame, schema: StructType) -> DataFrame:
     return rows.withColumns(missing).select(*schema.names)
 
 
-def _never_null(field: StructField) -> Column:
+def never_null(field: StructField) -> Column:
     """The column as one that holds no null, which Delta has made sure of and Spark's Parquet reader forgets."""
     if isinstance(field.dataType, StringType):
         zero = F.lit("")
