@@ -432,6 +432,8 @@ class _Causes:
         expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
         is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
         deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
+        # A log from before an upgrade to 4.0 may be told by today's rules. Values with a topic id are Java's.
+        may_be_scalas = was_simple and nothing_left and any(each.commit.value.topic_id is None for each in of_group)
         one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
         topics = {each.slot[1] for each in of_group}
         topic_gone = not self._last_of_topic[topic].is_topic_left
@@ -442,7 +444,7 @@ class _Causes:
             topic_gone = topic_gone or removal.is_subscribed
         return Fits(
             expired,
-            is_gone and nothing_left,
+            (is_gone and nothing_left) or may_be_scalas,
             (not is_gone and not removal.is_subscribed and deletes_offsets) or (is_gone and one_of_one),
             topic_gone,
             is_late,

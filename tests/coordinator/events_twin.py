@@ -165,6 +165,12 @@ def cause_of_removal(
     fits = set()
     if gone and not anything_left:
         fits.add("group_deleted")
+    if (
+        first_is_simple(of_group)
+        and not anything_left
+        and any(at.offsets[name].topic_id is None for _, name, at, _ in of_group)
+    ):
+        fits.add("group_deleted")
     deletes_offsets = version >= (2, 4)
     subscribed = before.subscribes(group_id, topic) and before.due(slot, 1 << 50, retention_ms, version) is None
     if deletes_offsets and not gone and not subscribed:
@@ -191,7 +197,8 @@ def cause_of_removal(
 
 def first_is_simple(of_group: list[Any]) -> bool:
     _, slot, before, _ = of_group[0]
-    return bool(before.groups[slot[0]].is_simple)
+    group = before.groups.get(slot[0])
+    return group is not None and bool(group.is_simple)
 
 
 def group_events(
@@ -236,15 +243,19 @@ def group_events(
             cause = causes[0] if len(set(causes)) == 1 else "unknown"
         elif old.member_count or offsets_before:
             cause = "unknown"
-        elif any(row["group_id"] == group_id for row in touched.pending) and version >= (4, 0, 1):
-            cause = "group_deleted"
-        elif old.group_type == "share" and version >= (4, 1):
+        elif never_checked(group_id, old, touched, version):
             cause = "group_deleted"
         else:
             since = old.state_since
             cause = "unknown" if since is not None and place.log_timestamp - since > DAY else "expired"
         told.append(event(place, group_id, touched, "group_removed", value_before=old.state, cause=cause))
     return told
+
+
+def never_checked(group_id: str, group: Any, snapshot: Snapshot, version: tuple[int, ...]) -> bool:
+    """Whether no check takes the group, Empty and without committed offsets as it is."""
+    is_pending = any(row["group_id"] == group_id for row in snapshot.pending)
+    return (is_pending and version >= (4, 0, 1)) or (group.group_type == "share" and version >= (4, 1))
 
 
 def facts(snapshot: Snapshot, group_id: str) -> Any:
