@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
+
+from jinja2.utils import htmlsafe_json_dumps
 
 from kgroups_spark.counts import sized
 from kgroups_spark.report.queries import Row
@@ -99,7 +100,7 @@ def table(
     left_out = 0
     for row in rows:
         cells = [_cell(row[column.name], column) for column in columns]
-        budget_bytes -= len(json.dumps(cells))
+        budget_bytes -= len(htmlsafe_json_dumps(cells, ensure_ascii=False).encode())
         if budget_bytes < 0:
             left_out += 1
         else:

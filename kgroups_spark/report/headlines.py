@@ -46,7 +46,8 @@ def _expiring(answers: Answers) -> list[Headline]:
         return []
     groups = soon["week_groups"]
     verb = "loses" if groups == 1 else "lose"
-    due = f"; {soon['due_offsets']:,} are due now" if soon["due_offsets"] else ""
+    is_are = "is" if soon["due_offsets"] == 1 else "are"
+    due = f"; {soon['due_offsets']:,} {is_are} due now" if soon["due_offsets"] else ""
     first = _names(answers["expiring_groups"][:groups])
     text = f"{counted(groups, 'group')} {verb} {counted(soon['week_offsets'], 'offset')} within 7 days{due}: {first}."
     return [Headline(text, "expiring", True)]

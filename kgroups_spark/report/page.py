@@ -10,7 +10,7 @@ from pathlib import Path
 import jinja2
 
 from kgroups_spark.durations import format_duration
-from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, shown, visible
+from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, visible
 from kgroups_spark.report.headlines import headlines
 from kgroups_spark.report.plots import DARK
 from kgroups_spark.report.queries import NAMES, Ask, query
@@ -66,7 +66,7 @@ def _environment() -> jinja2.Environment:
     )
     # Compact, and as jinja2 escapes it for a script element: no name in it can end that element.
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-    environment.filters["shown"] = shown
+    environment.filters["visible"] = visible
     environment.filters["time"] = lambda moment: "?" if moment is None else format_time_for_people(moment)[:16]
     environment.tests["table"] = lambda figure: isinstance(figure, Table)
     environment.tests["plot"] = lambda figure: isinstance(figure, Plot)

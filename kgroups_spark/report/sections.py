@@ -51,8 +51,8 @@ def _expiring(answers: Answers) -> Section:
         return Section("expiring", "What expires when", [nothing], what_if if soon["offsets"] else [])
     sentences = [
         f"If every group stays as it was at {_minute(lake['as_of'])} UTC, {counted(soon['month_offsets'], 'offset')} "
-        f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days; {soon['due_offsets']:,} are due now "
-        "and go at the broker’s next check."
+        f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days; those due now, "
+        f"{soon['due_offsets']:,}, go at the broker’s next check."
     ]
     rows = [{**row, "counted_from": counted_from(row)} for row in groups]
     columns = [

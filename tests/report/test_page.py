@@ -1,0 +1,277 @@
+"""The page without a browser: which lakes get which sentences, and what stands in the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.report import figures
+from kgroups_spark.report.figures import Column, shown, table
+from kgroups_spark.report.page import report_page
+from tests.report.made_lakes import (
+    AS_OF,
+    DAY,
+    HOSTILE,
+    asked,
+    audit_row,
+    event_row,
+    expiry_row,
+    group_row,
+    many_groups,
+    partition_read,
+    tables,
+)
+
+
+class Reader(HTMLParser):
+    """The texts of a page by element, its scripts, and which attributes begin with `on`."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        self.handlers: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in ("meta", "link", "input", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append((self.open[-1] if self.open else "", " ".join(data.split())))
+
+    def of(self, tag: str) -> list[str]:
+        return [text for where, text in self.texts if where == tag]
+
+
+def page_of(lake: dict[str, pa.Table], location: str = "lake") -> str:
+    with asked(lake) as ask:
+        return report_page(ask, location)
+
+
+def read(**rows: Any) -> Reader:
+    return Reader(page_of(tables(**rows)))
+
+
+def headlines(reader: Reader) -> list[str]:
+    return [text for tag, text in reader.texts if tag == "a"][: -reader.elements.count("section")]
+
+
+def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
+    reader = read()
+    assert "svg" not in reader.elements and "table" not in reader.elements
+    assert reader.of("p")[1:-2] == [
+        "There are no committed offsets.",
+        "No offset is kept only because its group has members.",
+        "No transaction was open where the log ends.",
+        "No committed offset went back or skipped ahead in the log that was read.",
+        "No offset and no group was removed in the log that was read.",
+        "The last audit found nothing odd.",
+        "The log that was read has no groups.",
+        "There are no groups of either protocol.",
+        "No record was read.",
+        "Every record that was read could be used.",
+        "No partition was read.",
+    ]
+
+
+def test_the_title_says_what_the_page_is_of() -> None:
+    reader = Reader(page_of(tables(audits=[audit_row(audit_id=12)]), "/srv/lake"))
+    assert reader.of("title") == ["/srv/lake: audit 12, as of 2026-11-16 06:30:00 UTC, Kafka 4.3, retention 7d"]
+    assert reader.of("h1") == ["/srv/lake"]
+
+
+def test_where_nothing_is_urgent_the_first_sentence_says_so() -> None:
+    assert headlines(read()) == [
+        "Nothing expires within a week, no transaction hangs, no offset went back in the last seven days."
+    ]
+
+
+def test_what_is_urgent_comes_first_in_words() -> None:
+    reader = read(
+        groups=[group_row("a"), group_row("b"), group_row("c", group_type="consumer", state="Stable", member_count=1)],
+        offset_expiry=[
+            expiry_row("a", expires_at=AS_OF, decision="expire"),
+            expiry_row("a", partition=1, expires_at=AS_OF + 7 * DAY),
+            expiry_row("b", expires_at=AS_OF + 7 * DAY + DAY / 24),
+            expiry_row("c", expires_at=None, reason="subscribed", expires_at_if_empty=AS_OF),
+        ],
+        open_transactions=[
+            {"offsets_partition": 0, "producer_id": 1, "transaction_start_offset": 3, "open_since": AS_OF - DAY / 96},
+            {"offsets_partition": 0, "producer_id": 2, "transaction_start_offset": 2, "open_since": AS_OF - DAY / 95},
+        ],
+        pending_offsets=[{"offsets_partition": 0, "producer_id": 2, "group_id": "p", "topic": "t", "log_offset": 2}],
+        group_events=[
+            event_row("offset_rewound", "r", topic="t", partition=0, offset_before=9, offset_after=4, cause="unknown"),
+            # Eight days ago: told below, but not a headline any more.
+            event_row("offset_rewound", "old", topic="t", partition=0, offset_before=9, offset_after=4, cause="unknown")
+            | {"event_timestamp": AS_OF - 8 * DAY},
+        ],
+        findings=[
+            {"finding": "idle_share_group", "severity": "notice", "detail": "d"},
+            {"finding": "ghost_member", "severity": "warning", "detail": "d"},
+            {"finding": "ghost_member", "severity": "error", "detail": "d", "audit_id": 0},
+        ],
+        quarantine=[
+            {"offsets_partition": 0, "log_offset": 1, "record_count": 3, "reason": "corrupt_batch", "detail": "d"}
+            | {"coordinator_fails": False},
+        ],
+    )
+    assert headlines(reader) == [
+        "1 group loses 2 offsets within 7 days; 1 is due now: a.",
+        "1 transaction hangs, with offsets of p.",
+        "1 group went back in the last 7 days, to read 5 records again: r.",
+        "1 warning found: ghost_member.",
+        "3 records could not be used.",
+        "1 offset of 1 group would go at once if the group emptied: c.",
+    ]
+
+
+def test_every_link_leads_to_a_section_and_none_out_of_the_page() -> None:
+    reader = Reader(page_of(many_groups(30)))
+    assert {link for link in reader.links if link != "data:,"} <= {f"#{name}" for name in reader.ids}
+    assert len(reader.ids) == len(set(reader.ids))
+
+
+def test_every_figure_has_its_sql() -> None:
+    page = page_of(many_groups(30))
+    assert page.count("<figure ") == page.count('<details class="sql">') > 8
+
+
+def test_a_lake_of_one_group() -> None:
+    reader = read(
+        audits=[audit_row([partition_read(end_offset=2, records=2, bytes=100)])],
+        groups=[group_row("only")],
+        offset_expiry=[expiry_row("only")],
+    )
+    assert "1 group when the log ended." in reader.of("p")
+    assert headlines(reader) == ["1 group loses 1 offset within 7 days: only."]
+    assert reader.of("td").count("only") == 2  # of what expires, and of all groups
+
+
+def hostile_lake() -> dict[str, pa.Table]:
+    return tables(
+        audits=[audit_row([partition_read(end_offset=9, records=9)], notes=[HOSTILE])],
+        groups=[group_row(HOSTILE), group_row("b" + HOSTILE)],
+        group_versions=[
+            {"offsets_partition": 0, "log_offset": 1, "log_timestamp": AS_OF, "is_removed": False}
+            | {name: group_row(HOSTILE)[name] for name in ("group_id", "group_type", "state")}
+        ],
+        group_records=[
+            {"offsets_partition": 0, "log_offset": 1, "log_timestamp": AS_OF, "group_id": HOSTILE, "record_type": 2}
+        ],
+        offset_expiry=[expiry_row(HOSTILE, topic=HOSTILE)],
+        open_transactions=[
+            {"offsets_partition": 0, "producer_id": 1, "transactional_id": HOSTILE, "open_since": AS_OF - DAY}
+        ],
+        pending_offsets=[
+            {"offsets_partition": 0, "producer_id": 1, "group_id": HOSTILE, "topic": "t", "log_offset": 2}
+        ],
+        group_events=[
+            event_row("offset_rewound", HOSTILE, topic=HOSTILE, offset_before=9, offset_after=4, cause="unknown"),
+            event_row("group_removed", HOSTILE, cause="expired"),
+            event_row("group_type_changed", HOSTILE, value_before="classic", value_after="consumer"),
+        ],
+        findings=[{"finding": "ghost_member", "severity": "error", "group_id": HOSTILE, "detail": HOSTILE}],
+        group_traffic=[
+            {"offsets_partition": 0, "group_id": HOSTILE, "hour": AS_OF, "commits": 1, "tombstones": 0}
+            | {"transactional_commits": 0, "other_records": 0, "bytes": 9}
+        ],
+        quarantine=[
+            {"offsets_partition": 0, "log_offset": 1, "record_count": 1, "reason": "truncated", "detail": HOSTILE}
+            | {"coordinator_fails": True}
+        ],
+    )
+
+
+def test_names_of_the_log_are_text_wherever_they_stand() -> None:
+    plain, hostile = read(), Reader(page_of(hostile_lake(), HOSTILE))
+    assert "img" not in hostile.elements
+    assert hostile.handlers == []
+    # One script for each table and the one of the page.
+    tables_drawn = hostile.elements.count("table")
+    assert hostile.elements.count("script") == tables_drawn + 1 and plain.elements.count("script") == 1
+    cells = [text for text in hostile.of("td") if "onerror" in text]
+    assert len(cells) > 10
+    visible = (
+        HOSTILE.replace("\x00", "\\x00").replace("\x1b", "\\x1b").replace("\n", "\\n").replace("\u202e", "\\u202e")
+    )
+    assert set(cells) == {visible, "b" + visible}
+    assert not re.search("[\x00\x1b\u202e]", page_of(hostile_lake(), HOSTILE))
+
+
+def test_only_the_script_of_the_page_may_run() -> None:
+    page = page_of(hostile_lake(), HOSTILE)
+    policy = re.search('Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert re.fullmatch("script-src 'sha256-[A-Za-z0-9+/]{43}='", policy[1].split("; ")[-1])
+
+
+def test_five_thousand_groups_fit_into_five_megabytes() -> None:
+    page = page_of(many_groups(5000))
+    assert len(page.encode()) < 5_000_000
+    [rows] = [
+        json.loads(text)
+        for text in re.findall('<script type="application/json">(.*?)</script>', page)
+        if "Empty" in text and text.count("[") == 5001
+    ]
+    assert len({row[0] for row in rows}) == 5000
+
+
+@pytest.mark.parametrize("length", [5, 200, 5000])
+def test_whatever_names_are_long_the_page_stays_small(length: int) -> None:
+    names = [f"{number:05}" + "ü" * length for number in range(2000)]
+    lake = tables(
+        groups=[group_row(name) for name in names],
+        offset_expiry=[expiry_row(name, topic="t") for name in names],
+        group_events=[event_row("offset_removed", name, topic="t", cause="expired") for name in names],
+        findings=[
+            {"finding": "ghost_member", "severity": "error", "group_id": name, "detail": name * 3} for name in names
+        ],
+    )
+    page = page_of(lake)
+    assert len(page.encode()) < 5_000_000
+    assert ("are left out of this page" in page) == (length > 5)
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    columns = [Column("name", "Name"), Column("number", "Number", "count")]
+    made = table("t", "c", columns, [{"name": "x" * 6, "number": n} for n in range(10)], "sql", budget_bytes=45)
+    assert [row[1] for row in made.rows] == [0, 1, 2]
+    assert made.left_out == 7
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "text"),
+    [
+        (None, "count", "–"),
+        (1234567, "count", "1,234,567"),
+        (0, "count", "0"),
+        (1234.56, "rate", "1,234.6"),
+        (5, "rate", "5.0"),
+        (999, "bytes", "999 B"),
+        (541_250, "bytes", "541.2 kB"),
+        (5_412_500, "bytes", "5.4 MB"),
+        ("a", "text", "a"),
+    ],
+)
+def test_cells_as_people_read_them(cell: Any, kind: figures.Kind, text: str) -> None:
+    assert shown(cell, kind) == text
