@@ -1,8 +1,9 @@
 """Which member epoch owns each partition of a consumer group.
 
 Two members that own one partition at the same epoch, or a later record at a smaller one, fail the load (Kafka
-ConsumerGroup.addPartitionEpochs). Before KAFKA-19862 (4.0.2, 4.1.2, 4.2.0) giving up a partition that another epoch
-owned failed it, too. What was changed before the failure stays changed, in the order of Java's hash maps.
+ConsumerGroup.addPartitionEpochs). Before KAFKA-19862 (4.0.2, 4.1.2, 4.2.0) whatever is owned already fails it, at any
+epoch, and giving up a partition that another epoch owned does, too. What was changed before the failure stays changed,
+in the order of Java's hash maps.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ class PartitionEpochs:
                 )
 
     def add(self, assigned: Partitions, epoch: int) -> None:
-        """Notes that the partitions are owned at `epoch`; only a greater one replaces the one before."""
+        """Notes that the partitions are owned at `epoch`; of two only the greater one stays, if not strict."""
         for topic_id in in_hash_order(assigned):
             owned = self.epochs.setdefault(topic_id, {})
             for partition in integers_in_hash_order(assigned[topic_id]):
                 owner = owned.get(partition)
-                if owner is not None and owner >= epoch:
+                if owner is not None and (self.is_strict or owner >= epoch):
+                    if self.is_strict:
+                        owned[partition] = epoch
                     raise ReplayFailure(
                         f"Cannot set the epoch of {topic_id}-{partition} to {epoch} because the partition is "
                         f"still owned at epoch {owner}"

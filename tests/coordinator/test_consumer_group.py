@@ -155,9 +155,11 @@ def test_two_members_with_one_partition_fail_at_one_epoch_and_the_state_stays():
 
 
 @pytest.mark.parametrize(("version", "fails"), [("4.0.1", True), ("4.1.1", True), ("4.0.2", False), ("4.1.2", False)])
-def test_giving_up_a_partition_that_another_epoch_owns_failed_before_kafka_19862(version, fails):
+def test_taking_and_giving_up_a_partition_that_another_epoch_owns_failed_before_kafka_19862(version, fails):
     log = full(Log(version)).record(8, current(6, 0), "n").record(8, current(6), "m")
-    assert log.failed.keys() == ({6} if fails else set())
+    assert log.failed.keys() == ({5, 6} if fails else set())
+    # The newer epoch owned it all the same, until it was given up.
+    assert log.record(8, current(7, 0), "n").failed.keys() == ({5, 6, 7} if fails else set())
 
 
 def test_a_topic_that_comes_twice_fails_but_in_4_3s_current_assignments():
