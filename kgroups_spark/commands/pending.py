@@ -5,9 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from kgroups_spark.commands.held_back import (
+    abort_command,
+    about_hanging,
+    bytes_behind,
+    log_offsets_behind,
+    waiting_groups,
+)
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, duration_value
-from kgroups_spark.commands.output import Column, say, write_rows
-from kgroups_spark.commands.reading import open_lake
+from kgroups_spark.commands.output import Column, say, say_lines, write_rows
+from kgroups_spark.commands.reading import LakeReader, open_lake
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import to_epoch_ms
@@ -16,9 +23,11 @@ NAME = "pending"
 SUMMARY = "open transactions and the offsets that hang in them"
 DESCRIPTION = """\
 Prints one row for each offset inside a transaction that had neither committed nor aborted where the log ends. Until it
-does, consumers that ask for stable offsets wait, and the log cleaner cannot pass. A transaction whose offsets were
-removed since is one row without an offset: it still holds back the cleaner. The age is counted up to the end of what
-the last audit read."""
+does, who asks for the group's offset waits (UNSTABLE_OFFSET_COMMIT, asked again and again; Java consumers from 2.5 on
+always wait so), and the log cleaner cannot pass. A transaction whose offsets were removed since is one row without an
+offset: it still holds back the cleaner. The age is counted up to the end of what the last audit read. One that is open
+for longer than the brokers' transaction.max.timeout.ms hangs, most likely: its coordinator would have ended it. Then
+stderr names what would end it, in Kafka's words."""
 EXAMPLES = """\
 examples:
   kgroups pending --lake ./lake
@@ -49,7 +58,12 @@ COLUMNS = (
     Column("topic_id"),
     Column("log_offset"),
 )
-CONTRACT_COLUMNS = tuple(column for column in COLUMNS if column.name != "age")  # `age` is age_ms for eyes
+# `age` is age_ms for eyes; what a transaction holds back is told in sentences there.
+HELD_BACK = ("log_offsets_behind", "bytes_behind", "abort_command")
+CONTRACT_COLUMNS = (
+    *(column for column in COLUMNS if column.name != "age"),
+    *(Column(name) for name in HELD_BACK),
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -77,10 +91,38 @@ def run(arguments: argparse.Namespace) -> int:
         as_of_ms=reader.as_of_ms,
         max_transaction_timeout_ms=arguments.max_transaction_timeout,
     )
-    chosen = [row for row in rows if row["is_hanging"] or not arguments.hanging]
+    chosen = with_what_is_held_back(reader, [row for row in rows if row["is_hanging"] or not arguments.hanging])
     write_rows(chosen, COLUMNS if arguments.format == "table" else CONTRACT_COLUMNS, arguments.format)
+    say_lines([*waiting_groups(chosen), *about_hanging(chosen)])
     say(f"{_summary(chosen)} ({reader.known_as_of()})")
     return 4 if arguments.fail_if_any and chosen else 0
+
+
+def with_what_is_held_back(reader: LakeReader, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with HELD_BACK: what lies behind the first record of each transaction, and of those that hang the command
+    that ends them."""
+    if not rows:
+        return []
+    health = {row["offsets_partition"]: row for row in reader.rows("topic_health")}
+    release, epochs = reader.last_audit["release_version"], _coordinator_epochs(reader)
+    return [
+        row
+        | {
+            "log_offsets_behind": log_offsets_behind(row, health[row["offsets_partition"]]),
+            "bytes_behind": bytes_behind(row, health[row["offsets_partition"]]),
+            "abort_command": abort_command(row, release, epochs) if row["is_hanging"] else None,
+        }
+        for row in rows
+    ]
+
+
+def _coordinator_epochs(reader: LakeReader) -> dict[tuple[int, int], int]:
+    """The newest epoch of a transaction coordinator in the markers of producers that have a transaction open."""
+    rows = reader.sql(
+        "SELECT offsets_partition, producer_id, max(coordinator_epoch) AS epoch FROM transaction_markers "
+        "WHERE producer_id IN (SELECT producer_id FROM open_transactions) GROUP BY offsets_partition, producer_id"
+    )
+    return {(row["offsets_partition"], row["producer_id"]): row["epoch"] for row in rows if row["epoch"] is not None}
 
 
 def pending_rows(
@@ -125,4 +167,4 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     hanging = {(row["offsets_partition"], row["producer_id"]) for row in rows if row["is_hanging"]}
     offsets = sum(row["log_offset"] is not None for row in rows)
     found = f"{counted(offsets, 'pending offset')} in {counted(len(transactions), 'open transaction')}"
-    return f"{found}, {len(hanging)} hanging"
+    return f"{found}, {len(hanging)} likely hanging"
