@@ -38,9 +38,10 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+from kgroups_spark.tables.last_finished import REBUILD_APP_ID
 from kgroups_spark.tables.ledger import FINISHED, Ledger, record_counts
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import REBUILD_APP_ID, LakeWriter
+from kgroups_spark.tables.writer import LakeWriter
 
 MADE_OF_RECORDS = ("group_versions", "group_member_versions", "group_events")
 NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.expiry.group_conditions import GROUP
 from kgroups_spark.expiry.moment import epoch_ms, timestamp
-from kgroups_spark.tables.current import GROUP_EXPIRY
+from kgroups_spark.tables.schemas import TABLES
 
 
 def group_expiry(
@@ -24,7 +24,7 @@ def group_expiry(
     audit_id: int,
     held_groups: DataFrame | None = None,
 ) -> DataFrame:
-    """One row per group: whether a clean-up at `as_of` deletes it, why not, and when its time comes (GROUP_EXPIRY).
+    """One row per group: whether a clean-up at `as_of` deletes it, why not, and when its time comes.
 
     `offset_expiry` is what the function of that name made of the same tables with the same arguments. `held_groups`
     (offsets_partition, group_id): groups that a 3.8 to 4.0.0 coordinator believes to be in a transaction though nothing
@@ -52,7 +52,7 @@ def group_expiry(
             F.when(~_outlives_its_offsets(rules), F.coalesce("last_expires_at", now)).alias("deletes_at"),
             _writes_tombstone(rules).alias("writes_tombstone"),
         )
-        .to(GROUP_EXPIRY)
+        .to(TABLES["group_expiry"].schema)
     )
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
 from kgroups_spark.expiry.group_conditions import GROUP, group_conditions
 from kgroups_spark.expiry.moment import epoch_ms, timestamp
-from kgroups_spark.tables.current import OFFSET_EXPIRY
+from kgroups_spark.tables.schemas import TABLES
 
 SLOT = [*GROUP, "topic", "partition"]
 
@@ -30,8 +30,7 @@ def offset_expiry(
     release_version: str,
     audit_id: int,
 ) -> DataFrame:
-    """One row per committed offset: what a clean-up at `as_of` does with it, why, and when its time comes
-    (OFFSET_EXPIRY).
+    """One row per committed offset: what a clean-up at `as_of` does with it, why, and when its time comes.
 
     The frames are the current tables. `as_of` is a datetime with a zone, or epoch milliseconds. expires_at is null
     where time alone changes nothing, and lies in the past where the offset is due. expires_at_if_empty of a group
@@ -63,7 +62,7 @@ def offset_expiry(
             F.when(_is(EXPIRES + WAITS), timestamp(F.col("due_ms"))).alias("expires_at"),
             timestamp(_due_if_empty_ms(now_ms, retention_ms)).alias("expires_at_if_empty"),
         )
-        .to(OFFSET_EXPIRY)
+        .to(TABLES["offset_expiry"].schema)
     )
 
 

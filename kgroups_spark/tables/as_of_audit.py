@@ -10,16 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import FINISHED
+from kgroups_spark.tables.last_finished import APP_IDS, last_finished_of
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tables.writer import APP_ID, REBUILD_APP_ID
-
-# Everything that writes rows under the number of an audit.
-APP_IDS = (APP_ID, REBUILD_APP_ID)
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,3 @@ class LakeAsOfAudit:
         if version is None and name != "audits":
             return arrow_schema(name).empty_table()
         return self.lake.rows(name, version)
-
-
-def last_finished_of(audits: pa.Table) -> int:
-    """The greatest number of a finished audit among rows of the ledger; 0: none has finished."""
-    finished = audits.filter(pc.equal(audits["status"], FINISHED))
-    return pc.max(finished["audit_id"]).as_py() or 0

@@ -22,7 +22,8 @@ from typing import Any
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.kernel import AlreadyWritten
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, Ledger, finished, last_finished
+from kgroups_spark.tables.last_finished import FINISHED, RUNNING
+from kgroups_spark.tables.ledger import AuditRow, Ledger, finished, last_finished
 from kgroups_spark.tables.migrations import migrate
 from kgroups_spark.times import format_time
 

@@ -1,63 +1,78 @@
-"""How a column of a table is written down: name, type, comment, and whether it may be null."""
+"""How a column of a table is written down: name, type, comment, and whether it may be null.
+
+As Arrow's fields, so that whoever reads a lake without Spark needs none; spark_types.py makes Spark's types of them.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyarrow as pa
 
-BIGINT = LongType()
-INT = IntegerType()
-SMALLINT = ShortType()
-STRING = StringType()
-BOOLEAN = BooleanType()
-BINARY = BinaryType()
-TIMESTAMP = TimestampType()
+BIGINT = pa.int64()
+INT = pa.int32()
+SMALLINT = pa.int16()
+STRING = pa.string()
+BOOLEAN = pa.bool_()
+BINARY = pa.binary()
+TIMESTAMP = pa.timestamp("us", "UTC")
 
 
 # Inside arrays and maps Delta refuses NOT NULL (DELTA_NESTED_NOT_NULL_CONSTRAINT), so there all is nullable by type;
 # that elements never are null, and which fields of a struct can be, stands in the comments.
 
 
-def array(element: DataType) -> ArrayType:
+def array(element: pa.DataType) -> pa.ListType:
     """An array; its elements are never null, though its type allows it."""
-    return ArrayType(element, containsNull=True)
+    return pa.list_(pa.field("element", element))
 
 
-def map_of(value: DataType) -> MapType:
+def map_of(value: pa.DataType) -> pa.MapType:
     """A map from text; its values are never null, though its type allows it."""
-    return MapType(STRING, value, valueContainsNull=True)
+    return pa.map_(pa.field("key", STRING, nullable=False), pa.field("value", value))
 
 
-def struct(*fields: StructField) -> StructType:
+def struct(*fields: pa.Field) -> pa.StructType:
     """A struct inside an array, its fields nullable by type; comments say which of them are really ever null."""
-    return StructType([nullable(field) for field in fields])
+    return pa.struct([nullable(field) for field in fields])
 
 
-def column(name: str, data_type: DataType, comment: str) -> StructField:
+def column(name: str, data_type: pa.DataType, comment: str) -> pa.Field:
     """A column that may be null; the comment says when."""
-    return StructField(name, data_type, nullable=True, metadata={"comment": comment})
+    return pa.field(name, data_type, nullable=True, metadata={"comment": comment})
 
 
-def required(name: str, data_type: DataType, comment: str) -> StructField:
+def required(name: str, data_type: pa.DataType, comment: str) -> pa.Field:
     """A column that is never null."""
-    return StructField(name, data_type, nullable=False, metadata={"comment": comment})
+    return pa.field(name, data_type, nullable=False, metadata={"comment": comment})
 
 
-def nullable(field: StructField) -> StructField:
+def nullable(field: pa.Field) -> pa.Field:
     """The same column, allowed to be null."""
-    return StructField(field.name, field.dataType, nullable=True, metadata=dict(field.metadata))
+    return field.with_nullable(True)
+
+
+def comment_of(field: pa.Field) -> str:
+    """What was written down with the column."""
+    comment: bytes = field.metadata[b"comment"]
+    return comment.decode()
+
+
+def without_comments(schema: pa.Schema) -> pa.Schema:
+    """The same columns for data: names, types, order and nullability."""
+    return pa.schema([_without_comments(field) for field in schema])
+
+
+def _without_comments(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _plain(field.type), field.nullable)
+
+
+def _plain(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(data_type):
+        return pa.list_(_without_comments(data_type.value_field))
+    if pa.types.is_map(data_type):
+        return pa.map_(_without_comments(data_type.key_field), _without_comments(data_type.item_field))
+    if pa.types.is_struct(data_type):
+        return pa.struct([_without_comments(field) for field in data_type])
+    return data_type
 
 
 AUDIT_ID = required("audit_id", BIGINT, "The audit that wrote the row (table audits)")

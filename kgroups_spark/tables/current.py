@@ -6,7 +6,7 @@ made them so.
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructType
+import pyarrow as pa
 
 from kgroups_spark.tables.columns import (
     AUDIT_ID,
@@ -64,7 +64,7 @@ GROUP_COLUMNS = [
     column("resolved_regex_topics", map_of(array(STRING)), "Topics per subscribed expression; null: none"),
 ]
 
-GROUPS = StructType(
+GROUPS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -116,7 +116,7 @@ MEMBER_COLUMNS = [
     column("process_id", STRING, "Streams: process; null: not streams"),
 ]
 
-GROUP_MEMBERS = StructType(
+GROUP_MEMBERS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -141,7 +141,7 @@ COMMIT = [
     column("topic_id", STRING, "Topic id; null: not logged"),
 ]
 
-COMMITTED_OFFSETS = StructType(
+COMMITTED_OFFSETS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -158,7 +158,7 @@ TRANSACTIONAL_ID = column(
     "transactional_id", STRING, "transactional.id of the producer; null: __transaction_state was not read"
 )
 
-PENDING_OFFSETS = StructType(
+PENDING_OFFSETS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -177,7 +177,7 @@ PENDING_OFFSETS = StructType(
     ]
 )
 
-OPEN_TRANSACTIONS = StructType(
+OPEN_TRANSACTIONS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -196,7 +196,7 @@ JUDGED = [
     required("retention_ms", BIGINT, "Retention that was used"),
 ]
 
-OFFSET_EXPIRY = StructType(
+OFFSET_EXPIRY = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -222,7 +222,7 @@ OFFSET_EXPIRY = StructType(
     ]
 )
 
-GROUP_EXPIRY = StructType(
+GROUP_EXPIRY = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -242,7 +242,7 @@ GROUP_EXPIRY = StructType(
     ]
 )
 
-TOPICS = StructType(
+TOPICS = pa.schema(
     [
         AUDIT_ID,
         required("topic_id", STRING, "Topic id in Kafka's text form"),

@@ -7,7 +7,7 @@ stands in exactly one of them. The version tables hold what they made of groups 
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructField, StructType
+import pyarrow as pa
 
 from kgroups_spark.tables.columns import (
     AUDIT_ID,
@@ -32,7 +32,7 @@ RAW_KEY_AND_VALUE = [
     column("raw_value", BINARY, "Value's bytes, only where the columns do not say everything"),
 ]
 
-OFFSET_COMMITS = StructType(
+OFFSET_COMMITS = pa.schema(
     [
         *PLACE_IN_LOG,
         required("group_id", STRING, "Group"),
@@ -64,7 +64,7 @@ OFFSET_COMMITS = StructType(
     ]
 )
 
-GROUP_RECORDS = StructType(
+GROUP_RECORDS = pa.schema(
     [
         *PLACE_IN_LOG,
         required("record_type", SMALLINT, "Type of the record: 2 to 23"),
@@ -85,7 +85,7 @@ GROUP_RECORDS = StructType(
     ]
 )
 
-TRANSACTION_MARKERS = StructType(
+TRANSACTION_MARKERS = pa.schema(
     [
         *PLACE_IN_LOG,
         column("producer_id", BIGINT, "Producer whose transaction it ends; null: none"),
@@ -107,7 +107,7 @@ TRANSACTION_MARKERS = StructType(
     ]
 )
 
-QUARANTINE = StructType(
+QUARANTINE = pa.schema(
     [
         *PLACE_IN_LOG,
         required("record_count", INT, "1; of a batch what its header claims; 0: the record is counted where it stands"),
@@ -135,19 +135,19 @@ QUARANTINE = StructType(
 )
 
 
-def _of_one_version(columns: list[StructField], *, key: set[str]) -> list[StructField]:
+def _of_one_version(columns: list[pa.Field], *, key: set[str]) -> list[pa.Field]:
     return [field if field.name in key else nullable(field) for field in columns]
 
 
-GROUP_VERSIONS = StructType(
+GROUP_VERSIONS = pa.schema(
     [
         *PLACE_IN_LOG,
         required("is_removed", BOOLEAN, "The record removed the group; the columns behind group_id are then null"),
-        *_of_one_version([*GROUP_COLUMNS, GROUPS["is_misplaced"]], key={"group_id"}),
+        *_of_one_version([*GROUP_COLUMNS, GROUPS.field("is_misplaced")], key={"group_id"}),
     ]
 )
 
-GROUP_MEMBER_VERSIONS = StructType(
+GROUP_MEMBER_VERSIONS = pa.schema(
     [
         *PLACE_IN_LOG,
         required("is_removed", BOOLEAN, "The record removed the member; the columns behind member_id are then null"),
@@ -155,7 +155,7 @@ GROUP_MEMBER_VERSIONS = StructType(
     ]
 )
 
-GROUP_EVENTS = StructType(
+GROUP_EVENTS = pa.schema(
     [
         *PLACE_IN_LOG,
         required("event_index", INT, "Number of the event among those of its log offset, from 0 on"),
@@ -193,7 +193,7 @@ GROUP_EVENTS = StructType(
     ]
 )
 
-GROUP_TRAFFIC = StructType(
+GROUP_TRAFFIC = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -207,7 +207,7 @@ GROUP_TRAFFIC = StructType(
     ]
 )
 
-TOPIC_OFFSETS = StructType(
+TOPIC_OFFSETS = pa.schema(
     [
         AUDIT_ID,
         required("topic", STRING, "Topic with committed offsets"),
@@ -225,7 +225,7 @@ TOPIC_OFFSETS = StructType(
     ]
 )
 
-FINDINGS = StructType(
+FINDINGS = pa.schema(
     [
         AUDIT_ID,
         required("finding", STRING, "What is odd, one of a closed set"),

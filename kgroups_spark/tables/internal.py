@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructType
+import pyarrow as pa
 
 from kgroups_spark.tables.columns import AUDIT_ID, BIGINT, INT, OFFSETS_PARTITION, STRING, column, required
 from kgroups_spark.tables.current import OFFSET_EXPIRY
 
-PREVIOUS_OFFSET_EXPIRY = StructType(
+PREVIOUS_OFFSET_EXPIRY = pa.schema(
     [*OFFSET_EXPIRY, required("decided_by", BIGINT, "The audit that decided it, the one before; audit_id kept it")]
 )
 
-COORDINATOR_STATE = StructType(
+COORDINATOR_STATE = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
@@ -23,7 +23,7 @@ COORDINATOR_STATE = StructType(
 
 # What a partition that was read again no longer said (`put`, `remove`: one entry of the saved state each), and whole
 # states from which reduced history is replayed on (`baseline`).
-STATE_CORRECTIONS = StructType(
+STATE_CORRECTIONS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,

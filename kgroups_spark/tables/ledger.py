@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, TableFile
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.last_finished import FINISHED as FINISHED
+from kgroups_spark.tables.last_finished import RUNNING as RUNNING
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tables.writer import until_nobody_interferes
-
-RUNNING = "running"
-FINISHED = "finished"
 
 # Each row is a file at first; beyond so many the ledger becomes one file again.
 MANY_FILES = 32

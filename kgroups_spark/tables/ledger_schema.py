@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructType
+import pyarrow as pa
 
 from kgroups_spark.tables.columns import (
     BIGINT,
@@ -41,7 +41,7 @@ RECORD_COUNT = struct(
     required("records", BIGINT, "How many"),
 )
 
-AUDITS = StructType(
+AUDITS = pa.schema(
     [
         required("audit_id", BIGINT, "Number of the audit, never used again"),
         required("status", STRING, "running: claimed; finished: everything it wrote counts"),

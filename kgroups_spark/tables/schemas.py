@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Literal
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from kgroups_spark.tables import current, history, internal, ledger_schema
-from kgroups_spark.tables.columns import BIGINT, BINARY, BOOLEAN, INT, SMALLINT, STRING, TIMESTAMP
+from kgroups_spark.tables.columns import without_comments
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 Kind = Literal["history", "current", "ledger", "internal"]
 
@@ -21,10 +23,17 @@ class Table:
 
     name: str
     kind: Kind
-    schema: StructType
+    columns: pa.Schema  # with comments
     key: tuple[str, ...]
     comment: str
     statistics: tuple[str, ...] = ("audit_id", "offsets_partition")
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns for Spark."""
+        from kgroups_spark.tables.spark_types import spark_schema
+
+        return spark_schema(self.columns)
 
 
 PLACE = ("offsets_partition", "log_offset")
@@ -34,13 +43,13 @@ SLOT = (*GROUP, "topic", "partition")
 HISTORY_STATISTICS = ("audit_id", "offsets_partition", "log_offset", "log_timestamp", "group_id")
 
 
-def _history(name: str, schema: StructType, comment: str, key: tuple[str, ...] = PLACE) -> Table:
-    named = tuple(field for field in HISTORY_STATISTICS if field in schema.fieldNames())
-    return Table(name, "history", schema, key, comment, named)
+def _history(name: str, columns: pa.Schema, comment: str, key: tuple[str, ...] = PLACE) -> Table:
+    named = tuple(field for field in HISTORY_STATISTICS if field in columns.names)
+    return Table(name, "history", columns, key, comment, named)
 
 
-def _current(name: str, schema: StructType, key: tuple[str, ...], comment: str) -> Table:
-    return Table(name, "current", schema, key, comment, ("audit_id", key[0]))
+def _current(name: str, columns: pa.Schema, key: tuple[str, ...], comment: str) -> Table:
+    return Table(name, "current", columns, key, comment, ("audit_id", key[0]))
 
 
 TABLES: dict[str, Table] = {
@@ -131,31 +140,4 @@ TABLES: dict[str, Table] = {
 @cache
 def arrow_schema(name: str) -> pa.Schema:
     """The table's columns for Arrow: the same names, order and nullability, times as timestamp('us', 'UTC')."""
-    return pa.schema([_arrow_field(field) for field in TABLES[name].schema])
-
-
-ARROW_TYPES: dict[DataType, pa.DataType] = {
-    BIGINT: pa.int64(),
-    INT: pa.int32(),
-    SMALLINT: pa.int16(),
-    STRING: pa.string(),
-    BOOLEAN: pa.bool_(),
-    BINARY: pa.binary(),
-    TIMESTAMP: pa.timestamp("us", "UTC"),
-}
-
-
-def _arrow_field(field: StructField) -> pa.Field:
-    return pa.field(field.name, _arrow_type(field.dataType), field.nullable)
-
-
-def _arrow_type(data_type: DataType) -> pa.DataType:
-    # The same as PySpark's to_arrow_type, which is not public and names list elements as we do.
-    if isinstance(data_type, ArrayType):
-        return pa.list_(pa.field("element", _arrow_type(data_type.elementType), data_type.containsNull))
-    if isinstance(data_type, MapType):
-        value = pa.field("value", _arrow_type(data_type.valueType), data_type.valueContainsNull)
-        return pa.map_(pa.field("key", _arrow_type(data_type.keyType), nullable=False), value)
-    if isinstance(data_type, StructType):
-        return pa.struct([_arrow_field(field) for field in data_type])
-    return ARROW_TYPES[data_type]
+    return without_comments(TABLES[name].columns)

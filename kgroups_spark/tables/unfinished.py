@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.kernel import AlreadyWritten, TableFile
 from kgroups_spark.tables.lake import WORK_FOLDER, Lake, in_parallel
+from kgroups_spark.tables.last_finished import APP_ID, REBUILD_APP_ID
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import APP_ID, REBUILD_APP_ID, until_nobody_interferes
+from kgroups_spark.tables.writer import until_nobody_interferes
 
 
 def clear_up(lake: Lake, claim: Claim) -> list[str]:

@@ -22,14 +22,10 @@ from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.last_finished import APP_ID
 from kgroups_spark.tables.parts_writer import Part, PartWriter
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer_choice import WriterName
-
-# Under this name each table's log remembers the newest audit that wrote it.
-APP_ID = "kgroups-audit"
-# What an audit makes anew from history has its own: the same audit then appends to the same tables.
-REBUILD_APP_ID = "kgroups-rebuild"
 
 Answer = TypeVar("Answer")
 

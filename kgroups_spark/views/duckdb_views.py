@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.tables.as_of_audit import APP_IDS, last_finished_of
+from kgroups_spark.tables.last_finished import APP_IDS, last_finished_of
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.views import view_sql

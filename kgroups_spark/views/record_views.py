@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kgroups_spark.messages.group_records import EARLY_ACCESS
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.views.dialects import Column, DuckDbSql, SparkSql, SqlDialect, literal
 from kgroups_spark.views.record_fields import JsonField, value_fields
@@ -83,6 +82,9 @@ class _RecordView:
 
     def _layout(self) -> str:
         """As layout_from_json of messages/group_records.py tells it."""
+        # Its decoder is a third of a second of imports, for all but the few queries that ask for such a view.
+        from kgroups_spark.messages.group_records import EARLY_ACCESS
+
         cases = []
         for layout, keys, missing in EARLY_ACCESS[self.kind.number]:
             conditions = [self.dialect.keys_are("value", [*keys, *missing])]

@@ -12,7 +12,7 @@ import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-from kgroups_spark.commands.reading import LakeReader
+from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.lake import Lake
 from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
@@ -185,7 +185,7 @@ def at_each_commit(act):
 
 def tables_of_now(spark, lake):
     """What the commands print."""
-    reader = LakeReader(spark, Lake.open(spark, str(lake)))
+    reader = SparkReader(spark, Lake.open(spark, str(lake)))
     return {name: sorted(map(str, reader.rows(name))) for name in VERSIONS + NOW + DECIDED}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.commands.reading import LakeReader, rows_of
+from kgroups_spark.commands.spark_reader import SparkReader, rows_of
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
@@ -78,7 +78,7 @@ def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(spark, 
 
 def tables_of_now(spark, lake):
     """What the commands read, by both of their ways."""
-    reader = LakeReader(spark, Lake.open(spark, str(lake)))
+    reader = SparkReader(spark, Lake.open(spark, str(lake)))
     names = [name for name, table in TABLES.items() if table.kind == "current"]
     by_files = {name: sorted(map(str, reader.rows(name))) for name in names}
     assert {name: sorted(map(str, rows_of(reader.table(name)))) for name in names} == by_files

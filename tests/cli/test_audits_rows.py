@@ -33,4 +33,4 @@ def test_notes_say_whose_they_are():
 
 
 def test_json_and_csv_have_the_whole_ledger_in_its_order():
-    assert [column.name for column in COLUMNS] == AUDITS.fieldNames()
+    assert [column.name for column in COLUMNS] == AUDITS.names

@@ -85,6 +85,6 @@ def test_a_group_that_stands_in_two_partitions_is_two_rows():
 
 def test_column_names_are_those_of_the_tables():
     own = {"offset_count", "expires_in"}
-    contract = {*OFFSET_EXPIRY.fieldNames(), *GROUPS.fieldNames()}
+    contract = {*OFFSET_EXPIRY.names, *GROUPS.names}
     assert {column.name for column in GROUP_COLUMNS} - own <= contract
-    assert set(OFFSET_EXPIRY.fieldNames()) == {c.name for c in OFFSET_COLUMNS} - own - {"group_type", "state"}
+    assert set(OFFSET_EXPIRY.names) == {c.name for c in OFFSET_COLUMNS} - own - {"group_type", "state"}

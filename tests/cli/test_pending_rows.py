@@ -70,6 +70,6 @@ def test_an_unknown_beginning_is_last_without_an_age_and_does_not_hang():
 
 
 def test_column_names_are_those_of_the_tables():
-    contract = {*OPEN_TRANSACTIONS.fieldNames(), *PENDING_OFFSETS.fieldNames()}
+    contract = {*OPEN_TRANSACTIONS.names, *PENDING_OFFSETS.names}
     assert {column.name for column in COLUMNS} - contract == {"age", "age_ms", "is_hanging"}
-    assert set(PENDING_OFFSETS.fieldNames()) <= {column.name for column in CONTRACT_COLUMNS}
+    assert set(PENDING_OFFSETS.names) <= {column.name for column in CONTRACT_COLUMNS}

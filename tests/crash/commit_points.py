@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
-from kgroups_spark.commands.reading import LakeReader
+from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 from tests.audit.lakes import assert_every_record_is_in_one_table, contents, rows
@@ -104,7 +104,7 @@ def photographs(lake: Path, folder: Path, do: Callable[[], object]) -> dict[Comm
 
 def tables_of_now(spark: Any, lake: Path) -> dict[str, list[str]]:
     """What the commands print of the tables of now."""
-    reader = LakeReader(spark, Lake.open(spark, str(lake)))
+    reader = SparkReader(spark, Lake.open(spark, str(lake)))
     return {name: sorted(map(str, reader.rows(name))) for name in NOW}
 
 

@@ -7,29 +7,20 @@ import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
 from kgroups_spark.expiry import group_expiry, offset_expiry
-from kgroups_spark.tables.current import (
-    COMMITTED_OFFSETS,
-    GROUP_EXPIRY,
-    GROUP_MEMBERS,
-    GROUPS,
-    OFFSET_EXPIRY,
-    PENDING_OFFSETS,
-)
+from kgroups_spark.tables.schemas import TABLES
 
 AUDIT_ID = 7
 READ = {  # the columns that expiry looks at, and no other
     "groups": (
-        GROUPS,
         "offsets_partition group_id group_type state protocol_type protocol generation current_state_timestamp "
-        "resolved_regex_topics topology",
+        "resolved_regex_topics topology"
     ),
-    "group_members": (GROUP_MEMBERS, "offsets_partition group_id subscribed_topics"),
+    "group_members": "offsets_partition group_id subscribed_topics",
     "committed_offsets": (
-        COMMITTED_OFFSETS,
         "offsets_partition group_id topic partition committed_offset log_offset commit_timestamp expire_timestamp "
-        "value_version",
+        "value_version"
     ),
-    "pending_offsets": (PENDING_OFFSETS, "offsets_partition group_id topic partition"),
+    "pending_offsets": "offsets_partition group_id topic partition",
 }
 ARROW = {"integer": pa.int32(), "long": pa.int64(), "short": pa.int16(), "string": pa.string()}
 
@@ -57,8 +48,7 @@ def plain(value, field):
 
 
 def frame(spark, table, rows):
-    schema, names = READ[table]
-    schema = StructType([schema[name] for name in names.split()])
+    schema = StructType([TABLES[table].schema[name] for name in READ[table].split()])
     columns = [pa.array([plain(row.get(f.name), f) for row in rows], arrow_type(f)) for f in schema]
     return spark.createDataFrame(pa.Table.from_arrays(columns, names=schema.names), schema)
 
@@ -83,14 +73,14 @@ def clean_up(spark, tables, *, as_of, retention_ms, release_version, held_groups
     frames = {name: frame(spark, name, tables.get(name, [])) for name in READ}
     arguments = {"as_of": as_of, "retention_ms": retention_ms, "release_version": release_version, "audit_id": AUDIT_ID}
     offsets = offset_expiry(**frames, **arguments)
-    assert offsets.schema == OFFSET_EXPIRY
+    assert offsets.schema == TABLES["offset_expiry"].schema
     stored = offsets.toArrow()  # as an audit does: the groups are judged by the written rows
     groups = group_expiry(
-        spark.createDataFrame(stored, OFFSET_EXPIRY),
+        spark.createDataFrame(stored, TABLES["offset_expiry"].schema),
         frames["groups"],
         frames["pending_offsets"],
         **arguments,
         held_groups=None if held_groups is None else held_frame(spark, held_groups),
     )
-    assert groups.schema == GROUP_EXPIRY
+    assert groups.schema == TABLES["group_expiry"].schema
     return rows_of(stored), rows_of(groups.toArrow())

@@ -6,8 +6,9 @@ import pytest
 
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.last_finished import APP_ID, REBUILD_APP_ID
 from kgroups_spark.tables.ledger import AuditRow, Ledger
-from kgroups_spark.tables.writer import APP_ID, REBUILD_APP_ID, LakeWriter
+from kgroups_spark.tables.writer import LakeWriter
 from tests.tables.table_rows import MOMENT, rows_of
 
 pytestmark = pytest.mark.spark

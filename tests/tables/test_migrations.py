@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.commands.reading import LakeReader
+from kgroups_spark.commands.duckdb_reader import duckdb_reader
+from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.kernel import KernelTable
@@ -95,7 +96,7 @@ def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_p
 
 @pytest.mark.parametrize("layout", LACKS)
 def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, tmp_path, layout):
-    reader = LakeReader(spark, Lake.open(spark, lake_of(layout, tmp_path)))
+    reader = SparkReader(spark, Lake.open(spark, lake_of(layout, tmp_path)))
     assert reader.last_audit["audit_id"] == 2
     groups = reader.rows("groups")
     assert len(groups) == 11
@@ -107,6 +108,10 @@ def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, t
     for read in (reader.lake.read, reader.lake.read_files, reader.lake.rows):
         with pytest.raises(KgroupsError, match=said):
             read(LACKS[layout])
+    by_duckdb = duckdb_reader(reader.location, must=True)
+    assert by_duckdb.last_audit == reader.last_audit
+    assert sorted(by_duckdb.rows("groups"), key=repr) == sorted(groups, key=repr)
+    assert by_duckdb.rows(LACKS[layout]) == []
 
 
 @pytest.mark.parametrize("layout", LACKS)
@@ -166,7 +171,7 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, 
         commits.clear()
         with pytest.raises(Killed), Claim.take(Lake.open(spark, old), take_over=True):
             pytest.fail("the migration went on")
-        reader = LakeReader(spark, Lake.open(spark, old))
+        reader = SparkReader(spark, Lake.open(spark, old))
         assert reader.last_audit["audit_id"] == 2
         assert len(reader.rows("groups")) == 11
         assert reader.lake.version == layout
