@@ -1,0 +1,188 @@
+"""The page in Chromium: it asks nobody for anything, complains of nothing, and its tables can be searched and sorted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator
+
+from kgroups_spark.report.page import report_page
+from tests.report.browser import DESKTOP, PHONE, browser_path, chromium, opened
+from tests.report.made_lakes import HOSTILE, asked, many_groups, tables
+from tests.report.test_page import hostile_lake
+
+GROUPS = 5000
+# Of the style: the paper, light and dark.
+WHITE, BLACK = "rgb(255, 255, 255)", "rgb(21, 24, 28)"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages by lake."""
+    folder = tmp_path_factory.mktemp("report")
+    lakes = {"many": many_groups(GROUPS), "empty": tables(), "hostile": hostile_lake()}
+    paths = {name: folder / f"{name}.html" for name in lakes}
+    for name, lake in lakes.items():
+        with asked(lake) as ask:
+            paths[name].write_text(report_page(ask, HOSTILE if name == "hostile" else f"/srv/{name}"))
+    return paths
+
+
+def first_column(figure: Locator) -> list[str]:
+    return figure.locator("tbody tr td:first-child").all_inner_texts()
+
+
+def column(figure: Locator, number: int) -> list[str]:
+    return figure.locator(f"tbody tr td:nth-child({number})").all_inner_texts()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("lake", ["many", "empty", "hostile"])
+def test_a_page_asks_for_nothing_complains_of_nothing_and_fits(
+    browser: Browser, pages: dict[str, Path], lake: str, size: tuple[int, int], dark: bool
+) -> None:
+    with opened(browser, pages[lake], size=size, dark=dark) as it:
+        assert it.page.evaluate("document.documentElement.scrollWidth") == size[0]
+        assert it.page.evaluate("getComputedStyle(document.body).backgroundColor") == (BLACK if dark else WHITE)
+        assert (it.said, it.asked) == ([], [])
+
+
+def test_a_name_that_is_markup_is_shown_and_not_run(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["hostile"]) as it:
+        assert it.page.title().startswith("</script><img")
+        assert it.page.locator("img").count() == 0
+        shown = first_column(it.page.locator("#figure-all_groups"))
+        assert [text.startswith(("</script><img src=x", "b</script><img")) for text in shown] == [True, True]
+        assert it.said == []
+
+
+def test_what_the_script_renders_is_what_the_file_said(browser: Browser, pages: dict[str, Path]) -> None:
+    for lake in ("many", "hostile"):
+        with opened(browser, pages[lake], script=False) as without, opened(browser, pages[lake]) as live:
+            as_written = without.page.locator("tbody").all_inner_texts()
+            assert live.page.locator("tbody").all_inner_texts() == as_written
+            assert len(as_written) > 4
+            assert without.page.locator("input:visible").count() == 0
+            assert live.page.locator("html.has-script").count() == 1
+
+
+def test_search_finds_any_row_by_all_words_in_any_case(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["many"]) as it:
+        figure = it.page.locator("#figure-all_groups")
+        search, count = figure.locator("input"), figure.locator("output")
+        assert count.inner_text() == f"1–10 of {GROUPS:,}"
+        search.fill("SERVICE-04998")
+        assert first_column(figure) == ["team-03.service-04998.consumer"]
+        assert count.inner_text() == "1–1 of 1"
+        search.fill("empty team-03")
+        assert set(column(figure, 3)) == {"Empty"}
+        assert all(name.startswith("team-03") for name in first_column(figure))
+        search.fill("no such group")
+        assert first_column(figure) == []
+        assert count.inner_text() == "none found"
+        search.fill("")
+        assert count.inner_text() == f"1–10 of {GROUPS:,}"
+
+
+def test_a_heading_sorts_all_rows_and_then_the_other_way(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["many"]) as it:
+        figure = it.page.locator("#figure-all_groups")
+        by_members = figure.get_by_role("button", name="Members")
+        by_members.click()
+        assert column(figure, 5) == ["9"] * 10
+        by_members.click()
+        assert column(figure, 5) == ["0"] * 10
+        assert figure.locator("th[aria-sort]").all_inner_texts() == ["Members"]
+        by_name = figure.get_by_role("button", name="Group")
+        by_name.click()
+        assert first_column(figure)[0] == "team-00.service-00000.consumer"
+        by_name.click()
+        assert first_column(figure)[0] == "team-36.service-04994.consumer"
+
+
+def test_nothing_sorts_last_whichever_way(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["many"]) as it:
+        figure = it.page.locator("#figure-all_groups")
+        by_expiry = figure.get_by_role("button", name="First expires")
+        by_expiry.click()
+        assert column(figure, 7)[0] == "2026-11-16 06:30:00"
+        by_expiry.click()
+        assert column(figure, 7)[0] == "2026-12-14 06:30:00"
+
+
+def test_pages_of_a_table_lead_to_its_end(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["many"]) as it:
+        figure = it.page.locator("#figure-all_groups")
+        figure.locator("input").fill("team-03")
+        before, after = figure.get_by_label("Rows before"), figure.get_by_label("Rows after")
+        seen = first_column(figure)
+        assert before.is_disabled()
+        while after.is_enabled():
+            after.click()
+            seen += first_column(figure)
+        assert len(set(seen)) == len(seen) == len([n for n in range(GROUPS) if n % 37 == 3])
+        before.click()
+        assert after.is_enabled()
+
+
+def test_bars_say_what_they_are_when_pointed_at(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["many"]) as it:
+        titles = it.page.locator("#figure-what_if_plot title").evaluate_all("all => all.map(each => each.textContent)")
+        assert len(titles) > 4
+        assert any("within 7 days" in title for title in titles)
+
+
+def test_drawings_follow_the_readers_colours(browser: Browser, pages: dict[str, Path]) -> None:
+    colors = []
+    for dark in (False, True):
+        with opened(browser, pages["many"], dark=dark) as it:
+            letters = it.page.locator("#figure-what_if_plot svg text").first
+            bar = it.page.locator("#figure-what_if_plot svg path[aria-roledescription='bar']").first
+            dot = it.page.locator("#figure-what_if_plot .legend li").first
+            colors.append(
+                [
+                    letters.evaluate("e => getComputedStyle(e).fill"),
+                    bar.evaluate("e => getComputedStyle(e).fill"),
+                    dot.evaluate("e => getComputedStyle(e, '::before').backgroundColor"),
+                ]
+            )
+    (light_letters, light_bar, light_dot), (dark_letters, dark_bar, dark_dot) = colors
+    assert (light_letters, dark_letters) == ("rgb(74, 79, 87)", "rgb(180, 185, 194)")
+    assert (light_bar, dark_bar) == ("rgb(178, 58, 72)", "rgb(229, 115, 127)")
+    assert (light_dot, dark_dot) == (light_bar, dark_bar)
+
+
+def test_on_paper_stand_figures_and_not_what_is_there_to_be_clicked(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["many"], dark=True) as it:
+        it.page.emulate_media(media="print")
+        for hidden in ("nav", ".tools", ".sql"):
+            assert it.page.locator(f"{hidden}:visible").count() == 0
+        assert it.page.locator("svg:visible").count() == it.page.locator("svg").count() > 3
+        assert it.page.evaluate("getComputedStyle(document.body).backgroundColor") == WHITE
+        rest = it.page.locator("#figure-all_groups .rest")
+        assert rest.inner_text() == f"Rows 1–10 of {GROUPS:,}."
+        assert re.match(rb"%PDF", it.page.pdf(format="A4"))
+
+
+def test_on_a_phone_a_table_has_its_most_important_columns(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["many"], size=PHONE) as it:
+        figure = it.page.locator("#figure-all_groups")
+        assert figure.locator("th:visible").all_inner_texts() == ["Group", "Type", "State", "Offsets"]
+        box = figure.locator("table").bounding_box()
+        assert box is not None and box["width"] <= PHONE[0]
+
+
+def test_a_missing_browser_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AssertionError, match="apt-get install chromium"):
+        browser_path()
