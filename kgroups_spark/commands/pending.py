@@ -99,8 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def with_what_is_held_back(reader: LakeReader, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with HELD_BACK: what lies behind the first record of each transaction, and of those that hang the command
-    that ends them."""
+    """The rows with HELD_BACK: what lies behind the first record of each transaction, and the command that ends those
+    that hang."""
     if not rows:
         return []
     health = {row["offsets_partition"]: row for row in reader.rows("topic_health")}
