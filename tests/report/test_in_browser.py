@@ -1,4 +1,4 @@
-"""The page in Chromium: it asks nobody for anything, complains of nothing, and its tables can be searched and sorted."""
+"""The page in Chromium: it asks nobody for anything, its console stays silent, its tables are searched and sorted."""
 
 from __future__ import annotations
 

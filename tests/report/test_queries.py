@@ -1,0 +1,166 @@
+"""The report's questions to the lake of the shipped segments, whose story is known, and `kgroups report` itself."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.commands.duckdb_reader import DuckDbReader, duckdb_reader
+from kgroups_spark.commands.reading import open_by_spark
+from kgroups_spark.report.queries import NAMES, query
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    location = str(tmp_path_factory.mktemp("story") / "lake")
+    assert main(["audit", "--lake", location, "--segments", str(SEGMENTS)]) == 0
+    return location
+
+
+@pytest.fixture(scope="module")
+def reader(lake: str) -> DuckDbReader:
+    found = duckdb_reader(lake, must=True)
+    assert found is not None
+    return found
+
+
+def test_spark_and_duckdb_answer_the_same(lake: str, reader: DuckDbReader) -> None:
+    by_spark = open_by_spark(lake, "report")
+    for name in NAMES:
+        assert sorted(by_spark.sql(query(name)), key=repr) == sorted(reader.sql(query(name)), key=repr), name
+
+
+def test_groups_of_a_day_are_those_as_of_its_end(reader: DuckDbReader) -> None:
+    days: dict[datetime, dict[tuple[str, str], int]] = {}
+    for row in reader.sql(query("groups_by_day")):
+        days.setdefault(row["day"], {})[row["group_type"], row["state"]] = row["group_count"]
+    assert len(days) == 22
+    for day, counts in days.items():
+        end = day + timedelta(days=1) - timedelta(milliseconds=1)
+        as_of = reader.sql("SELECT group_type, state FROM groups_as_of(:moment)", moment=end)
+        told = [(row["group_type"], row["state"]) for row in as_of]
+        assert counts == {each: told.count(each) for each in told}, day
+
+
+def test_what_expires_by_day_is_what_the_groups_lose(reader: DuckDbReader) -> None:
+    by_day = reader.sql(query("expiring_by_day"))
+    assert [(row["day"].date().isoformat(), row["is_due"], row["offsets"]) for row in by_day] == [
+        ("2026-11-16", True, 4),
+        ("2026-11-17", False, 8),
+        ("2026-11-22", False, 3),
+        ("2026-11-23", False, 3),
+    ]
+    groups = reader.sql(query("expiring_groups"))
+    assert [row["group_id"] for row in groups][:3] == ["one-off-export", "cart-backfill", "orders-etl-v1"]
+    assert sum(row["offsets"] for row in groups) == 18
+    [soon] = reader.sql(query("expiring_soon"))
+    assert (soon["due_offsets"], soon["week_offsets"], soon["week_groups"], soon["offsets"]) == (4, 18, 6, 186)
+
+
+def test_what_if_retention_were_says_what_expiring_says(reader: DuckDbReader) -> None:
+    rows = {row["retention_ms"] // 86_400_000: row for row in reader.sql(query("what_if_retention"))}
+    assert list(rows) == [1, 3, 7, 14, 30]
+    as_of = reader.last_audit["as_of"]
+    for days, row in rows.items():
+        offsets = reader.sql(f"SELECT expires_at FROM expiring(NULL, INTERVAL '{days}' DAY)")
+        within = [sum(each["expires_at"] <= as_of + timedelta(days=until) for each in offsets) for until in (0, 7, 30)]
+        assert [row["due_offsets"], row["week_offsets"], row["month_offsets"]] == within
+    assert [rows[days]["due_offsets"] for days in (1, 7, 14)] == [12, 4, 0]
+
+
+def test_moves_and_removals_are_those_of_the_story(reader: DuckDbReader) -> None:
+    moves = {(row["group_id"], row["topic"]): row for row in reader.sql(query("offset_moves"))}
+    reset = moves["invoice-export", "payments"]
+    assert (reset["event"], reset["cause"], reset["partitions"]) == ("offset_rewound", "no_members", 3)
+    assert reset["read_again"] == 12192
+    assert reset["event_timestamp"] == datetime(2026, 11, 11, 2, 47, 36, 564000, tzinfo=UTC)
+    assert moves["session-replay", "sessions"]["read_again"] is None  # of another topic of that name
+    removals = reader.sql(query("removals"))
+    [deleted] = [row for row in removals if row["cause"] == "group_deleted"]
+    assert (deleted["group_id"], deleted["offsets"], deleted["is_group_removed"]) == ("newsletter-2024", 6, True)
+    assert {row["group_id"] for row in reader.sql(query("type_changes"))} == {"shipment-tracker", "loyalty-points"}
+
+
+def test_one_transaction_hangs(reader: DuckDbReader) -> None:
+    rows = reader.sql(query("open_transactions"))
+    assert [(row["producer_id"], row["is_hanging"], row["offsets"], row["records_held"]) for row in rows] == [
+        (4010, True, 1, 288),
+        (4015, False, 4, 4),
+    ]
+
+
+def test_the_command_writes_the_page_and_writes_over_an_older_one(
+    lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "report.html"
+    output.write_text("an older one")
+    assert main(["report", "--lake", lake, "--output", str(output)]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{output}: " in err and "audit 1, as of 2026-11-16 06:41:21 UTC" in err
+    page = output.read_text()
+    assert "6 groups lose 18 offsets within 7 days; 4 are due now: one-off-export, cart-backfill" in page
+    assert "1 transaction hangs, with offsets of payments-ledger." in page
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert output.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def test_the_sql_in_the_page_gives_the_figures_in_it(lake: str, reader: DuckDbReader, tmp_path: Path) -> None:
+    """As it stands there, for whoever copies it."""
+    output = tmp_path / "report.html"
+    assert main(["report", "--lake", lake, "--output", str(output)]) == 0
+    figures = re.findall(r'<figure id="figure-(\w+)" class="(\w+).*?<pre>(.*?)</pre>', output.read_text(), re.DOTALL)
+    asked = {name: reader.sql(html.unescape(text)) for name, _, text in figures}
+    assert len(asked) == len(figures) > 15
+    assert [row["offsets"] for row in asked["expiring_groups"]] == [2, 2, 6, 2, 3, 3]
+    assert all(asked.values())
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("missing/report.html", "there is no folder"),
+        (".", "is a folder; name a file in it"),
+    ],
+)
+def test_a_place_where_no_file_can_be_is_told_before_any_work(
+    output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "--lake", "no-lake", "--output", output]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_lake_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--lake", str(tmp_path / "none"), "--output", str(tmp_path / "report.html")]) == 2
+    assert "no lake at" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_libraries_that_are_missing_are_named(
+    lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kgroups_spark.commands import report
+
+    found = {"jinja2": SimpleNamespace()}
+    monkeypatch.setattr(report.importlib.util, "find_spec", found.get)
+    assert main(["report", "--lake", lake, "--output", str(tmp_path / "report.html")]) == 1
+    assert "needs altair, vl_convert, which this Python lacks: pip install" in capsys.readouterr().err
