@@ -37,7 +37,6 @@ _GROUP = (
     "member_count",
     "resolved_regex_topics",
 )
-_GROUP_OF_ANOTHER_TYPE = ("group_type", "state", "member_count")
 _MEMBER = [
     name
     for name in MemberRow._fields
@@ -171,14 +170,17 @@ def _groups(number: int, a: dict[str, GroupRow], b: dict[str, GroupRow]) -> Iter
         if one is None or other is None:
             yield Difference(GROUP, number, group_id, "group", _group_text(one), _group_text(other))
             continue
-        for name in _GROUP if one.group_type == other.group_type else _GROUP_OF_ANOTHER_TYPE:
+        if one.group_type != other.group_type:
+            yield Difference(GROUP, number, group_id, "group_type", _group_text(one), _group_text(other))
+            continue
+        for name in _GROUP:
             value, other_value = getattr(one, name), getattr(other, name)
             if value != other_value:
                 yield Difference(GROUP, number, group_id, name, _text(value), _text(other_value))
 
 
 def _group_text(row: GroupRow | None) -> str | None:
-    return None if row is None else f"{row.group_type}, {row.state}"
+    return None if row is None else f"{row.group_type}, {row.state}, members: {row.member_count}"
 
 
 def _members(number: int, a: Shard, b: Shard, groups: set[str]) -> Iterator[Difference]:

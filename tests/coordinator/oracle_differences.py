@@ -24,7 +24,6 @@ OF_GROUP = {
     "assignmentEpoch": "assignment_epoch",
     "regexes": "resolved_regex_topics",
 }
-OF_ANOTHER_TYPE = {"type": "group_type", "state": "state", "members": "member_count"}
 OF_MEMBER = {
     "instance": "group_instance_id",
     "rebalance": "rebalance_timeout_ms",
@@ -79,12 +78,13 @@ def _groups(a: Json, b: Json, rules_a: Release, rules_b: Release) -> Iterator[Pl
     for name in groups_a.keys() & groups_b.keys():
         group, other = groups_a[name], groups_b[name]
         said, of_other = _group_said(group), _group_said(other)
-        same_type = said["type"] == of_other["type"]
-        for field, what in (OF_GROUP if same_type else OF_ANOTHER_TYPE).items():
+        if said["type"] != of_other["type"]:
+            yield _place("group", "group_type", name)
+            continue
+        for field, what in OF_GROUP.items():
             if said.get(field) != of_other.get(field):
                 yield _place("group", what, name)
-        if same_type:
-            yield from _members(name, group, other, rules_a, rules_b)
+        yield from _members(name, group, other, rules_a, rules_b)
 
 
 def _members(name: str, group: Json, other: Json, rules_a: Release, rules_b: Release) -> Iterator[Place]:

@@ -27,7 +27,8 @@ from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.oracle_answers import differences, replay_all
 
 LOGS = Path(__file__).parent / "data" / "generated_logs.zip"
-JAVA = ("4.3.1", "4.2.1", "4.1.2", "4.0.2")
+MORE_ANSWERS = Path(__file__).parent / "data" / "answers_4.0.0.zip"
+JAVA = ("4.3.1", "4.2.1", "4.1.2", "4.0.2", "4.0.0")
 UNLOADED_AT_THE_END = "Unexpected unload of active group"  # thrown when everything is in the cache (Scala)
 
 
@@ -59,7 +60,7 @@ def raw_records() -> Iterator[tuple[bytes, bytes | None]]:
 @cache
 def answers(version: str) -> list[tuple[str, dict]]:
     """(log, partition's answer) of a release."""
-    with zipfile.ZipFile(LOGS) as archive:
+    with zipfile.ZipFile(MORE_ANSWERS if version == "4.0.0" else LOGS) as archive:
         by_log = json.loads(archive.read(f"answers/{version}.json"))
     return [(log, answer) for log, partitions in by_log.items() for answer in partitions]
 
@@ -89,7 +90,7 @@ def test_the_scala_loader_holds_the_same_or_fails_where_we_say_so():
     assert loaded > 50
 
 
-@pytest.mark.parametrize("version", [*JAVA, "4.0.0", "3.8-java", "3.7-java", "3.9"])
+@pytest.mark.parametrize("version", [*JAVA, "3.8-java", "3.7-java", "3.9"])
 def test_reduced_halves_replay_to_the_same_state_and_versions(version):
     rules = release(version)
     for seed, (log, partitions) in enumerate(logs().items()):
@@ -100,7 +101,7 @@ def test_reduced_halves_replay_to_the_same_state_and_versions(version):
             assert outcome(reduced, version) == whole, (log, partition, cut)
 
 
-@pytest.mark.parametrize("version", [*JAVA, "4.0.0", "3.9"])
+@pytest.mark.parametrize("version", [*JAVA, "3.9"])
 def test_a_saved_and_loaded_state_goes_on_as_if_nothing_happened(version):
     for seed, (log, partitions) in enumerate(logs().items()):
         for partition, rows in partitions.items():

@@ -1,0 +1,418 @@
+"""Two releases over one history: what the one would hold, serve, expire and refuse to load otherwise than the other.
+
+All of a lake's history is replayed, once, into shards of both releases side by side, an offsets partition being a shard
+as ever; nothing in the lake changes, and only what finished audits wrote counts. History that `kgroups maintain --keep`
+has reduced is replayed as a broker loads a compacted log. Why a thing differs is found by experiment: the groups that
+differ are replayed once more, by rules of A with one of B's in them.
+
+    history -> both shards -> differences, facts, tables of now of both -> expiry of both -> differences
+                                  \\-> those groups again, one rule after the other exchanged -> why
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, StringType, StructField, StructType
+
+from kgroups_spark.audit.baselines import Baselines
+from kgroups_spark.audit.compare_shards import (
+    DECIDED_BY,
+    ReleaseReplay,
+    Undecodable,
+    replay_releases,
+    tables_of_now,
+)
+from kgroups_spark.audit.history_replay import replay_rows_of_corrections, replay_rows_of_history
+from kgroups_spark.audit.load_failures import coordinator_fails
+from kgroups_spark.audit.outputs import union_batches, union_schema
+from kgroups_spark.audit.rebuild import deal_shards
+from kgroups_spark.audit.redecode import unresolved
+from kgroups_spark.audit.replayed import in_log_order
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.release_differences import (
+    COMMITTED,
+    GROUP,
+    GROUP_EXPIRY,
+    MEMBER,
+    OFFSET_EXPIRY,
+    PENDING,
+    Difference,
+    LoadFailure,
+    differences,
+    reason,
+)
+from kgroups_spark.coordinator.release_rules import RULES, expiry_reason, tried_releases
+from kgroups_spark.coordinator.releases import Release, release
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.expiry import group_expiry, offset_expiry
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+from kgroups_spark.tables.lake import Lake, never_null
+from kgroups_spark.tables.last_finished import FINISHED
+from kgroups_spark.tables.ledger import Ledger
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.times import format_time
+
+# Of one task: a difference or a fact as JSON in `line`, or a row of a table of now, by `side`.
+A, B = 0, 1
+LINES_AT_ONCE = 8192
+_SIDED = StructType(
+    [StructField("side", ByteType()), StructField("line", StringType()), *union_schema(DECIDED_BY).fields]
+)
+_LINE = StructType([StructField("line", StringType())])
+_EXPLAINED = (GROUP, MEMBER, COMMITTED, PENDING)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A release, and the retention by which it expires offsets."""
+
+    release_version: str
+    retention_ms: int
+
+    @property
+    def rules(self) -> Release:
+        return release(self.release_version)
+
+
+@dataclass
+class Facts:
+    """What one release makes of all partitions that it loads, and which it does not load.
+
+    `failing`: by offsets partition, where. `compacted_perhaps`: those of them in which newer records of the same keys
+    follow all that fail. `unserved_groups`: groups of failing partitions, as they were if those records were skipped.
+    `skipped`: records of types that the release does not know, by type. `topic_ids`: offsets with a topic id.
+    """
+
+    groups: int = 0
+    offsets: int = 0
+    unserved_groups: int = 0
+    unserved_offsets: int = 0
+    topic_ids: int = 0
+    failing: dict[int, str] = field(default_factory=dict)
+    compacted_perhaps: set[int] = field(default_factory=set)
+    skipped: Counter[int] = field(default_factory=Counter)
+    names: set[str] = field(default_factory=set)
+    held: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, told: dict[str, Any]) -> None:
+        """Takes in the facts of an offsets partition."""
+        number = told["offsets_partition"]
+        if told["failure"] is None:
+            self.groups += len(told["groups"])
+            self.offsets += told["offsets"]
+            self.topic_ids += told["topic_ids"]
+        else:
+            self.failing[number] = told["failure"]
+            self.unserved_groups += len(told["groups"])
+            self.unserved_offsets += told["offsets"]
+            if told["may_be_compacted"]:
+                self.compacted_perhaps.add(number)
+        self.skipped.update({int(kind): count for kind, count in told["skipped"].items()})
+        self.names.update(told["groups"])
+        self.held += [(number, group_id) for group_id in told["held"]]
+
+
+@dataclass
+class Comparison:
+    """What differs, and what is to be said before. `audit_id`, `as_of_ms`: the audit that is looked at, and the time at
+    which expiry is judged."""
+
+    a: Side
+    b: Side
+    audit_id: int
+    as_of_ms: int
+    is_reduced: bool
+    partitions: int
+    facts: tuple[Facts, Facts] = field(default_factory=lambda: (Facts(), Facts()))
+    differences: list[Difference] = field(default_factory=list)
+
+
+def compare(
+    lake: Lake, a: Side, b: Side, as_of_ms: int, *, groups: Collection[str] = (), progress: Callable[[str], None]
+) -> Comparison:
+    """Both releases over the lake's history. `groups`: only these (none: all)."""
+    history = _History.of(lake)
+    found = Comparison(a, b, history.audit_id, as_of_ms, history.is_reduced, len(history.records))
+    progress(
+        f"replaying {counted(len(history.records), 'offsets partition')} by {a.release_version} and {b.release_version}"
+    )
+    frame = history.sided(a.rules, b.rules).persist()
+    try:
+        for row in frame.where("line IS NOT NULL").select("side", "line").collect():
+            told = json.loads(row.line)
+            if row.side is None:
+                found.differences.append(Difference(*told))
+            else:
+                found.facts[row.side].add(told)
+        if groups:
+            found.differences = [d for d in found.differences if d.group_id is None or d.group_id in groups]
+        progress("finding out why")
+        found.differences = _with_reasons(history, found)
+        progress("deciding what expires")
+        found.differences += _expiry_differences(frame, found, groups)
+    finally:
+        frame.unpersist()
+    found.differences.sort(key=_order)
+    return found
+
+
+_KINDS = ("load", GROUP, MEMBER, COMMITTED, PENDING, OFFSET_EXPIRY, GROUP_EXPIRY)
+
+
+def _order(each: Difference) -> tuple[Any, ...]:
+    return (
+        _KINDS.index(each.difference),
+        each.offsets_partition,
+        each.group_id or "",
+        each.topic or "",
+        each.partition or 0,
+        each.member_id or "",
+    )
+
+
+@dataclass(frozen=True)
+class _History:
+    """All replay rows of the lake, as of its last finished audit. `records`: how many, by offsets partition."""
+
+    rows: DataFrame
+    quarantine: DataFrame
+    records: dict[int, int]
+    audit_id: int
+    is_reduced: bool
+    slots: int
+
+    @classmethod
+    def of(cls, lake: Lake) -> _History:
+        tables = LakeAsOfAudit.last_finished(lake)
+        quarantine = unresolved(tables.read("quarantine").where("reason <> 'load_would_fail'"))
+        commits, group_records, markers = map(tables.read, ("offset_commits", "group_records", "transaction_markers"))
+        corrections = tables.read("state_corrections")
+        changed = replay_rows_of_corrections(corrections.where(F.col("correction").isin("put", "remove")))
+        records = Counter[int]()
+        for audit in Ledger(lake).rows():
+            for partition in (audit.partitions or ()) if audit.status == FINISHED else ():
+                records[partition.offsets_partition] += partition.records
+        return cls(
+            replay_rows_of_history(commits, group_records, markers, quarantine).unionByName(changed),
+            quarantine,
+            dict(records),
+            tables.audit_id,
+            Baselines.of(corrections, "").is_reduced,
+            lake.spark.sparkContext.defaultParallelism,
+        )
+
+    def undecodable(self, rules: Release) -> Undecodable:
+        """Records of quarantine at which the release's load ends."""
+        failing = self.quarantine.where(coordinator_fails(rules))
+        first = F.min(F.struct("log_offset", "reason", "detail")).alias("first")
+        rows = failing.groupBy("offsets_partition").agg(first, F.sum("record_count").alias("count")).collect()
+        return {
+            row.offsets_partition: (
+                LoadFailure(row.first.log_offset, f"{row.first.reason}: {row.first.detail}"),
+                max(1, row["count"]),
+            )
+            for row in rows
+        }
+
+    def sided(self, a: Release, b: Release) -> DataFrame:
+        """What tasks tell of both (`_SIDED`)."""
+        sides = [(a, self.undecodable(a)), (b, self.undecodable(b))]
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for replays in replay_releases(batches, sides):
+                yield from _sided_batches(replays)
+
+        return self._in_log_order(self.rows, self.records).mapInArrow(task, _SIDED)
+
+    def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:
+        """The differences of these groups (and of others, by chance), with the rules that make them."""
+        spark = self.rows.sparkSession
+        wanted = spark.createDataFrame(sorted(keys), "offsets_partition int, group_id string")
+        numbers = {number for number, _ in keys}
+        rows = self.rows.where(F.col("offsets_partition").isin(sorted(numbers)))
+        # Rows without a group are markers, and what belongs to transactions.
+        of_groups = rows.join(F.broadcast(wanted), ["offsets_partition", "group_id"], "left_semi")
+        rows = rows.where("group_id IS NULL").unionByName(of_groups)
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            tried, back = tried_releases(a, b), tried_releases(b, a)
+            releases = [a, b, *tried.values(), *back.values()]
+            for replays in replay_releases(batches, [(each, {}) for each in releases]):
+                one, other, *rest = (each.loaded for each in replays)
+                with_one_of_b = {name: set(differences(one, each)) for name, each in zip(tried, rest, strict=False)}
+                with_one_of_a = {
+                    name: set(differences(one, each)) for name, each in zip(back, rest[len(tried) :], strict=True)
+                }
+                lines = [
+                    json.dumps(each._replace(why=_rules(each, with_one_of_b, with_one_of_a)))
+                    for each in differences(one, other)
+                ]
+                yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["line"])
+
+        records = {number: self.records.get(number, 0) for number in numbers}
+        for row in self._in_log_order(rows, records).mapInArrow(task, _LINE).collect():
+            yield Difference(*json.loads(row.line))
+
+    def _in_log_order(self, rows: DataFrame, records: dict[int, int]) -> DataFrame:
+        return in_log_order(rows, deal_shards(records, 2 * self.slots))
+
+
+def _rules(
+    difference: Difference, with_one_of_b: dict[str, set[Difference]], with_one_of_a: dict[str, set[Difference]]
+) -> str | None:
+    """The rules of B each of which alone makes the difference; else those of A each of which alone takes it away."""
+    make = [name for name, found in with_one_of_b.items() if difference in found]
+    keys = {name: {_key(each) for each in found} for name, found in with_one_of_a.items()}
+    end = [name for name, found in keys.items() if _key(difference) not in found]
+    return "; ".join(RULES[name] for name in make or end) or None
+
+
+def _key(difference: Difference) -> Difference:
+    """What differs, whatever the values."""
+    return difference._replace(value_a=None, value_b=None, why=None)
+
+
+def _sided_batches(replays: Sequence[ReleaseReplay]) -> Iterator[pa.RecordBatch]:
+    a, b = (each.loaded for each in replays)
+    yield from _lines(None, [json.dumps(each) for each in differences(a, b)])
+    for side, replay in enumerate(replays):
+        yield from _lines(side, [json.dumps(facts(replay))])
+        if a.fails or b.fails:
+            continue
+        for batch in union_batches(DECIDED_BY, tables_of_now(replay.loaded.shard)):
+            yield _sided(side, batch.num_rows, dict(zip(DECIDED_BY, batch.columns, strict=True)))
+
+
+def _lines(side: int | None, lines: list[str]) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(lines), LINES_AT_ONCE):
+        some = pa.array(lines[start : start + LINES_AT_ONCE], pa.string())
+        yield _sided(side, len(some), {"line": some})
+
+
+def _sided(side: int | None, rows: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    types = {"line": pa.string()} | {name: pa.struct(list(arrow_schema(name))) for name in DECIDED_BY}
+    arrays = [columns[name] if name in columns else pa.nulls(rows, kind) for name, kind in types.items()]
+    sides = pa.array([side] * rows, pa.int8())
+    return pa.RecordBatch.from_arrays([sides, *arrays], names=["side", *types])
+
+
+def facts(replay: ReleaseReplay) -> dict[str, Any]:
+    """What `Facts.add` takes in, as something JSON can hold."""
+    shard, failures = replay.loaded.shard, replay.loaded.failures
+    offsets = [commit for _, commit in shard.offsets.committed_offsets()]
+    return {
+        "offsets_partition": shard.offsets_partition,
+        "groups": sorted(shard.groups),
+        "offsets": len(offsets),
+        "topic_ids": sum(commit.value.topic_id is not None for commit in offsets),
+        "failure": str(failures) if replay.loaded.fails else None,
+        "may_be_compacted": failures.may_be_compacted,
+        "skipped": dict(replay.skipped),
+        "held": sorted(shard.groups_in_transactions()) if shard.release.open_transactions_by == "group" else [],
+    }
+
+
+def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
+    a, b = found.a.rules, found.b.rules
+    told = [each if each.why else each._replace(why=reason(each, a, b)) for each in found.differences]
+    unknown_types = {(each.offsets_partition, each.group_id) for each in told if each.difference == GROUP and each.why}
+    open_ones = {
+        (each.offsets_partition, each.group_id)
+        for each in told
+        if each.difference in _EXPLAINED and each.why is None and each.group_id is not None
+    } - unknown_types
+    whys: dict[Difference, str] = {}
+    if open_ones:
+        whys = {_key(each): each.why for each in history.explained(a, b, open_ones) if each.why}
+    of_group = {
+        (each.offsets_partition, each.group_id): each.why for each in told if each.difference == GROUP and each.why
+    }
+    return [
+        each
+        if each.why
+        else each._replace(why=whys.get(_key(each)) or of_group.get((each.offsets_partition, each.group_id)))
+        for each in told
+    ]
+
+
+def _expiry_differences(frame: DataFrame, found: Comparison, groups: Collection[str]) -> Iterator[Difference]:
+    decided = [_decided(frame, side, found, groups) for side in (A, B)]
+    changed_groups = {(each.offsets_partition, each.group_id) for each in found.differences if each.difference == GROUP}
+    for kind, keys, when in (
+        (OFFSET_EXPIRY, ["offsets_partition", "group_id", "topic", "partition"], "expires_at"),
+        (GROUP_EXPIRY, ["offsets_partition", "group_id"], "deletes_at"),
+    ):
+        a, b = (
+            each[kind].select(*keys, *(F.col(name).alias(f"{name}_{side}") for name in ("decision", "reason", when)))
+            for each, side in zip(decided, "ab", strict=True)
+        )
+        differs = _differ("decision") | _differ(when)
+        for row in a.join(b, keys).where(differs).toArrow().to_pylist():
+            yield _expiry_difference(kind, when, row, found, changed_groups)
+
+
+def _differ(name: str) -> Column:
+    return ~F.col(f"{name}_a").eqNullSafe(F.col(f"{name}_b"))
+
+
+def _decided(frame: DataFrame, side: int, found: Comparison, groups: Collection[str]) -> dict[str, DataFrame]:
+    """offset_expiry and group_expiry of one side."""
+    who = (found.a, found.b)[side]
+    rows = frame.where(F.col("side") == side)
+    tables = {name: _table(rows, name) for name in DECIDED_BY}
+    if groups:
+        tables = {name: table.where(F.col("group_id").isin(sorted(groups))) for name, table in tables.items()}
+    by: dict[str, Any] = {
+        "as_of": found.as_of_ms,
+        "retention_ms": who.retention_ms,
+        "release_version": who.release_version,
+        "audit_id": found.audit_id,
+    }
+    held = frame.sparkSession.createDataFrame(found.facts[side].held, "offsets_partition int, group_id string")
+    offsets = offset_expiry(
+        tables["committed_offsets"], tables["groups"], tables["group_members"], tables["pending_offsets"], **by
+    )
+    by_group = who.rules.open_transactions_by == "group"
+    decided = group_expiry(
+        offsets, tables["groups"], tables["pending_offsets"], **by, held_groups=held if by_group else None
+    )
+    return {OFFSET_EXPIRY: offsets, GROUP_EXPIRY: decided}
+
+
+def _table(rows: DataFrame, name: str) -> DataFrame:
+    of_table = rows.where(F.col(name).isNotNull()).select(f"{name}.*")
+    fields = TABLES[name].schema.fields
+    return of_table.select(*(F.col(field.name) if field.nullable else never_null(field) for field in fields))
+
+
+def _expiry_difference(
+    kind: str, when: str, row: dict[str, Any], found: Comparison, changed_groups: Collection[tuple[int, str | None]]
+) -> Difference:
+    what = "decision" if row["decision_a"] != row["decision_b"] else when
+    value_a, value_b = (_expiry_text(row, what, side) for side in "ab")
+    a, b = found.a, found.b
+    why = expiry_reason(
+        expiry_rules(a.release_version), expiry_rules(b.release_version), {row["reason_a"], row["reason_b"]}
+    )
+    if (row["offsets_partition"], row["group_id"]) in changed_groups:
+        why = "the group is another one there (see its own row)"
+    elif why is None and a.retention_ms != b.retention_ms:
+        why = f"retention is {format_duration(a.retention_ms)} and {format_duration(b.retention_ms)}"
+    place = (kind, row["offsets_partition"], row["group_id"], what)
+    return Difference(*place, value_a, value_b, topic=row.get("topic"), partition=row.get("partition"), why=why)
+
+
+def _expiry_text(row: dict[str, Any], what: str, side: str) -> str | None:
+    value = row[f"{what}_{side}"]
+    if what == "decision":
+        return f"{value} ({row[f'reason_{side}']})"
+    return None if value is None else format_time(value)

@@ -1,0 +1,273 @@
+"""`kgroups compare`: what another Kafka release would make of the same log."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgroups_spark.commands.options import (
+    OptionParser,
+    add_format_option,
+    add_lake_option,
+    lake_location,
+    positive_duration_value,
+    release_value,
+)
+from kgroups_spark.commands.output import Column, say_lines, write_rows
+from kgroups_spark.commands.progress import work_told
+from kgroups_spark.commands.reading import require_lake, require_lake_path
+from kgroups_spark.commands.spark import start_spark
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from kgroups_spark.audit.compare import Comparison
+    from kgroups_spark.coordinator.release_differences import Difference
+
+NAME = "compare"
+SUMMARY = "what another Kafka release would make of the same log: can I upgrade, can I go back?"
+DESCRIPTION = """\
+Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints what
+differs: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
+partition of __consumer_offsets at all. What it says of a release is what its coordinator holds after it has loaded that
+log. Nothing in the lake changes."""
+EXAMPLES = """\
+examples:
+  kgroups compare --lake ./lake --release-version 3.9      what would break if we went back to 3.9?
+  kgroups compare --lake ./lake --release-version 3.9 --release-version 4.3     what would an upgrade change?
+  kgroups compare --segments /var/lib/kafka --release-version 4.3 --release-version 4.0
+                                                           of a broker's log as it is now, without a lake
+  kgroups compare --lake ./lake --release-version 4.0 --group orders --format json
+  kgroups compare --lake ./lake --release-version 4.2 --fail-if-any             exit 4 if something differs
+
+3.7 to 3.9 name the coordinator these releases start with, Scala's; 3.9-java is the other one. Of patch releases with
+rules of their own (4.0.0, 4.1.1) the number counts; without one the last is meant."""
+
+FAILED_IF_ANY = 4
+
+
+def columns(release_a: str, release_b: str) -> list[Column]:
+    """Those of a difference; on the screen its values stand below the names of the releases."""
+    return [
+        Column("difference", "DIFFERENCE"),
+        Column("offsets_partition", "OFFSETS-PARTITION"),
+        Column("group_id", "GROUP"),
+        Column("member_id"),
+        Column("producer_id"),
+        Column("topic", "TOPIC"),
+        Column("partition", "PARTITION"),
+        Column("what", "WHAT"),
+        Column("value_a", release_a),
+        Column("value_b", release_b),
+        Column("why", "WHY"),
+    ]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups compare`."""
+    add_lake_option(parser)
+    parser.add_argument(
+        "--segments",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="these segments instead of a lake: a folder with __consumer_offsets-<p> folders in it; may be repeated",
+    )
+    parser.add_argument(
+        "--release-version",
+        type=release_value,
+        action="append",
+        default=[],
+        metavar="V",
+        help="a Kafka release, as in 4.3, 3.9 or 4.0.0; twice for both, once for the second (the first is the last "
+        "audit's then; of segments the newest)",
+    )
+    parser.add_argument(
+        "--retention",
+        type=positive_duration_value,
+        metavar="D",
+        help="offsets.retention.minutes of both (default: the audit's where it is not its release's default, else each "
+        "release's default)",
+    )
+    parser.add_argument("--group", action="append", default=[], metavar="G", help="only this group; may be repeated")
+    parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if something differs, for alerting")
+    add_format_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints what differs; the summary goes to stderr."""
+    if not 1 <= len(arguments.release_version) <= 2:
+        raise UsageError("kgroups compare: name one release or two: --release-version 4.3 --release-version 3.9")
+    if arguments.segments:
+        found = _compare_segments(arguments)
+    else:
+        location = lake_location(arguments)
+        require_lake_path(location)
+        require_lake(location, NAME)
+        found = _compare(arguments, location)
+    _require_groups(arguments.group, found)
+    say_lines(summary_lines(found))
+    rows = [each._asdict() for each in found.differences]
+    write_rows(rows, columns(found.a.release_version, found.b.release_version), arguments.format)
+    return FAILED_IF_ANY if arguments.fail_if_any and rows else 0
+
+
+def _compare_segments(arguments: argparse.Namespace) -> Comparison:
+    """By way of a lake that nobody sees."""
+    from kgroups_spark.commands import audit
+
+    if getattr(arguments, "lake", None):
+        raise UsageError("kgroups compare: --segments and --lake are two sources: give one of them")
+    parser = OptionParser()
+    audit.add_options(parser)
+    with tempfile.TemporaryDirectory(prefix="kgroups-compare-") as folder:
+        options = parser.parse_args(["--lake", f"{folder}/lake"])
+        options.segments, options.command = arguments.segments, NAME
+        if len(arguments.release_version) == 2:
+            options.release_version = arguments.release_version[0]
+        audit.check_sources(options)
+        audit.audit(options, options.lake, options.segments)
+        return _compare(arguments, options.lake)
+
+
+def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
+    spark = start_spark(NAME, location)
+    from kgroups_spark.audit.compare import Side, compare
+    from kgroups_spark.coordinator.expiry_rules import expiry_rules
+    from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
+    from kgroups_spark.tables.lake import Lake
+    from kgroups_spark.tables.ledger import Ledger
+    from kgroups_spark.times import to_epoch_ms
+
+    use_hadoops_storage(spark)
+    lake = Lake.open(spark, location)
+    last = Ledger(lake).last_finished()
+    if last is None or last.as_of is None or last.release_version is None or last.retention_ms is None:
+        raise KgroupsError(f"the lake at {location} has no finished audit: run kgroups audit first")
+    named = arguments.release_version
+    versions = named if len(named) == 2 else [last.release_version, *named]
+    # A retention that somebody has set stays; a release's own default changes with it.
+    is_set = last.retention_ms != expiry_rules(last.release_version).default_retention_ms
+    retention_ms = arguments.retention or (last.retention_ms if is_set else None)
+    a, b = (Side(version, retention_ms or expiry_rules(version).default_retention_ms) for version in versions)
+    with work_told("the comparison failed") as progress:
+        return compare(lake, a, b, to_epoch_ms(last.as_of), groups=arguments.group, progress=progress)
+
+
+def _require_groups(groups: Sequence[str], found: Comparison) -> None:
+    known = found.facts[0].names | found.facts[1].names
+    for group in groups:
+        if group not in known:
+            raise KgroupsError(
+                f"no group {group} in this history, by the rules of neither release{did_you_mean(group, known)}"
+            )
+
+
+def summary_lines(found: Comparison) -> Iterator[str]:
+    """What a person should know before the rows."""
+    from kgroups_spark.durations import format_duration
+    from kgroups_spark.times import format_time_for_people, to_datetime
+
+    a, b = found.a.release_version, found.b.release_version
+    retention = dict.fromkeys(format_duration(side.retention_ms) for side in (found.a, found.b))
+    yield (
+        f"{a} and {b} over the log of {counted(found.partitions, 'offsets partition')} up to "
+        f"{format_time_for_people(to_datetime(found.as_of_ms))} UTC, retention {' and '.join(retention)}"
+    )
+    if found.is_reduced:
+        yield "history was reduced by maintain --keep: both load it as a log that was compacted"
+    for side, (name, facts) in enumerate(zip((a, b), found.facts, strict=True)):
+        yield from _load_lines(name, facts, found, side)
+    yield from _difference_lines(found)
+
+
+def _load_lines(name: str, facts: Any, found: Comparison, side: int) -> Iterator[str]:
+    from kgroups_spark.coordinator.releases import release
+    from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+    from kgroups_spark.number_ranges import number_ranges
+
+    if facts.failing:
+        is_scala = release(name).coordinator == "scala"
+        serves = "answer that there is no such group and no offset" if is_scala else "answer NOT_COORDINATOR"
+        numbers = number_ranges(sorted(facts.failing))
+        yield (
+            f"{name} could not load {_partitions(facts.failing)} {numbers}: {counted(facts.unserved_groups, 'group')} "
+            f"with {counted(facts.unserved_offsets, 'committed offset')} in there; brokers {serves}"
+        )
+        number, detail = min(facts.failing.items())
+        yield f"  the first: partition {number}, {detail}"
+        if facts.compacted_perhaps:
+            yield (
+                f"  in {_partitions(facts.compacted_perhaps)} {number_ranges(sorted(facts.compacted_perhaps))} Kafka's "
+                "cleaner may have removed those records by now: --segments of a broker's log tells what is there"
+            )
+    if facts.skipped:
+        kinds = Counter[str]()
+        for kind, count in facts.skipped.items():
+            kinds[CONSUMER_OFFSETS[kind].name.partition("Group")[0].lower() or "classic"] += count
+        told = ", ".join(f"{count:,} of {kind} groups" for kind, count in sorted(kinds.items()))
+        yield f"{name} skips records of types that it does not know (KIP-915): {told}"
+    other = found.facts[1 - side]
+    if other.topic_ids and not facts.topic_ids:
+        yield f"{name} keeps no topic ids: {counted(other.topic_ids, 'committed offset')} lose theirs (KAFKA-19141)"
+
+
+def _partitions(numbers: Any) -> str:
+    return "partition" if len(numbers) == 1 else "partitions"
+
+
+def _difference_lines(found: Comparison) -> Iterator[str]:
+    b = found.b.release_version
+    served = [each for each in found.differences if each.what != "load" and not _is_unserved(each)]
+    groups = [each for each in served if each.difference == "group"]
+    lines = [
+        (_groups_of(each for each in groups if each.what == "group" and each.value_b is None), f"would be gone in {b}"),
+        (_groups_of(each for each in groups if each.what == "group" and each.value_a is None), f"would be new in {b}"),
+        (_groups_of(each for each in groups if each.what == "group_type"), f"would be of another type in {b}"),
+        (_groups_of(each for each in groups if each.what not in ("group", "group_type")), "would differ otherwise"),
+        (_groups_of(each for each in served if each.difference == "member"), "would have other members"),
+    ]
+    for names, what in lines:
+        if names:
+            yield f"{counted(len(names), 'group')} {what}: {_some(names)}"
+    for kind, thing, what in (
+        ("committed_offset", "committed offset", "would differ"),
+        ("pending_offset", "offset of open transactions", "would differ"),
+        ("offset_expiry", "committed offset", f"would expire at another time in {b}"),
+        ("group_expiry", "group", f"would be deleted at another time in {b}"),
+    ):
+        places = {(e.offsets_partition, e.group_id, e.topic, e.partition, e.producer_id): e for e in _of(served, kind)}
+        if places:
+            at_once = sum((each.value_b or "").startswith(("expire ", "delete ")) for each in places.values())
+            now = f", {at_once} of them at the next check" if at_once else ""
+            yield f"{_counted(len(places), thing)} {what}{now}"
+    if not found.differences:
+        yield "nothing differs"
+
+
+def _counted(number: int, thing: str) -> str:
+    first, _, rest = thing.partition(" of ")
+    return counted(number, first) + (f" of {rest}" if rest else "")
+
+
+def _of(differences: Sequence[Difference], kind: str) -> list[Difference]:
+    return [each for each in differences if each.difference == kind]
+
+
+def _is_unserved(each: Difference) -> bool:
+    from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD
+
+    return each.difference == "group" and bool({each.value_a, each.value_b} & set(WITHOUT_LOAD.values()))
+
+
+def _groups_of(differences: Iterator[Difference]) -> list[str]:
+    return sorted({each.group_id for each in differences if each.group_id is not None})
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

@@ -1,0 +1,186 @@
+"""What two releases hold differently, against what Kafka's own classes of both held after loading the same logs.
+
+The logs are those of test_generated_logs.py. 3.7.2's classes answered about them, word for word, as 3.9.2's did.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from kgroups_spark.coordinator.release_differences import (
+    Difference,
+    Loaded,
+    LoadFailure,
+    LoadFailures,
+    differences,
+    reason,
+)
+from kgroups_spark.coordinator.release_rules import EXPIRY_RULES, RULES, WITHOUT_TRACE, expiry_reason, tried_releases
+from kgroups_spark.coordinator.releases import RELEASES, Release, release
+from kgroups_spark.coordinator.shard import Shard
+from tests.coordinator.oracle_answers import replay_all
+from tests.coordinator.oracle_differences import Place, expected, fails
+from tests.coordinator.records import Log, classic, classic_member, consumer_member, epoch
+from tests.coordinator.test_generated_logs import answers, logs
+
+PAIRS = [
+    ("4.3.1", "3.9.2"),
+    ("4.3.1", "4.0.0"),
+    ("4.3.1", "4.2.1"),
+    ("4.2.1", "4.1.2"),
+    ("4.1.2", "4.0.0"),
+    ("3.9.2", "4.0.0"),
+    ("3.9.2", "4.3.1"),
+]
+
+
+@cache
+def loaded(log: str, partition: int, version: str) -> Loaded:
+    shard, failures = Shard(release(version), partition), LoadFailures()
+    for log_offset in replay_all(shard, logs()[log][partition]):
+        failures.failed(LoadFailure(log_offset, "fails"))
+    return Loaded(shard, failures)
+
+
+def place(each: Difference) -> Place:
+    """As oracle_differences.py tells it: values of offsets alone."""
+    values = (each.value_a, each.value_b) if each.what == "committed_offset" else (None, None)
+    where = (each.member_id, each.producer_id, each.topic, each.partition)
+    return (each.difference, each.what, each.group_id, *where, *values)
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_differences_are_those_of_kafkas_own_classes(a, b):
+    said_by_b = {(log, answer["partition"]): answer for log, answer in answers(b)}
+    wrong, seen = [], 0
+    for log, answer in answers(a):
+        number = answer["partition"]
+        ours = {place(each) for each in differences(loaded(log, number, a), loaded(log, number, b))}
+        said = expected(answer, said_by_b[log, number], release(a), release(b))
+        seen += len(said)
+        wrong += [(log, number, each) for each in ours ^ said]
+    assert not wrong, wrong[:10]
+    assert seen > 0
+
+
+def test_every_kind_of_difference_is_among_them():
+    kinds = {
+        (each.difference, each.what)
+        for log, answer in answers("4.3.1")
+        for b in ("3.9.2", "4.0.0")
+        for each in differences(loaded(log, answer["partition"], "4.3.1"), loaded(log, answer["partition"], b))
+    }
+    assert kinds >= {
+        ("load", "load"),
+        ("group", "group"),
+        ("group", "group_type"),
+        ("group", "assignment_epoch"),
+        ("member", "rebalance_timeout_ms"),
+        ("committed_offset", "committed_offset"),
+        ("committed_offset", "is_orphan"),
+        ("pending_offset", "committed_offset"),
+    }
+
+
+@pytest.mark.parametrize(("a", "b"), [("4.3.1", "4.3"), ("3.9.2", "3.7.2"), ("3.8", "3.4.1"), ("4.0.0", "4.0.0")])
+def test_releases_with_the_same_rules_differ_in_nothing(a, b):
+    for log, partitions in logs().items():
+        for number in partitions:
+            assert list(differences(loaded(log, number, a), loaded(log, number, b))) == []
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_differences_are_symmetric(a, b):
+    for log, partitions in logs().items():
+        for number in partitions:
+            one, other = loaded(log, number, a), loaded(log, number, b)
+            back = {each._replace(value_a=each.value_b, value_b=each.value_a) for each in differences(other, one)}
+            assert set(differences(one, other)) == back
+
+
+def test_a_partition_that_one_release_fails_on_leaves_nothing_but_its_groups():
+    found = 0
+    for log, answer in answers("4.0.0"):
+        four, newest = loaded(log, answer["partition"], "4.0.0"), loaded(log, answer["partition"], "4.3.1")
+        if fails(answer) and not newest.fails:
+            found += 1
+            first, *groups = differences(newest, four)
+            assert (first.difference, first.value_a) == ("load", "loads")
+            assert first.value_b.startswith(f"fails at log offset {four.failures.first.log_offset}: fails")
+            assert [each.group_id for each in groups] == sorted(newest.shard.groups)
+            assert {each.value_b for each in groups} <= {"unavailable: NOT_COORDINATOR"}
+    assert found > 5
+
+
+def both(log_a: Log, log_b: Log) -> list[Difference]:
+    return list(differences(*(Loaded(log.shard, LoadFailures()) for log in (log_a, log_b))))
+
+
+def test_a_consumer_group_is_a_simple_one_to_a_release_that_does_not_know_such_groups():
+    of_a, of_b = (Log(v).record(3, epoch(2)).record(5, consumer_member(), "m").commit(7) for v in ("4.3", "3.9"))
+    (found,) = both(of_a, of_b)
+    assert (found.what, found.value_a, found.value_b) == (
+        "group_type",
+        "consumer, Assigning, members: 1",
+        "classic, Empty, members: 0",
+    )
+    assert reason(found, release("4.3"), release("3.9")) == (
+        "3.9 does not know the records of consumer groups and skips them (KIP-915)"
+    )
+    assert reason(found, release("4.3"), release("4.0")) is None
+
+
+def test_a_transaction_and_a_tombstone_leave_what_the_semantics_say():
+    """T21."""
+    of_a, of_b = (
+        Log(v).commit(30, producer=1, is_transactional=True).tombstone().end(1, "committed") for v in ("4.3", "3.9")
+    )
+    found = both(of_a, of_b)
+    assert [(e.difference, e.what, e.topic, e.partition, e.value_a, e.value_b) for e in found] == [
+        ("committed_offset", "committed_offset", "t", 0, None, "30")
+    ]
+
+
+def test_members_are_compared_one_by_one():
+    logs_ = [Log("4.3").record(2, classic([classic_member("m1"), classic_member("m2")])) for _ in "ab"]
+    logs_[1].record(2, classic([classic_member("m1", sessionTimeout=7), classic_member("m3")]))
+    found = [(e.what, e.member_id, e.value_a, e.value_b) for e in both(*logs_) if e.difference == "member"]
+    assert found == [
+        ("session_timeout_ms", "m1", "10000", "7"),
+        ("member", "m2", "member", None),
+        ("member", "m3", None, "member"),
+    ]
+
+
+def test_where_a_load_fails_is_told_with_what_follows():
+    failures = LoadFailures()
+    failures.failed(LoadFailure(9, "late"), "k")
+    failures.failed(LoadFailure(5, "early"), "k")
+    assert str(failures) == "log offset 5: early (and 1 more)"
+    assert not failures.may_be_compacted
+    failures.loaded("k")
+    assert failures.may_be_compacted
+    assert str(failures).endswith("newer records of the same keys follow, Kafka's cleaner may have removed it")
+    failures.failed(LoadFailure(11, "no key"))
+    assert not failures.may_be_compacted
+
+
+def test_every_rule_in_which_releases_differ_has_its_sentence():
+    assert RULES.keys() | WITHOUT_TRACE == set(Release.__dataclass_fields__)
+    tried = tried_releases(release("4.3"), release("3.9"))
+    assert tried["transactional_by"].transactional_by == "batch"
+    assert tried["transactional_by"].record_types == release("4.3").record_types
+    assert all(tried_releases(rules, release("0.8")).keys() <= RULES.keys() for rules in RELEASES.values())
+
+
+def test_expiry_rules_are_named_where_they_show():
+    from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
+
+    untold = {"default_retention_ms", "tombstone_at_generation_0"}
+    assert EXPIRY_RULES.keys() | untold == set(ExpiryRules.__dataclass_fields__)
+    newest, older = expiry_rules("4.3"), expiry_rules("3.9")
+    assert expiry_reason(newest, older, ["share_group"]) == EXPIRY_RULES["deletes_share_groups"][0]
+    assert expiry_reason(newest, older, ["within_retention"]) is None
+    assert expiry_reason(newest, newest, ["share_group"]) is None
