@@ -20,6 +20,7 @@ from kgroups_spark.audit.commit_rows import CommitBatches, candidates
 from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows, is_misread
 from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
 from kgroups_spark.audit.member_blocks import GROUP_METADATA
+from kgroups_spark.audit.odd_records import Large, OddRecords, Off
 from kgroups_spark.audit.offset_moves import OffsetMoves
 from kgroups_spark.audit.partition_count import fitting_partition_counts
 from kgroups_spark.audit.ranges import LogRange
@@ -101,6 +102,9 @@ class RangeProgress:
     topics: list[tuple[str, str, int | None, str]] = field(default_factory=list)
     # How many partitions the offsets topic may have, as far as the groups seen here tell.
     partition_counts: list[int] = field(default_factory=list)
+    # For the findings.
+    large_records: list[Large] = field(default_factory=list)
+    times_off: list[Off] = field(default_factory=list)
 
     def note(self, records: RecordColumns) -> None:
         """Takes in how far a chunk reaches."""
@@ -138,7 +142,7 @@ class RangeDecoder:
         reads, all_stay = readable_versions(self._release), not self._release.commit_needs_newer_record
         self._moves = OffsetMoves(self._commits.keys, reads, all_stay=all_stay) if tells else None
         self._markers = RangeMarkers(log_range.begins_log)
-        self._traffic = GroupTraffic()
+        self._traffic, self._odd = GroupTraffic(), OddRecords()
         self._topics = TopicNames()
         self._damaged_to = log_range.start_offset
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
@@ -163,6 +167,7 @@ class RangeDecoder:
                 yield REPLAY, batch
         self._topics.settle_commits(self._commits.keys.topic)
         self.progress.topics = self._topics.rows()
+        self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
         self.progress.partition_counts = fitting_partition_counts(
             self._commits.keys.groups, self._range.offsets_partition
         )
@@ -218,6 +223,7 @@ class RangeDecoder:
             progress.count(self._commits.keys.record_type[commits.code], commits.value_version)
             progress.record_counts.update((r.record_type, r.value_version) for _, r in decoded)
             self._traffic.add_chunk(records, commits, self._commits.keys, decoded)
+            self._odd.add_chunk(records, commits, self._commits.keys, decoded)
             for lot in self._batches.add(records, commits, marker_facts(markers)):
                 yield self._counted("offset_commits", lot)
             rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)

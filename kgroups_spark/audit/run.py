@@ -1,7 +1,7 @@
 """One audit, from the claim to the ledger's row: plan, read, replay, decide.
 
     claim a number -> delete what unfinished audits left -> plan -> stage 1 -> stage 2 -> history -> tables of now
-    -> decisions -> ledger
+    -> decisions -> findings -> ledger
 
 What was read is committed before what was concluded, the ledger's row comes last, and nothing counts without it.
 """
@@ -20,6 +20,7 @@ from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
 from kgroups_spark.audit.decide import decide
 from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
+from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.known_corrupt import known_corrupt
 from kgroups_spark.audit.log_source import LogSource, open_source
 from kgroups_spark.audit.options import AuditOptions
@@ -112,6 +113,8 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
             retention_ms=facts.retention_ms,
             release_version=work.settings.release_version,
         )
+    work.progress("looking for what is odd")
+    facts = find(lake, writer, facts, result.progress, is_live=work.is_live)
     row = claim.finish(**facts.columns)
     return _summary(lake, row, then, before, writer)
 

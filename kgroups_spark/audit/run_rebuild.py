@@ -1,7 +1,7 @@
 """`kgroups rebuild`: every table that is made of others, made again from history alone, under a claim as an audit.
 
 claim a number -> delete what unfinished audits left -> versions, tables of now and state from history
--> decisions -> ledger
+-> decisions -> findings -> ledger
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.audit.changes import Changes, tables_of_now
 from kgroups_spark.audit.decide import decide
 from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
@@ -121,6 +122,8 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
         retention_ms=facts.retention_ms,
         release_version=settings.release_version,
     )
-    row = claim.finish(**rebuilt.told_with(facts.columns))
+    facts = replace(facts, columns=rebuilt.told_with(facts.columns))
+    facts = find(lake, writer, facts, (), is_live=False)
+    row = claim.finish(**facts.columns)
     now = tables_of_now(lake)
     return RebuildSummary(row, now, Changes.between(before.audit_id, then, now), writer.name)

@@ -82,7 +82,7 @@ class AuditSummary:
         audit = self.audit
         if audit.finished_at is None:
             return
-        added = ", ".join(f"{name} {rows:,}" for name, rows in sorted((audit.rows_added or {}).items()))
+        added = ", ".join(f"{name} {rows:,}" for name, rows in sorted((audit.rows_added or {}).items()) if rows)
         seconds = (audit.finished_at - audit.started_at).total_seconds()
         yield (
             f"  ledger: audit {audit.audit_id} finished {format_time_for_people(audit.finished_at)} UTC after "

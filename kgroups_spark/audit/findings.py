@@ -1,0 +1,123 @@
+"""What an audit finds odd: evidence from the lake as this audit leaves it, rows for the table `findings`.
+
+Where the driver reaches the files by pyarrow no Spark job is needed; else Spark chooses the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from kgroups_spark.audit.decode_range import RangeProgress
+from kgroups_spark.audit.result import LedgerFacts
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.findings import Evidence, Finding, all_findings
+from kgroups_spark.findings.evidence import Condition, LargeRecord, Row, TimesOff
+from kgroups_spark.findings.looked import FINDINGS, audits_that_looked
+from kgroups_spark.tables.kernel import TableFile
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.times import to_epoch_ms
+
+
+def find(
+    lake: Lake, writer: LakeWriter, facts: LedgerFacts, progress: Sequence[RangeProgress], *, is_live: bool
+) -> LedgerFacts:
+    """Appends to `findings` what is odd as the tables stand now; the facts with the number of rows in them.
+
+    `progress`: what this audit read. `is_live`: it read all there was until now.
+    """
+    rows = findings_table(all_findings(evidence_of(lake, writer.audit_id, facts, progress, is_live)), writer.audit_id)
+    writer.append_table(FINDINGS, rows)
+    rows_added = {**facts.columns["rows_added"], FINDINGS: rows.num_rows}
+    return LedgerFacts(facts.as_of_ms, facts.retention_ms, {**facts.columns, "rows_added": rows_added})
+
+
+def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
+    """The rows as the lake has them."""
+    rows = [(*each[:-1], None if each.since is None else to_epoch_ms(each.since), each.severity) for each in found]
+    batch = table_batch(FINDINGS, (*Finding._fields, "severity"), rows, audit_id=audit_id)
+    return pa.Table.from_batches([batch], arrow_schema(FINDINGS))
+
+
+def evidence_of(
+    lake: Lake, audit_id: int, facts: LedgerFacts, progress: Sequence[RangeProgress], is_live: bool
+) -> Evidence:
+    """What the audit knows when all but its own row of the ledger is written."""
+    newest = datetime.now(UTC) if is_live else facts.columns["newest_log_timestamp"]
+    as_of = facts.columns["as_of"]
+    read = [each for each in progress if each.number >= 0]
+    return Evidence(
+        LakeTables(lake),
+        audit_id,
+        as_of,
+        as_of if newest is None else min(as_of, newest),
+        facts.retention_ms,
+        tuple(LargeRecord(each.offsets_partition, *fields) for each in read for fields in each.large_records),
+        tuple(TimesOff(each.offsets_partition, *fields) for each in read for fields in each.times_off),
+        {each.offsets_partition: each.log_start_offset or 0 for each in facts.columns["partitions"]},
+        _found_before(lake, Ledger(lake).rows()),
+    )
+
+
+def _found_before(lake: Lake, audits: Iterable[AuditRow]) -> list[Row]:
+    looked = audits_that_looked(map(vars, audits))
+    if not looked:
+        return []
+    schema = arrow_schema(FINDINGS)
+    of_last = Condition("audit_id", "==", looked[-1])
+    rows: list[Row] = LakeTables(lake).rows(FINDINGS, schema.names, of_last).to_pylist()
+    return rows
+
+
+@dataclass(frozen=True)
+class LakeTables:
+    """The newest rows of a lake's tables."""
+
+    lake: Lake
+
+    def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
+        schema = pa.schema([arrow_schema(name).field(column) for column in columns])
+        if not self.lake.files_in_reach:
+            frame = self.lake.read(name)
+            for condition in conditions:
+                frame = frame.where(_spark_condition(condition))
+            return frame.select(*columns).toArrow().cast(schema)
+        files = [file for file in self.lake.table(name).files() if all(_may_hold(file, each) for each in conditions)]
+        where = reduce(and_, map(_arrow_condition, conditions)) if conditions else None
+        return self.lake.rows(name, files=files, columns=columns, where=where)
+
+
+def _arrow_condition(condition: Condition) -> pc.Expression:
+    field, value = pc.field(condition.column), condition.value
+    if condition.comparison == "in":
+        return field.isin(value)
+    return field == value if condition.comparison == "==" else field <= value
+
+
+def _spark_condition(condition: Condition) -> Column:
+    field, value = F.col(condition.column), condition.value
+    if condition.comparison == "in":
+        return field.isin(value)
+    return field == F.lit(value) if condition.comparison == "==" else field <= F.lit(value)
+
+
+def _may_hold(file: TableFile, condition: Condition) -> bool:
+    """Whether the file's statistics leave room for rows that meet the condition; texts are left to the reader, whose
+    statistics may be cut."""
+    least, greatest = (file.bound(which, condition.column) for which in ("minValues", "maxValues"))
+    wanted: list[Any] = condition.value if condition.comparison == "in" else [condition.value]
+    if condition.comparison == "<=" or not all(isinstance(value, int) for value in (*wanted, least, greatest)):
+        return True
+    return any(least <= value <= greatest for value in wanted)

@@ -1,0 +1,189 @@
+"""`kgroups findings`: what an audit found odd, why it matters, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections import Counter
+from typing import Any
+
+from kgroups_spark.commands.options import (
+    add_engine_option,
+    add_format_option,
+    add_lake_option,
+    names_value,
+    positive_count_value,
+)
+from kgroups_spark.commands.output import Column, say, screen_width, write_rows
+from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
+from kgroups_spark.commands.text_table import printable
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.findings.finding import KINDS, SEVERITIES
+from kgroups_spark.findings.looked import audits_that_looked
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.times import format_time_for_people
+
+NAME = "findings"
+SUMMARY = "what is odd, why it matters, and what to do"
+DESCRIPTION = """\
+Prints what the last audit found odd: groups that a coordinator could not load, partitions that two members have,
+transactions that do not end, offsets that go sooner than one thinks, and so on; each once for a group. error:
+something fails or is lost; warning: it may; notice: worth knowing. Every audit looks anew; what lies in the records it
+read (commit storms and the like) is told by that audit alone."""
+EXAMPLES = """\
+examples:
+  kgroups findings --lake ./lake
+  kgroups findings --lake ./lake --severity error,warning --fail-if-any    exit 4 if there is one, for alerting
+  kgroups findings --lake ./lake --group billing --all-audits              since when is that so?
+  kgroups findings --lake ./lake --finding expiry_overdue,goes_when_emptied --format json
+
+findings:
+""" + "\n".join(f"  {name:<26}{kind.severity:<9}{kind.summary}" for name, kind in KINDS.items())
+
+COLUMNS = (
+    Column("audit_id"),
+    Column("finding"),
+    Column("severity"),
+    Column("group_id"),
+    Column("topic"),
+    Column("partition"),
+    Column("member_id"),
+    Column("producer_id"),
+    Column("offsets_partition"),
+    Column("log_offset"),
+    Column("since"),
+    Column("detail"),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups findings`."""
+    add_lake_option(parser)
+    parser.add_argument(
+        "--severity",
+        type=names_value(SEVERITIES),
+        metavar="SEVERITY,...",
+        help=f"only of these severities: {', '.join(SEVERITIES)}",
+    )
+    parser.add_argument(
+        "--finding", type=names_value(tuple(KINDS)), metavar="NAME,...", help="only these findings (names below)"
+    )
+    parser.add_argument("--group", action="append", metavar="G", help="only of this group; may be given several times")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--audit", type=positive_count_value, metavar="N", help="of audit N (default: the last one)")
+    which.add_argument("--all-audits", action="store_true", help="of all audits, the last one's first")
+    parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
+    add_format_option(parser)
+    add_engine_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the findings."""
+    reader = open_lake(arguments)
+    audits = _audits(reader, arguments)
+    all_rows = reader.rows("findings")
+    rows = chosen_findings(all_rows, audits, arguments.severity, arguments.finding, arguments.group)
+    if not rows:
+        _require_groups(reader, arguments.group, all_rows)
+    say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
+    if arguments.format == "table":
+        _print_for_eyes(rows)
+    else:
+        write_rows(rows, COLUMNS, arguments.format)
+    return 4 if arguments.fail_if_any and rows else 0
+
+
+def chosen_findings(
+    rows: Rows,
+    audits: list[int],
+    severities: list[str] | None,
+    findings: list[str] | None,
+    groups: list[str] | None,
+) -> Rows:
+    """The findings of these audits with one of these names each (None: any): the last audit's first, errors first."""
+    order = {name: number for number, name in enumerate(KINDS)}
+    found = [
+        row
+        for row in rows
+        if row["audit_id"] in audits
+        and (severities is None or row["severity"] in severities)
+        and (findings is None or row["finding"] in findings)
+        and (groups is None or row["group_id"] in groups)
+    ]
+    names = ("offsets_partition", "group_id", "topic", "partition", "member_id", "producer_id", "log_offset")
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        place = tuple((row[name] is not None, row[name] if row[name] is not None else 0) for name in names)
+        # Names that this version does not know come last.
+        return -row["audit_id"], order.get(row["finding"], len(order)), row["finding"], *place
+
+    return sorted(found, key=key)
+
+
+def severity_counts(rows: Rows) -> str:
+    """`2 errors, 1 warning, 0 notices`."""
+    counts = Counter(row["severity"] for row in rows)
+    return ", ".join(counted(counts[severity], severity) for severity in SEVERITIES)
+
+
+def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
+    """Numbers of the audits to tell of. Raises UsageError for one that did not look."""
+    looked = audits_that_looked(reader.rows("audits"))
+    if not looked:
+        raise KgroupsError(
+            f"no audit of {reader.location} has looked for findings yet (older versions did not): run kgroups audit"
+        )
+    if arguments.audit is not None and arguments.audit not in looked:
+        raise UsageError(
+            f"kgroups findings: audit {arguments.audit} looked for nothing: it has not finished, was maintenance, or "
+            f"there is none of that number; the last one that did is {looked[-1]} (kgroups audits lists them)"
+        )
+    return looked if arguments.all_audits else [arguments.audit or looked[-1]]
+
+
+def _require_groups(reader: LakeReader, groups: list[str] | None, findings: Rows) -> None:
+    """Raises KgroupsError for a group that neither is there nor was ever found odd: a typing error, most likely."""
+    if not groups:
+        return
+    known = {row["group_id"] for row in (*reader.rows("groups"), *findings)} - {None}
+    for group in groups:
+        if group not in known:
+            raise KgroupsError(f"no group {group} in the lake at {reader.location}{did_you_mean(group, known)}")
+
+
+def _of_what(reader: LakeReader, audits: list[int]) -> str:
+    if len(audits) > 1:
+        return counted(len(audits), "audit")
+    row = next(row for row in reader.rows("audits") if row["audit_id"] == audits[0] and row["status"] == "finished")
+    return f"audit {audits[0]}, as of {format_time_for_people(row['as_of'])} UTC"
+
+
+def _print_for_eyes(rows: Rows) -> None:
+    """A paragraph a finding: details are too long for a table's cell."""
+    import sys
+
+    width = screen_width(sys.stdout) or 100
+    several = len({row["audit_id"] for row in rows}) > 1
+    for row in rows:
+        audit = f"audit {row['audit_id']}: " if several else ""
+        since = "" if row["since"] is None else f", since {format_time_for_people(row['since'])} UTC"
+        sys.stdout.write(printable(f"{audit}{row['severity']} {row['finding']}{_about(row)}{since}") + "\n")
+        detail = textwrap.wrap(printable(row["detail"]), max(40, width - 4), break_on_hyphens=False)
+        sys.stdout.writelines(f"    {line}\n" for line in detail)
+
+
+def _about(row: dict[str, Any]) -> str:
+    """` of group billing, topic orders-3`: what the row names."""
+    topic = None if row["topic"] is None else f"topic {row['topic']}"
+    if topic is not None and row["partition"] is not None:
+        topic += f"-{row['partition']}"
+    named = [
+        None if row["group_id"] is None else f"group {row['group_id']}",
+        topic,
+        None if row["member_id"] is None else f"member {row['member_id']}",
+        None if row["producer_id"] is None else f"producer {row['producer_id']}",
+        None if row["offsets_partition"] is None else f"__consumer_offsets-{row['offsets_partition']}",
+    ]
+    told = ", ".join(each for each in named if each is not None)
+    return f" of {told}" if told else ""

@@ -1,0 +1,239 @@
+"""Partitions that two members have, that nobody has, or that are meant for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.counts import counted
+from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, group_of, listed, of_groups
+from kgroups_spark.findings.finding import Finding, at
+
+# Records of target assignments by member: of consumer, share and streams groups.
+TARGET_RECORDS = [7, 13, 21]
+
+
+class _Held(NamedTuple):
+    """Columns of group_members with what members have: structs of partitions, or of tasks."""
+
+    partitions: Sequence[str]
+    tasks: Sequence[str]
+
+
+ASSIGNED = _Held(
+    ("assigned_partitions", "pending_revocation_partitions"), ("assigned_tasks", "pending_revocation_tasks")
+)
+TARGETED = _Held(("target_partitions",), ("target_tasks",))
+
+
+def partition_assigned_twice(evidence: Evidence) -> Iterator[Finding]:
+    """A partition, or a streams group's active task, that two members have now, what they still have to give up
+    included. Members of a share group share."""
+    for row, more in _twice(evidence, ASSIGNED):
+        yield _of(
+            row,
+            "partition_assigned_twice",
+            f"{_what(row)} of {row['group_id']} is assigned to {_members(row)}{more}. Both read it, and each "
+            "overwrites what the other commits. In a classic group the leader's assignor did it (partition.assignment."
+            "strategy), in others the coordinator: restart one of the two, and look for a bug in that release",
+        )
+
+
+def partition_targeted_twice(evidence: Evidence) -> Iterator[Finding]:
+    """The same of target assignments."""
+    for row, more in _twice(evidence, TARGETED):
+        yield _of(
+            row,
+            "partition_targeted_twice",
+            f"The target assignment of {row['group_id']} means {_what(row)} for {_members(row)}{more}. The coordinator "
+            "gives it to one at a time, so the group may never become Stable. A new member, or one that leaves, makes "
+            "it assign anew",
+        )
+
+
+def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
+    """The newest target assignment of a member is a value, its group is there, and the member is not. What was found
+    before stays found as long as no newer record has come."""
+    key = [*GROUP, "member_id"]
+    read = evidence.tables.rows(
+        "group_records",
+        [*key, "log_offset", "log_timestamp", "value_version"],
+        Condition("audit_id", "==", evidence.audit_id),
+        Condition("record_type", "in", TARGET_RECORDS),
+    )
+    before = evidence.found_before("target_for_unknown_member")
+    if not read.num_rows and not before:
+        return
+    newest: dict[tuple[int, str, str], Row] = {
+        (*group_of(row), row["member_id"]): row | {"log_timestamp": row["since"], "value_version": 0} for row in before
+    }
+    last = read.join(read.group_by(key).aggregate([("log_offset", "max")]), key).filter(
+        pc.field("log_offset") == pc.field("log_offset_max")
+    )
+    for row in listed(last):
+        newest[(*group_of(row), row["member_id"])] = row
+    values = [row for row in newest.values() if row["value_version"] is not None]
+    keys = {group_of(row) for row in values}
+    groups = listed(of_groups(evidence.groups.select([*GROUP, "group_type"]), keys))
+    modern = {group_of(row) for row in groups if row["group_type"] != "classic"}
+    members = listed(of_groups(evidence.members.select(key), keys))
+    known = {(*group_of(row), row["member_id"]) for row in members}
+    unknown = [row for row in values if group_of(row) in modern and (*group_of(row), row["member_id"]) not in known]
+    for (partition, group_id), rows in by_group(unknown).items():
+        first = min(rows, key=lambda row: str(row["member_id"]))
+        more = f" (and for {counted(len(rows) - 1, 'other')})" if len(rows) > 1 else ""
+        yield Finding(
+            "target_for_unknown_member",
+            f"The target assignment of {group_id} means partitions for {first['member_id']}{more}, who is no member. "
+            "Nobody reads them until the next assignment, and a coordinator that loads this log refuses the "
+            "tombstone of the group while the assignment is there. A new member makes it assign anew",
+            group_id=group_id,
+            member_id=first["member_id"],
+            offsets_partition=partition,
+            log_offset=first["log_offset"],
+            since=first["log_timestamp"],
+        )
+
+
+def committed_by_non_owner(evidence: Evidence) -> Iterator[Finding]:
+    """Committed offsets of Stable groups of consumers, committed after the last change of the group and its members,
+    of a partition that none of them has: the log does not say who did it."""
+    owned = _owned(evidence)
+    if not owned.changed.num_rows:
+        return
+    slot = [*GROUP, "topic", "partition"]
+    names = sorted(set(owned.changed["group_id"].to_pylist()))
+    committed = evidence.tables.rows(
+        "committed_offsets", [*slot, "log_offset", "commit_timestamp"], Condition("group_id", "in", names)
+    )
+    late = committed.join(owned.changed, GROUP, join_type="inner")
+    late = late.filter(pc.field("log_offset") > pc.field("changed_at"))
+    if not late.num_rows:
+        return
+    foreign = late.join(owned.partitions.select(slot), slot, join_type="left anti")
+    for (offsets_partition, group_id), rows in by_group(listed(foreign)).items():
+        first = rows[0]
+        more = f" (and for {counted(len(rows) - 1, 'other partition')})" if len(rows) > 1 else ""
+        when = "" if first["commit_timestamp"] is None else f" at {at(first['commit_timestamp'])}"
+        yield Finding(
+            "committed_by_non_owner",
+            f"Somebody committed for {first['topic']}-{first['partition']}{more} as {group_id}{when}, while the group "
+            "was Stable and none of its members had that partition: a member that commits what it no longer has, or a "
+            "producer that names the group without its generation. It overwrites what the owner commits. The log does "
+            "not say who it was; look for manual commits after a rebalance, and pass groupMetadata() to "
+            "sendOffsetsToTransaction",
+            group_id=group_id,
+            topic=first["topic"],
+            partition=first["partition"],
+            offsets_partition=offsets_partition,
+            log_offset=first["log_offset"],
+            since=first["commit_timestamp"],
+        )
+
+
+class _Owned(NamedTuple):
+    """`changed`: by group the place of the newest record about it or a member; `partitions`: what members have."""
+
+    changed: pa.Table
+    partitions: pa.Table
+
+
+def _owned(evidence: Evidence) -> _Owned:
+    """Of groups of which it is known: consumers' groups, all of whose members' partitions and topics have names."""
+    groups = evidence.groups.select([*GROUP, "group_type", "protocol_type", "state", "log_offset"])
+    groups = groups.filter((pc.field("state") == "Stable") & (pc.field("protocol_type") == "consumer"))
+    members = evidence.members.select([*GROUP, "member_id", *ASSIGNED.partitions, "log_offset"])
+    held = _exploded(members, ASSIGNED.partitions)
+    unnamed = held.filter(pc.is_null(held["topic"])).select(GROUP)
+    unread = members.filter(pc.is_null(members["assigned_partitions"])).select(GROUP)
+    unknown = pa.concat_tables([unnamed, unread])
+    places = pa.concat_tables([groups.select([*GROUP, "log_offset"]), members.select([*GROUP, "log_offset"])])
+    changed = places.group_by(GROUP).aggregate([("log_offset", "max")]).rename_columns([*GROUP, "changed_at"])
+    changed = changed.join(groups.select(GROUP), GROUP, join_type="inner")
+    changed = changed.join(unknown, GROUP, join_type="left anti").filter(pc.is_valid(pc.field("changed_at")))
+    return _Owned(changed, held)
+
+
+def _twice(evidence: Evidence, held: _Held) -> Iterator[tuple[Row, str]]:
+    """By group the first thing that several members have, with `members`, and how many more there are."""
+    members = evidence.members
+    alone = members.filter(pc.is_valid(members["uses_classic_protocol"]))  # neither share nor streams
+    partitions = _exploded(alone, held.partitions)
+    tasks = _active_tasks(members, held.tasks)
+    several = [*_several(partitions), *_several(tasks)]
+    for rows in by_group(sorted(several, key=_order)).values():
+        more = f", and so are {counted(len(rows) - 1, 'more partition')}" if len(rows) > 1 else ""
+        yield rows[0], more
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    return (*group_of(row), row["topic"] or "", row["thing"], row["partition"])
+
+
+def _several(held: pa.Table) -> list[Row]:
+    aggregates: list[Any] = [
+        ("member_id", "count_distinct"),
+        ("member_id", "list"),
+        ("topic", "min"),
+        ("log_offset", "max"),
+    ]
+    things = held.group_by([*GROUP, "thing", "partition"]).aggregate(aggregates)
+    rows = listed(things.filter(pc.field("member_id_count_distinct") > 1))
+    return [row | {"topic": row["topic_min"], "members": sorted(set(row["member_id_list"]))} for row in rows]
+
+
+def _exploded(members: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """One row for each partition that a member has; `thing`: its topic's id, where none is known its name."""
+    parts = []
+    for column in columns:
+        owner, flat = _flat(members, column)
+        topic, topic_id = pc.struct_field(flat, "topic"), pc.struct_field(flat, "topic_id")
+        part = owner.append_column("thing", pc.coalesce(topic_id, topic)).append_column("topic", topic)
+        parts.append(part.append_column("partition", pc.struct_field(flat, "partition")))
+    return pa.concat_tables(parts)
+
+
+def _active_tasks(members: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """One row for each active task that a member of a streams group has; a subtopology has no topic's name."""
+    parts = []
+    for column in columns:
+        owner, flat = _flat(members, column)
+        part = owner.append_column("thing", pc.struct_field(flat, "subtopology_id"))
+        part = part.append_column("topic", pa.nulls(len(flat), pa.string()))
+        part = part.append_column("partition", pc.struct_field(flat, "partition"))
+        parts.append(part.filter(pc.equal(pc.struct_field(flat, "role"), "active")))
+    return pa.concat_tables(parts)
+
+
+def _flat(members: pa.Table, column: str) -> tuple[pa.Table, pa.Array]:
+    """The members of each element of a column of lists, and the elements."""
+    lists = members[column].combine_chunks()
+    owners = members.select([*GROUP, "member_id", "log_offset"]).take(pc.list_parent_indices(lists))
+    return owners, pc.list_flatten(lists)
+
+
+def _what(row: Row) -> str:
+    if row["topic"] is None:
+        return f"{row['thing']}-{row['partition']}"
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _members(row: Row) -> str:
+    members = row["members"]
+    return " and ".join(members) if len(members) == 2 else f"{len(members)} members ({members[0]} among them)"
+
+
+def _of(row: Row, name: str, detail: str) -> Finding:
+    return Finding(
+        name,
+        detail,
+        group_id=row["group_id"],
+        topic=row["topic"],
+        partition=row["partition"],
+        member_id=row["members"][-1],
+        offsets_partition=row["offsets_partition"],
+        log_offset=row["log_offset_max"],
+    )

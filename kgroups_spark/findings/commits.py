@@ -1,0 +1,140 @@
+"""Commits as this audit read them: too many, of two kinds, with times that are not the log's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.findings.evidence import (
+    GROUP,
+    Condition,
+    Evidence,
+    TimesOff,
+    by_group,
+    group_of,
+    listed,
+    moment,
+    of_groups,
+    per_group,
+)
+from kgroups_spark.findings.finding import Finding, at
+
+# One commit a second for each partition, five times what enable.auto.commit does (auto.commit.interval.ms, 5 s) ...
+STORM_PER_PARTITION = 3_600
+# ... in groups that commit ten times a second in all: who commits less burdens nobody.
+STORM_IN_ALL = 36_000
+
+# offsets.retention.check.interval.ms, 10 minutes by default: no expiry is judged more finely.
+TIME_OFF_MS = 600_000
+
+# A reset by an admin commits each partition of a group without a transaction once.
+PLAIN_COMMITS = 2
+
+
+def commit_storm(evidence: Evidence) -> Iterator[Finding]:
+    """An hour of log time in which a group committed at least STORM_IN_ALL times, and more often than
+    STORM_PER_PARTITION for each partition it has committed."""
+    busy = evidence.traffic.filter(pc.field("commits") >= STORM_IN_ALL)
+    if not busy.num_rows:
+        return
+    hours = listed(busy)
+    names = sorted({row["group_id"] for row in hours})
+    committed = evidence.tables.rows("committed_offsets", GROUP, Condition("group_id", "in", names))
+    counts = {group_of(row): row["count_all"] for row in per_group(committed)}
+    for key, rows in by_group(hours).items():
+        partitions = max(1, counts.get(key, 0))
+        worst = max(rows, key=lambda row: (row["commits"], row["hour"] is not None and row["hour"].timestamp()))
+        if worst["commits"] <= STORM_PER_PARTITION * partitions:
+            continue
+        hour = "" if worst["hour"] is None else f" in the hour from {at(worst['hour'])}"
+        yield Finding(
+            "commit_storm",
+            f"{key[1]} committed {worst['commits']:,} times{hour}, for {counted(partitions, 'partition')}: more than "
+            "once a second each. Every commit is a record that brokers replicate, clean, and read again when the "
+            "coordinator moves; automatic commits come every 5 s. Commit after a batch or by time, not after each "
+            "record",
+            group_id=key[1],
+            offsets_partition=key[0],
+            since=worst["hour"],
+        )
+
+
+def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
+    """A partition that was committed in transactions, and without at least PLAIN_COMMITS times, in what was read."""
+    if not evidence.traffic.num_rows:
+        return
+    aggregates: list[Any] = [("commits", "sum"), ("transactional_commits", "sum")]
+    sums = evidence.traffic.group_by(GROUP).aggregate(aggregates)
+    both = pc.field("transactional_commits_sum") > 0
+    both &= pc.field("commits_sum") > pc.field("transactional_commits_sum")
+    groups = [group_of(row) for row in listed(sums.filter(both))]
+    if not groups:
+        return
+    slot = [*GROUP, "topic", "partition"]
+    commits = evidence.tables.rows(
+        "offset_commits",
+        [*slot, "is_transactional", "committed_offset", "log_offset"],
+        Condition("audit_id", "==", evidence.audit_id),
+        Condition("group_id", "in", sorted({group_id for _, group_id in groups})),
+    )
+    commits = of_groups(commits.filter(pc.is_valid(commits["committed_offset"])), groups)
+    commits = commits.append_column("in_transaction", pc.cast(commits["is_transactional"], pa.int32()))
+    counts = [("in_transaction", "sum"), ([], "count_all"), ("log_offset", "max")]
+    slots = commits.group_by(slot).aggregate(counts)
+    mixed = (pc.field("in_transaction_sum") > 0) & (
+        pc.field("count_all") >= pc.field("in_transaction_sum") + PLAIN_COMMITS
+    )
+    for key, rows in by_group(listed(slots.filter(mixed))).items():
+        first = rows[0]
+        plain = first["count_all"] - first["in_transaction_sum"]
+        more = f", and so {counted(len(rows) - 1, 'other partition')}" if len(rows) > 1 else ""
+        yield Finding(
+            "mixed_commits",
+            f"{first['topic']}-{first['partition']} of {key[1]} was committed {first['in_transaction_sum']:,} times in "
+            f"transactions and {plain:,} times without{more}. The one that stands later in the log wins, also over a "
+            "transaction that ends later: what was done exactly once may be done again. Most likely a consumer "
+            "commits beside the producer: set its enable.auto.commit=false, or find the second program with this "
+            "group.id",
+            group_id=key[1],
+            topic=first["topic"],
+            partition=first["partition"],
+            offsets_partition=key[0],
+            log_offset=first["log_offset_max"],
+        )
+
+
+def commit_time_off(evidence: Evidence) -> Iterator[Finding]:
+    """Commits whose time differs from that of their record by more than TIME_OFF_MS: a broker takes both from one
+    clock at one moment."""
+    for each in _first_of_groups(evidence.times_off):
+        off_ms = each.commit_timestamp - each.log_timestamp
+        have = "has" if each.commits == 1 else "have"
+        yield Finding(
+            "commit_time_off",
+            f"{counted(each.commits, 'commit')} of {each.group_id} {have} a commit time "
+            f"that is not the record's: {each.topic}-{each.partition} is {format_duration(abs(off_ms))} "
+            f"{'ahead' if off_ms > 0 else 'behind'}. A broker writes both at once, so these were copied, restored, or "
+            "given by a client. Retention counts from the commit time: they expire earlier or later than it looks. "
+            "Commit once more, and they count from now",
+            group_id=each.group_id,
+            topic=each.topic,
+            partition=each.partition,
+            offsets_partition=each.offsets_partition,
+            log_offset=each.log_offset,
+            since=moment(each.log_timestamp),
+        )
+
+
+def _first_of_groups(found: Sequence[TimesOff]) -> list[TimesOff]:
+    """One for each group, wherever ranges were cut."""
+    merged: dict[tuple[int, str], TimesOff] = {}
+    for each in sorted(found, key=lambda each: (each.offsets_partition, each.group_id, each.log_offset)):
+        key = (each.offsets_partition, each.group_id)
+        before = merged.get(key)
+        merged[key] = each if before is None else before._replace(commits=before.commits + each.commits)
+    return list(merged.values())

@@ -1,0 +1,154 @@
+"""What findings are made of: the tables as an audit leaves them, and what that audit read.
+
+No clock and no Spark. Tables are asked for columns, and for the rows that conditions hold for, so that those who have
+them can leave out the rest; what comes is small, or stays Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Row = dict[str, Any]
+GroupKey = tuple[int, str]  # offsets_partition, group_id
+GROUP = ["offsets_partition", "group_id"]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Condition(NamedTuple):
+    """A comparison that a row's column must meet; null meets none. `value` of "in": a list."""
+
+    column: str
+    comparison: Literal["==", "<=", "in"]
+    value: Any
+
+
+class Tables(Protocol):
+    """The lake's tables, or what stands for them."""
+
+    def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
+        """These columns of the rows that meet all conditions, in any order."""
+
+
+class LargeRecord(NamedTuple):
+    """A record of types 2 to 23 that was read, large enough to be told; times in ms, None: none."""
+
+    offsets_partition: int
+    group_id: str
+    record_name: str
+    log_offset: int
+    log_timestamp: int | None
+    size_bytes: int
+
+
+class TimesOff(NamedTuple):
+    """Offset commits of a group whose commit time is not that of the log: how many, and the first of them; ms."""
+
+    offsets_partition: int
+    group_id: str
+    topic: str
+    partition: int
+    log_offset: int
+    commit_timestamp: int
+    log_timestamp: int
+    commits: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """`known_until`: up to when what the log says is all there was; nothing is overdue that was due later.
+
+    `log_starts`: where each offsets partition's log begins now, as far as known. `before`: what was found last.
+    """
+
+    tables: Tables
+    audit_id: int
+    as_of: datetime
+    known_until: datetime
+    retention_ms: int
+    large_records: Sequence[LargeRecord] = ()
+    times_off: Sequence[TimesOff] = ()
+    log_starts: Mapping[int, int] = field(default_factory=dict)
+    before: Sequence[Row] = ()
+
+    @cached_property
+    def groups(self) -> pa.Table:
+        columns = ["group_type", "state", "protocol_type", "assignment_epoch", "state_since", "member_count"]
+        return self.tables.rows("groups", [*GROUP, *columns, "resolved_regex_topics", "is_misplaced", "log_offset"])
+
+    @cached_property
+    def members(self) -> pa.Table:
+        columns = ["group_instance_id", "client_id", "client_host", "rebalance_timeout_ms", "member_epoch"]
+        columns += ["member_state", "uses_classic_protocol", "subscribed_topics", "subscribed_regex"]
+        columns += ["assigned_partitions", "pending_revocation_partitions", "target_partitions"]
+        columns += ["assigned_tasks", "target_tasks", "pending_revocation_tasks", "log_offset"]
+        return self.tables.rows("group_members", [*GROUP, "member_id", *columns])
+
+    @cached_property
+    def traffic(self) -> pa.Table:
+        """Of what this audit read."""
+        columns = [*GROUP, "hour", "commits", "transactional_commits"]
+        return self.tables.rows("group_traffic", columns, Condition("audit_id", "==", self.audit_id))
+
+    def before_until(self, duration_ms: int) -> datetime:
+        """What was so at this moment has been so for that long."""
+        return self.known_until - timedelta(milliseconds=duration_ms)
+
+    def found_before(self, name: str) -> list[Row]:
+        return [row for row in self.before if row["finding"] == name]
+
+
+def moment(ms: int | None) -> datetime | None:
+    """The time of so many milliseconds; None: none, or one that no datetime can hold."""
+    try:
+        return None if ms is None else EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return None
+
+
+def listed(rows: pa.Table) -> list[Row]:
+    """Few rows, in order of offsets partition, group, and whatever else they have that tells them apart."""
+    names = ("offsets_partition", "group_id", "topic", "partition", "member_id", "log_offset")
+    keys = [(name, "ascending") for name in names if name in rows.column_names]
+    sorted_rows: list[Row] = rows.sort_by(keys).to_pylist(maps_as_pydicts="strict")
+    return sorted_rows
+
+
+def by_group(rows: Iterable[Row]) -> dict[GroupKey, list[Row]]:
+    """The rows of each group."""
+    found: dict[GroupKey, list[Row]] = {}
+    for row in rows:
+        found.setdefault(group_of(row), []).append(row)
+    return found
+
+
+def group_of(row: Row) -> GroupKey:
+    return row["offsets_partition"], row["group_id"]
+
+
+def of_groups(rows: pa.Table, groups: Iterable[GroupKey]) -> pa.Table:
+    """The rows of these groups."""
+    wanted = set(groups)
+    names = pa.array(sorted({group_id for _, group_id in wanted}), pa.string())
+    near = rows.filter(pc.is_in(rows["group_id"], names))
+    keys = zip(near["offsets_partition"].to_pylist(), near["group_id"].to_pylist(), strict=True)
+    return near.filter(pa.array([key in wanted for key in keys], pa.bool_()))
+
+
+def per_group(rows: pa.Table, *aggregates: tuple[str, str]) -> list[Row]:
+    """One row a group, in order: `rows`, how many it has, and the aggregates, named `<column>_<function>`."""
+    counted = rows.group_by(GROUP).aggregate([([], "count_all"), *aggregates])
+    return listed(counted)
+
+
+def some(names: Iterable[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    ordered = sorted(set(names))
+    more = len(ordered) - most
+    return ", ".join(ordered[:most]) + (f" and {more:,} more" if more > 0 else "")

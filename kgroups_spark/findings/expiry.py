@@ -1,0 +1,93 @@
+"""Offsets that go sooner than one thinks, and offsets that should be gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, group_of, per_group
+from kgroups_spark.findings.finding import Finding, at, quoted
+
+# Six checks of offsets.retention.check.interval.ms (default 600,000): no broker is that late.
+OVERDUE_MS = 3_600_000
+
+
+def goes_when_emptied(evidence: Evidence) -> Iterator[Finding]:
+    """Offsets kept by a subscription alone: consumer and streams groups count from the commit, not from when they
+    became empty (T53)."""
+    rows = evidence.tables.rows(
+        "offset_expiry",
+        [*GROUP, "topic", "base_timestamp"],
+        Condition("reason", "==", "subscribed"),
+        Condition("expires_at_if_empty", "<=", evidence.as_of),
+    )
+    for row in per_group(rows, *_TOPICS, ("base_timestamp", "min")):
+        committed = row["base_timestamp_min"]
+        yield _of(
+            row,
+            "goes_when_emptied",
+            f"{counted(row['count_all'], 'committed offset')} of {row['group_id']}{_on(row)} {_were(row)} last "
+            f"committed more than the retention of {format_duration(evidence.retention_ms)} ago"
+            f"{'' if committed is None else f', the oldest at {at(committed)}'}. Members keep them. When the last one "
+            "leaves they are gone at the next check: other than a classic group, this one has no days of grace. Before "
+            "a shutdown let it commit everything once, keep a copy "
+            f"(kgroups export-offsets --group {quoted(row['group_id'])}), or raise offsets.retention.minutes",
+            None if committed is None else committed,
+        )
+
+
+def expiry_overdue(evidence: Evidence) -> Iterator[Finding]:
+    """Offsets that expired OVERDUE_MS ago and that no tombstone has removed."""
+    rows = evidence.tables.rows(
+        "offset_expiry",
+        [*GROUP, "topic", "expires_at"],
+        Condition("decision", "==", "expire"),
+        Condition("expires_at", "<=", evidence.before_until(OVERDUE_MS)),
+    )
+    if not rows.num_rows:
+        return
+    pending = evidence.tables.rows("pending_offsets", GROUP, Condition("group_id", "in", _names(rows["group_id"])))
+    held = set(map(group_of, pending.to_pylist()))
+    for row in per_group(rows, *_TOPICS, ("expires_at", "min")):
+        waits = " The group has offsets in open transactions." if group_of(row) in held else ""
+        yield _of(
+            row,
+            "expiry_overdue",
+            f"{counted(row['count_all'], 'committed offset')} of {row['group_id']}{_on(row)} should have expired from "
+            f"{at(row['expires_at_min'])} on, and {_are(row)} still there: the coordinator does not check, could not "
+            "load the partition, or the brokers' offsets.retention.minutes is not the "
+            f"{format_duration(evidence.retention_ms)} that this audit used (kgroups audit --retention).{waits}",
+            row["expires_at_min"],
+        )
+
+
+_TOPICS = (("topic", "min"), ("topic", "count_distinct"))
+
+
+def _of(row: Row, name: str, detail: str, since: object) -> Finding:
+    return Finding(
+        name,
+        detail,
+        group_id=row["group_id"],
+        topic=row["topic_min"] if row["topic_count_distinct"] == 1 else None,
+        offsets_partition=row["offsets_partition"],
+        since=since,  # type: ignore[arg-type]
+    )
+
+
+def _on(row: Row) -> str:
+    topics = row["topic_count_distinct"]
+    return f" on {row['topic_min']}" if topics == 1 else f" on {counted(topics, 'topic')}"
+
+
+def _were(row: Row) -> str:
+    return "was" if row["count_all"] == 1 else "were"
+
+
+def _are(row: Row) -> str:
+    return "is" if row["count_all"] == 1 else "are"
+
+
+def _names(column: object) -> list[str]:
+    return sorted(set(column.to_pylist()))  # type: ignore[attr-defined]

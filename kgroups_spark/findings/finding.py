@@ -1,0 +1,94 @@
+"""What a finding is, and the closed set of them."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from kgroups_spark.times import format_time_for_people
+
+Severity = Literal["error", "warning", "notice"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "notice")
+
+
+class Kind(NamedTuple):
+    """`summary`: what holds where it is found, in a few words."""
+
+    severity: Severity
+    summary: str
+
+
+# error: something fails or is lost now; warning: it may; notice: worth knowing. The order is that of the table's rows.
+KINDS: dict[str, Kind] = {
+    "load_would_fail": Kind("error", "a coordinator of the chosen release would refuse to load the partition"),
+    "group_in_wrong_partition": Kind("error", "a group stands where its name does not hash to"),
+    "orphaned_offsets": Kind("error", "committed offsets of a group that does not exist"),
+    "partition_assigned_twice": Kind("error", "two members of a group have the same partition"),
+    "duplicate_static_member": Kind("error", "two members of a group have one group.instance.id"),
+    "transaction_open_too_long": Kind("error", "offsets wait for the end of a transaction that should have ended"),
+    "offsets_of_share_group": Kind("warning", "a share group has committed offsets"),
+    "unreadable_subscription": Kind("warning", "a member's subscription cannot be read: nothing of the group expires"),
+    "ghost_member": Kind("warning", "a member that nobody can be behind"),
+    "partition_targeted_twice": Kind("warning", "two members of a group shall have the same partition"),
+    "target_for_unknown_member": Kind("warning", "partitions are meant for a member that does not exist"),
+    "member_not_reconciled": Kind("warning", "a member does not get to its assignment"),
+    "group_record_near_limit": Kind("warning", "a group's record is nearly as large as a broker takes"),
+    "two_open_producers": Kind("warning", "two open transactions hold an offset of one partition"),
+    "committed_by_non_owner": Kind("warning", "a commit for a partition that no member had"),
+    "commit_time_off": Kind("warning", "commit times that are not those of the log"),
+    "goes_when_emptied": Kind("warning", "offsets that go at once when the last member leaves"),
+    "expiry_overdue": Kind("warning", "offsets that should have expired"),
+    "topic_recreated": Kind("warning", "committed offsets of a topic that was deleted and made again"),
+    "commit_storm": Kind("warning", "a group commits far more often than it needs to"),
+    "regex_matches_nothing": Kind("notice", "an expression subscribed to that matches no topic"),
+    "mixed_commits": Kind("notice", "one partition is committed in transactions and without"),
+    "idle_share_group": Kind("notice", "an empty share group, which never goes by itself"),
+    "throwaway_group": Kind("notice", "many groups without members that differ in a generated name only"),
+}
+
+
+class Finding(NamedTuple):
+    """A row of `findings`, but for audit_id and severity."""
+
+    finding: str
+    detail: str
+    group_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    member_id: str | None = None
+    producer_id: int | None = None
+    offsets_partition: int | None = None
+    log_offset: int | None = None
+    since: datetime | None = None  # the last field: findings_table in audit/findings.py
+
+    @property
+    def severity(self) -> Severity:
+        return KINDS[self.finding].severity
+
+
+def in_order(found: list[Finding]) -> list[Finding]:
+    """By severity and kind, then group and place."""
+    numbers = {name: number for number, name in enumerate(KINDS)}
+
+    def key(each: Finding) -> tuple[object, ...]:
+        rest = (each.offsets_partition, each.group_id, each.topic, each.partition, each.member_id, each.producer_id)
+        values = (*rest, each.log_offset)
+        return numbers[each.finding], *((value is not None, value if value is not None else 0) for value in values)
+
+    return sorted(found, key=key)
+
+
+def at(moment: datetime) -> str:
+    """`2026-11-16 06:30:00 UTC`, as details name times."""
+    return f"{format_time_for_people(moment)} UTC"
+
+
+def tool(name: str, arguments: str) -> str:
+    """A line of one of Kafka's tools."""
+    return f"{name}.sh --bootstrap-server HOST:PORT {arguments}"
+
+
+def quoted(name: str) -> str:
+    """A name as a shell takes it."""
+    return shlex.quote(name)

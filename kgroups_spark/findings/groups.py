@@ -1,0 +1,90 @@
+"""Groups that stand in the wrong place, or that only lie around."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pyarrow.compute as pc
+
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.findings.evidence import Evidence, Row, listed
+from kgroups_spark.findings.finding import Finding, at, quoted, tool
+
+# Fewer of one kind are nobody's trouble.
+MANY_GROUPS = 10
+
+# What makes names that nobody chose: a UUID; the random number of kafka-console-consumer (ConsoleConsumerOptions.java).
+GENERATED = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<=^console-consumer-)\d{1,5}$", re.IGNORECASE
+)
+MAYBE_GENERATED = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-|^console-consumer-\d"
+
+
+def group_in_wrong_partition(evidence: Evidence) -> Iterator[Finding]:
+    """`groups.is_misplaced`: its name hashes to another offsets partition (section 8)."""
+    groups = evidence.groups
+    for row in listed(groups.filter(groups["is_misplaced"])):
+        group_id = row["group_id"]
+        yield _of(
+            row,
+            "group_in_wrong_partition",
+            f"{group_id} stands in partition {row['offsets_partition']} of __consumer_offsets, and its name hashes to "
+            "another one: most likely the topic's partition count was raised. Its coordinator is asked there, so no "
+            "client gets what was committed here. Bring it over: "
+            f"kgroups export-offsets --group {quoted(group_id)} --output offsets.csv, then "
+            + tool(
+                "kafka-consumer-groups",
+                f"--group {quoted(group_id)} --reset-offsets --from-file offsets.csv --execute",
+            ),
+        )
+
+
+def idle_share_group(evidence: Evidence) -> Iterator[Finding]:
+    """A share group that has been Empty for the retention: any other group would be gone (T55)."""
+    groups = evidence.groups
+    idle = (pc.field("group_type") == "share") & (pc.field("state") == "Empty")
+    idle &= pc.field("state_since") <= evidence.before_until(evidence.retention_ms)
+    for row in listed(groups.filter(idle)):
+        yield _of(
+            row,
+            "idle_share_group",
+            f"Share group {row['group_id']} has had no member since {at(row['state_since'])}, longer than the "
+            f"retention of {format_duration(evidence.retention_ms)} after which other groups go. Share groups never "
+            "expire. If nobody needs it: " + tool("kafka-share-groups", f"--delete --group {quoted(row['group_id'])}"),
+        )
+
+
+def throwaway_group(evidence: Evidence) -> Iterator[Finding]:
+    """At least MANY_GROUPS groups without members whose names differ in a UUID or a console consumer's number only."""
+    groups = evidence.groups
+    empty = groups.filter(pc.field("member_count") == 0)
+    likely = empty.filter(pc.match_substring_regex(empty["group_id"], MAYBE_GENERATED))
+    by_pattern: dict[str, list[Row]] = {}
+    for row in listed(likely.select(["offsets_partition", "group_id", "state_since", "log_offset"])):
+        pattern, replaced = GENERATED.subn("*", row["group_id"])
+        if replaced:
+            by_pattern.setdefault(pattern, []).append(row)
+    for pattern, rows in sorted(by_pattern.items()):
+        if len(rows) >= MANY_GROUPS:
+            first = min(rows, key=lambda row: row["group_id"])
+            yield Finding(
+                "throwaway_group",
+                f"{counted(len(rows), 'group')} without members are named {pattern}: each run makes a new one. They "
+                "keep their coordinators and the log busy until their offsets expire, and no run finds the offsets of "
+                "the one before. Give the application a group.id that stays, or let it commit nothing "
+                "(enable.auto.commit=false)",
+                group_id=first["group_id"],
+            )
+
+
+def _of(row: Row, name: str, detail: str) -> Finding:
+    return Finding(
+        name,
+        detail,
+        group_id=row["group_id"],
+        offsets_partition=row["offsets_partition"],
+        log_offset=row["log_offset"],
+        since=row["state_since"] if name == "idle_share_group" else None,
+    )

@@ -1,0 +1,234 @@
+"""Members that cannot be, that do not get on, or whose subscription says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, by_group, group_of, listed, of_groups, some
+from kgroups_spark.findings.finding import Finding, at
+
+# A static member that is away is put out after its session timeout: 45 s, at most 60 s, by
+# group.consumer.(max.)session.timeout.ms as they are by default.
+AWAY_MS = 3_600_000
+AWAY = -2  # the member epoch that says so (ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH)
+
+# max.poll.interval.ms, which a consumer sends as its rebalance timeout, where a member says none.
+DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
+
+
+def unreadable_subscription(evidence: Evidence) -> Iterator[Finding]:
+    """A member of a Stable classic group of protocol type consumer whose subscription no coordinator can parse
+    (T15)."""
+    members = evidence.members
+    unknown = members.filter(pc.field("subscribed_topics").is_null() & (pc.field("uses_classic_protocol") == True))  # noqa: E712
+    if not unknown.num_rows:
+        return
+    groups = {
+        group_of(row): row
+        for row in _groups(evidence, ["group_type", "protocol_type", "state", "state_since"], unknown)
+        if (row["group_type"], row["protocol_type"], row["state"]) == ("classic", "consumer", "Stable")
+    }
+    for key, its in by_group(listed(unknown.select([*GROUP, "member_id", "client_id", "log_offset"]))).items():
+        if key in groups:
+            yield Finding(
+                "unreadable_subscription",
+                f"The subscription of member {its[0]['member_id']} (client {its[0]['client_id']}) of {key[1]}"
+                f"{_others(its)} cannot be parsed. The coordinator then knows no topics of the group, and none of its "
+                "offsets expire, not even those of topics nobody reads any more. Look at which client library wrote "
+                "it, and update that",
+                group_id=key[1],
+                member_id=its[0]["member_id"],
+                offsets_partition=key[0],
+                log_offset=its[0]["log_offset"],
+                since=groups[key]["state_since"],
+            )
+
+
+def ghost_member(evidence: Evidence) -> Iterator[Finding]:
+    """A member known from its assignment alone (T35), or a static one that left for a while and is long overdue
+    (T36)."""
+    members = evidence.members
+    nobody = ~_IN_CLASSIC_GROUP & (pc.coalesce(pc.field("client_host"), pc.scalar("")) == "")
+    found = by_group(listed(members.filter(nobody).select([*GROUP, "member_id", "log_offset"])))
+    for key, its in found.items():
+        yield Finding(
+            "ghost_member",
+            f"Member {its[0]['member_id']} of {key[1]}{_others(its)} has an assignment and nothing else: no client, no "
+            "host, no subscription. The record that made it came after its member was deleted. It sends no heartbeat, "
+            "and until the coordinator puts it out the group is not empty, so it is not deleted; partitions it holds "
+            "nobody reads. A change of the coordinator (kafka-leader-election.sh) starts its session timer",
+            group_id=key[1],
+            member_id=its[0]["member_id"],
+            offsets_partition=key[0],
+            log_offset=its[0]["log_offset"],
+        )
+    away = members.filter((pc.field("member_epoch") == AWAY) & ~nobody)
+    yield from _away_for_long(evidence, listed(away.select([*GROUP, "member_id", "group_instance_id", "log_offset"])))
+
+
+# A member of a classic group has no epoch; one of a consumer group has, also where it speaks the classic protocol.
+_IN_CLASSIC_GROUP = (
+    pc.coalesce(pc.field("uses_classic_protocol"), pc.scalar(False)) & pc.field("member_epoch").is_null()
+)
+
+
+def _away_for_long(evidence: Evidence, away: list[Row]) -> Iterator[Finding]:
+    if not away:
+        return
+    since = _times(evidence, away)
+    limit = evidence.before_until(AWAY_MS)
+    late = [(row, since.get((*group_of(row), row["member_id"]))) for row in away]
+    found = by_group([row | {"since": moment} for row, moment in late if moment is not None and moment <= limit])
+    for key, its in found.items():
+        first = its[0]
+        yield Finding(
+            "ghost_member",
+            f"Static member {first['group_instance_id']} of {key[1]}{_others(its)} left for a while at "
+            f"{at(first['since'])} and has not come back; its session should have ended within a minute. Its "
+            "partitions wait for it, and nobody reads them. Start an instance with that name and close it for good, "
+            "or look why the coordinator does not put it out",
+            group_id=key[1],
+            member_id=first["member_id"],
+            offsets_partition=key[0],
+            log_offset=first["log_offset"],
+            since=first["since"],
+        )
+
+
+def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
+    """Members not at their assignment, in a group that has been Reconciling for twice their rebalance timeout: after
+    one a coordinator puts them out."""
+    groups = evidence.groups
+    stuck = (pc.field("state") == "Reconciling") & (pc.field("state_since") <= evidence.known_until)
+    reconciling = {group_of(row): row for row in listed(_plain(groups).filter(stuck))}
+    if not reconciling:
+        return
+    columns = ["member_id", "client_id", "client_host", "member_epoch", "member_state", "rebalance_timeout_ms"]
+    its_members = of_groups(evidence.members.select([*GROUP, *columns, "log_offset"]), reconciling)
+    for key, members in by_group(listed(its_members)).items():
+        group = reconciling[key]
+        late = [member for member in members if _is_late(member, group, evidence.known_until)]
+        if not late:
+            continue
+        # Who waits for another member to give something up is not the one to look for.
+        first = next((member for member in late if not member["member_state"].startswith("UNRELEASED")), late[0])
+        yield Finding(
+            "member_not_reconciled",
+            f"Member {first['member_id']} (client {first['client_id']}, {first['client_host']}) of {key[1]} "
+            f"{_how_far(first, group)}{_others(late)}; the group has been Reconciling since "
+            f"{at(group['state_since'])}, and its rebalance timeout is {format_duration(_timeout_ms(first))}. What it "
+            "shall give up or get is read by nobody, or still by the member before. Look whether its poll loop stands "
+            "still; a coordinator should have put it out",
+            group_id=key[1],
+            member_id=first["member_id"],
+            offsets_partition=key[0],
+            log_offset=first["log_offset"],
+            since=group["state_since"],
+        )
+
+
+def duplicate_static_member(evidence: Evidence) -> Iterator[Finding]:
+    """Two members of a consumer or streams group with one group.instance.id (of classic groups no coordinator loads
+    such a record: load_would_fail)."""
+    members = evidence.members.select([*GROUP, "member_id", "group_instance_id", "log_offset"])
+    static = members.filter(pc.field("group_instance_id").is_valid())
+    if not static.num_rows:
+        return
+    aggregates: list[Any] = [("member_id", "list"), ("log_offset", "max"), ([], "count_all")]
+    instances = static.group_by([*GROUP, "group_instance_id"]).aggregate(aggregates)
+    several = instances.filter(pc.field("count_all") > 1).sort_by("group_instance_id")
+    for key, rows in by_group(listed(several)).items():
+        first = min(rows, key=lambda row: row["group_instance_id"])
+        ids = sorted(first["member_id_list"])
+        more = f", and so for {counted(len(rows) - 1, 'other name')}" if len(rows) > 1 else ""
+        yield Finding(
+            "duplicate_static_member",
+            f"group.instance.id {first['group_instance_id']} of {key[1]} is that of {len(ids)} members "
+            f"({some(ids)}){more}. A coordinator knows one member by that name: the others are fenced or forgotten, "
+            "and what is assigned to them is not read. Give each instance a name of its own",
+            group_id=key[1],
+            member_id=ids[-1],
+            offsets_partition=key[0],
+            log_offset=first["log_offset_max"],
+        )
+
+
+def regex_matches_nothing(evidence: Evidence) -> Iterator[Finding]:
+    """An expression that was resolved to no topic (type 16); one not resolved yet is not known."""
+    members = evidence.members.select([*GROUP, "member_id", "subscribed_regex"])
+    by_regex = members.filter(pc.field("subscribed_regex").is_valid())
+    if not by_regex.num_rows:
+        return
+    resolved = {group_of(row): row for row in _groups(evidence, ["resolved_regex_topics", "log_offset"], by_regex)}
+    for key, its in by_group(listed(by_regex)).items():
+        topics = (resolved[key]["resolved_regex_topics"] if key in resolved else None) or {}
+        empty = [member for member in its if topics.get(member["subscribed_regex"]) == []]
+        if empty:
+            expressions = some(member["subscribed_regex"] for member in empty)
+            yield Finding(
+                "regex_matches_nothing",
+                f"{counted(len(empty), 'member')} of {key[1]} subscribe{'s' if len(empty) == 1 else ''} to "
+                f"{expressions}, which matches no topic: nothing is read. Topics that the member may not describe do "
+                "not count, and the expression is RE2's and must match the whole name; look at both",
+                group_id=key[1],
+                member_id=empty[0]["member_id"],
+                offsets_partition=key[0],
+                log_offset=resolved[key]["log_offset"],
+            )
+
+
+def _plain(groups: pa.Table) -> pa.Table:
+    return groups.drop_columns(["resolved_regex_topics"])
+
+
+def _groups(evidence: Evidence, columns: list[str], members: pa.Table) -> list[Row]:
+    keys = set(zip(members["offsets_partition"].to_pylist(), members["group_id"].to_pylist(), strict=True))
+    return listed(of_groups(evidence.groups.select([*GROUP, *columns]), keys))
+
+
+def _times(evidence: Evidence, members: list[Row]) -> dict[tuple[int, str, str], datetime]:
+    """Log times of the members' newest records, by offsets partition, group and member."""
+    found = evidence.tables.rows(
+        "group_member_versions",
+        [*GROUP, "member_id", "log_offset", "log_timestamp"],
+        Condition("offsets_partition", "in", sorted({row["offsets_partition"] for row in members})),
+        Condition("log_offset", "in", sorted({row["log_offset"] for row in members})),
+    )
+    places = {(*group_of(row), row["member_id"], row["log_offset"]) for row in members}
+    return {
+        (*group_of(row), row["member_id"]): row["log_timestamp"]
+        for row in found.to_pylist()
+        if (*group_of(row), row["member_id"], row["log_offset"]) in places and row["log_timestamp"] is not None
+    }
+
+
+def _is_late(member: Row, group: Row, known_until: datetime) -> bool:
+    if not member["client_host"] or member["member_epoch"] == AWAY:  # ghost_member tells of these
+        return False
+    is_there = member["member_state"] == "STABLE" and member["member_epoch"] == group["assignment_epoch"]
+    patience = timedelta(milliseconds=2 * _timeout_ms(member))
+    return not is_there and bool(group["state_since"] <= known_until - patience)
+
+
+def _timeout_ms(member: Row) -> int:
+    timeout: int | None = member["rebalance_timeout_ms"]
+    return DEFAULT_REBALANCE_TIMEOUT_MS if timeout is None else timeout
+
+
+def _how_far(member: Row, group: Row) -> str:
+    if member["member_state"].startswith("UNREVOKED"):
+        return "does not give up what it shall give up"
+    if member["member_state"].startswith("UNRELEASED"):
+        return "waits for what another member has not given up"
+    return f"is at epoch {member['member_epoch']}, the assignment at {group['assignment_epoch']}"
+
+
+def _others(its: list[Row]) -> str:
+    return "" if len(its) == 1 else f" (and {counted(len(its) - 1, 'other member')})"

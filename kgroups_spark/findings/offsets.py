@@ -1,0 +1,107 @@
+"""Committed offsets that belong to no group, to one that has none, or to a topic that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow.compute as pc
+
+from kgroups_spark.counts import counted
+from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, group_of, listed, of_groups, per_group
+from kgroups_spark.findings.finding import Finding, at, quoted, tool
+
+
+def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
+    """Committed offsets whose group does not exist (T30)."""
+    columns = [*GROUP, "topic", "log_offset"]
+    rows = evidence.tables.rows("committed_offsets", columns, Condition("is_orphan", "==", True))
+    for row in per_group(rows, ("topic", "count_distinct"), ("topic", "min"), ("log_offset", "max")):
+        topics = row["topic_count_distinct"]
+        yield Finding(
+            "orphaned_offsets",
+            f"{counted(row['count_all'], 'committed offset')} on {counted(topics, 'topic')} are those of "
+            f"{row['group_id']}, which does not exist: its record was deleted and they were not. The coordinator "
+            "answers as if there were none and never expires them; consumers start by auto.offset.reset, and the next "
+            "record that names the group brings them all back. Keep a copy "
+            f"(kgroups export-offsets --group {quoted(row['group_id'])}), or let the group start anew and reset it",
+            group_id=row["group_id"],
+            topic=row["topic_min"] if topics == 1 else None,
+            offsets_partition=row["offsets_partition"],
+            log_offset=row["log_offset_max"],
+        )
+
+
+def offsets_of_share_group(evidence: Evidence) -> Iterator[Finding]:
+    """Committed offsets under the name of a share group."""
+    groups = evidence.groups
+    share = listed(groups.filter(pc.field("group_type") == "share").select(GROUP))
+    if not share:
+        return
+    names = sorted({row["group_id"] for row in share})
+    columns = [*GROUP, "topic", "log_offset"]
+    rows = evidence.tables.rows("committed_offsets", columns, Condition("group_id", "in", names))
+    for row in per_group(of_groups(rows, map(group_of, share)), ("log_offset", "max")):
+        yield Finding(
+            "offsets_of_share_group",
+            f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. Share groups keep "
+            "their place in __share_group_state and read none of these, no check removes them, and brokers refuse "
+            "such commits: they are from before it was a share group, or somebody wrote to the topic. Use another name "
+            "for one of the two groups",
+            group_id=row["group_id"],
+            offsets_partition=row["offsets_partition"],
+            log_offset=row["log_offset_max"],
+        )
+
+
+def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
+    """Offsets committed under an older topic id than the newest that is known (the view stale_offsets has them all)."""
+    newest = _newest_ids(evidence)
+    if not newest:
+        return
+    columns = [*GROUP, "topic", "topic_id", "partition", "log_offset"]
+    rows = evidence.tables.rows("committed_offsets", columns, Condition("topic", "in", sorted(newest)))
+    rows = rows.filter(pc.is_valid(rows["topic_id"]))
+    aggregates: list[Any] = [([], "count_all"), ("partition", "min"), ("log_offset", "max")]
+    told = rows.group_by([*GROUP, "topic", "topic_id"]).aggregate(aggregates)
+    stale: dict[tuple[int, str, str], Row] = {}
+    for row in listed(told):
+        if row["topic_id"] != newest[row["topic"]]["topic_id"]:
+            key = (*group_of(row), row["topic"])
+            before = stale.get(key)
+            stale[key] = row if before is None else row | {"count_all": row["count_all"] + before["count_all"]}
+    for row in stale.values():
+        group_id, topic = row["group_id"], row["topic"]
+        seen = newest[topic]["seen_log_timestamp"]
+        yield Finding(
+            "topic_recreated",
+            f"{counted(row['count_all'], 'committed offset')} of {group_id} on {topic} count from a topic that was "
+            f"deleted; {topic} has been made again{'' if seen is None else f', at the latest at {at(seen)}'}. They "
+            "are places in another log: a consumer that starts there skips what lies before, or is reset. Set them "
+            "anew: "
+            + tool(
+                "kafka-consumer-groups",
+                f"--group {quoted(group_id)} --topic {quoted(topic)} --reset-offsets --to-earliest --execute",
+            ),
+            group_id=group_id,
+            topic=topic,
+            offsets_partition=row["offsets_partition"],
+            log_offset=row["log_offset_max"],
+            since=seen,
+        )
+
+
+def _newest_ids(evidence: Evidence) -> dict[str, Row]:
+    """Of topics with several ids the newest: an id that only a cluster told of is newer than all in the log."""
+    rows = evidence.tables.rows("topics", ["topic", "topic_id", "seen_log_timestamp"])
+    names = rows.group_by("topic").aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)["topic"]
+    newest: dict[str, Row] = {}
+    for row in rows.filter(pc.is_in(rows["topic"], names.combine_chunks())).to_pylist():
+        if row["topic"] not in newest or _age(row) > _age(newest[row["topic"]]):
+            newest[row["topic"]] = row
+    return newest
+
+
+def _age(row: Row) -> tuple[Any, ...]:
+    seen = row["seen_log_timestamp"]
+    return seen is None, 0 if seen is None else seen, row["topic_id"]

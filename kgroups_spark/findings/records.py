@@ -1,0 +1,94 @@
+"""Records at which a coordinator stops, or soon will."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.counts import counted, sized
+from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, listed, moment
+from kgroups_spark.findings.finding import Finding
+
+# message.max.bytes, the default for a whole batch (ServerLogConfigs.MAX_MESSAGE_SIZE_DEFAULT, 1 MiB and its overhead).
+MAX_MESSAGE_BYTES = 1_048_588
+# Four fifths: a few more members or topics reach it.
+NEAR_LIMIT_BYTES = MAX_MESSAGE_BYTES * 4 // 5
+
+
+def load_would_fail(evidence: Evidence) -> Iterator[Finding]:
+    """By offsets partition the first record in quarantine at which a coordinator fails, if the log still reaches back
+    to it."""
+    columns = ["offsets_partition", "log_offset", "log_timestamp", "group_id", "topic", "partition", "producer_id"]
+    rows = evidence.tables.rows(
+        "quarantine", [*columns, "reason", "detail", "resolved_by"], Condition("coordinator_fails", "==", True)
+    )
+    by_partition: dict[int, list[Row]] = {}
+    for row in listed(rows.filter(pc.is_null(rows["resolved_by"]))):
+        if row["log_offset"] >= evidence.log_starts.get(row["offsets_partition"], 0):
+            by_partition.setdefault(row["offsets_partition"], []).append(row)
+    for number, found in by_partition.items():
+        first = min(found, key=lambda row: row["log_offset"])
+        more = f" {counted(len(found) - 1, 'other')} like it: table quarantine." if len(found) > 1 else ""
+        yield Finding(
+            "load_would_fail",
+            f"A coordinator of the chosen release would stop loading partition {number} of __consumer_offsets at "
+            f"offset {first['log_offset']} ({first['reason']}: {first['detail']}).{more} All groups of the partition "
+            "then have no coordinator, and commit and find nothing. It works as long as the present leader keeps what "
+            "it has loaded: before a restart or an upgrade keep a copy (kgroups export-offsets --all-groups), and see "
+            "whether the cleaner still has the record",
+            group_id=first["group_id"],
+            topic=first["topic"],
+            partition=first["partition"],
+            producer_id=first["producer_id"],
+            offsets_partition=number,
+            log_offset=first["log_offset"],
+            since=first["log_timestamp"],
+        )
+
+
+def group_record_near_limit(evidence: Evidence) -> Iterator[Finding]:
+    """By group the largest record of at least NEAR_LIMIT_BYTES that is the newest about the group or one of its
+    members; what was found before stays found as long as that holds."""
+    told = {
+        (row["offsets_partition"], row["log_offset"]): row for row in evidence.found_before("group_record_near_limit")
+    }
+    large = {(each.offsets_partition, each.log_offset): each for each in evidence.large_records}
+    if not told and not large:
+        return
+    newest = {(row["offsets_partition"], row["log_offset"]) for row in _newest(evidence, [*told, *large])}
+    by_group: dict[tuple[int, str], list[Finding]] = {}
+    for place in sorted(newest):
+        finding = _again(told[place]) if place not in large else _large(evidence, place)
+        by_group.setdefault((place[0], finding.group_id or ""), []).append(finding)
+    for findings in by_group.values():
+        yield findings[-1]
+
+
+def _newest(evidence: Evidence, places: list[tuple[int, int]]) -> list[Row]:
+    """Those of the places that hold the newest record about a group or a member."""
+    columns = [*GROUP, "log_offset"]
+    rows = pa.concat_tables([evidence.groups.select(columns), evidence.members.select(columns)])
+    near = rows.filter(pc.is_in(rows["log_offset"], pa.array(sorted({offset for _, offset in places}), pa.int64())))
+    wanted = set(places)
+    return [row for row in listed(near) if (row["offsets_partition"], row["log_offset"]) in wanted]
+
+
+def _large(evidence: Evidence, place: tuple[int, int]) -> Finding:
+    each = next(r for r in evidence.large_records if (r.offsets_partition, r.log_offset) == place)
+    return Finding(
+        "group_record_near_limit",
+        f"The {each.record_name} record of {each.group_id} has {sized(each.size_bytes)}; with its default, "
+        f"message.max.bytes, a broker takes batches of {sized(MAX_MESSAGE_BYTES)}. When it grows beyond, the group's "
+        "rebalances fail, for every member, with nothing but an unknown server error. Use fewer members or topics, an "
+        "assignor with less user data, or raise max.message.bytes of __consumer_offsets",
+        group_id=each.group_id,
+        offsets_partition=each.offsets_partition,
+        log_offset=each.log_offset,
+        since=moment(each.log_timestamp),
+    )
+
+
+def _again(row: Row) -> Finding:
+    return Finding(**{name: row[name] for name in Finding._fields})

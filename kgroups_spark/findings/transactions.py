@@ -1,0 +1,106 @@
+"""Offsets that wait for the end of transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pyarrow.compute as pc
+
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, listed, some
+from kgroups_spark.findings.finding import Finding, at, quoted, tool
+
+# transaction.max.timeout.ms: its default, and that of kafka-transactions find-hanging --max-transaction-timeout.
+MAX_TRANSACTION_TIMEOUT_MS = 900_000
+
+
+def transaction_open_too_long(evidence: Evidence) -> Iterator[Finding]:
+    """A transaction that was opened longer ago than any may last, and records of a producer in no transaction (T28)."""
+    limit = evidence.before_until(MAX_TRANSACTION_TIMEOUT_MS + 1)
+    columns = ["producer_id", "transaction_start_offset", "open_since", "offset_count", "group_ids"]
+    rows = evidence.tables.rows(
+        "open_transactions", ["offsets_partition", *columns], Condition("open_since", "<=", limit)
+    )
+    for row in rows.sort_by([("offsets_partition", "ascending"), ("producer_id", "ascending")]).to_pylist():
+        groups = sorted(row["group_ids"])
+        partition, start = row["offsets_partition"], row["transaction_start_offset"]
+        yield Finding(
+            "transaction_open_too_long",
+            f"Producer {row['producer_id']} opened a transaction on partition {partition} of __consumer_offsets at "
+            f"{at(row['open_since'])}, {format_duration(_ms(evidence.known_until, row['open_since']))} ago; "
+            "transaction.max.timeout.ms allows 15m if it has its default. Until it ends, consumers get "
+            f"UNSTABLE_OFFSET_COMMIT for {counted(row['offset_count'], 'offset')} of {some(groups) or 'no group'}, and "
+            "nothing behind it in this partition is compacted. If its application is gone: "
+            + tool(
+                "kafka-transactions", f"abort --topic __consumer_offsets --partition {partition} --start-offset {start}"
+            ),
+            group_id=groups[0] if len(groups) == 1 else None,
+            producer_id=row["producer_id"],
+            offsets_partition=partition,
+            log_offset=start,
+            since=row["open_since"],
+        )
+    yield from _in_no_transaction(evidence, limit)
+
+
+def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]:
+    columns = [*GROUP, "producer_id", "log_offset", "commit_timestamp", "transaction_start_offset"]
+    rows = evidence.tables.rows("pending_offsets", columns, Condition("commit_timestamp", "<=", limit))
+    rows = rows.filter(pc.is_null(rows["transaction_start_offset"]))
+    keys = [*GROUP, "producer_id"]
+    aggregates: list[Any] = [([], "count_all"), ("log_offset", "min"), ("commit_timestamp", "min")]
+    for row in listed(rows.group_by(keys).aggregate(aggregates)):
+        group_id = row["group_id"]
+        yield Finding(
+            "transaction_open_too_long",
+            f"{counted(row['count_all'], 'offset')} of {group_id} came from producer {row['producer_id']} outside any "
+            f"transaction, the first at {at(row['commit_timestamp_min'])}. A Java coordinator waits for a marker that "
+            "nobody will write, and consumers get UNSTABLE_OFFSET_COMMIT. Whatever wrote them must not use an "
+            "idempotent producer on __consumer_offsets; deleting the offsets ends the wait: "
+            + tool("kafka-consumer-groups", f"--delete-offsets --group {quoted(group_id)} --topic TOPIC:PARTITION"),
+            group_id=group_id,
+            producer_id=row["producer_id"],
+            offsets_partition=row["offsets_partition"],
+            log_offset=row["log_offset_min"],
+            since=row["commit_timestamp_min"],
+        )
+
+
+def two_open_producers(evidence: Evidence) -> Iterator[Finding]:
+    """One partition of a group with offsets in the open transactions of several producers."""
+    slot = [*GROUP, "topic", "partition"]
+    rows = evidence.tables.rows("pending_offsets", [*slot, "producer_id", "log_offset"])
+    if not rows.num_rows:
+        return
+    aggregates: list[Any] = [("producer_id", "count_distinct"), ("producer_id", "list"), ("log_offset", "max")]
+    slots = rows.group_by(slot).aggregate(aggregates)
+    several = listed(slots.filter(pc.field("producer_id_count_distinct") > 1))
+    told = set()
+    for row in several:
+        key = (row["offsets_partition"], row["group_id"])
+        if key in told:
+            continue
+        told.add(key)
+        count = sum((each["offsets_partition"], each["group_id"]) == key for each in several)
+        producers = sorted(set(row["producer_id_list"]))
+        yield Finding(
+            "two_open_producers",
+            f"{row['topic']}-{row['partition']} of {row['group_id']} has offsets in open transactions of "
+            f"{len(producers)} producers ({some(map(str, producers))})"
+            f"{f', and so have {count - 1:,} other partitions' if count > 1 else ''}: two instances work on the same "
+            "input, or one was not fenced. Whichever record stands later in the log wins, whoever commits last. "
+            "Producers that pass groupMetadata() to sendOffsetsToTransaction are fenced by the group (KIP-447)",
+            group_id=row["group_id"],
+            topic=row["topic"],
+            partition=row["partition"],
+            producer_id=producers[-1],
+            offsets_partition=row["offsets_partition"],
+            log_offset=row["log_offset_max"],
+        )
+
+
+def _ms(until: datetime, since: datetime) -> int:
+    return int((until - since).total_seconds() * 1000)

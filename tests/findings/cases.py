@@ -1,0 +1,216 @@
+"""For each finding logs that raise it, and logs as near to them as can be that do not. Nothing else is odd in them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, Log, classic_member
+from tests.findings.record_bytes import blob
+
+A, B = TOPIC_IDS["t"], TOPIC_IDS["u"]
+WEEK = 7 * DAY
+
+
+@dataclass(frozen=True)
+class Case:
+    """`odd`: what the finding says of the log, in its columns; None: nothing is odd."""
+
+    finding: str
+    name: str
+    log: Log
+    odd: dict[str, Any] | None = None
+    how: dict[str, Any] = field(default_factory=dict)
+
+
+def group(group_id: str = "g", **columns: Any) -> dict[str, Any]:
+    return {"group_id": group_id, **columns}
+
+
+def share_group(*members: str) -> Log:
+    log = Log()
+    for member in members:
+        log.member("g", member, "t", record_type=10)
+    log.group_epoch("g", 2, record_type=11)
+    for member in members:
+        log.target("g", member, 0, record_type=13)
+    log.target_epoch("g", 2, record_type=12)
+    for member in members:
+        log.current("g", member, 0, record_type=14)
+    return log
+
+
+def emptied_share_group() -> Log:
+    return share_group("a").gone(14, "g", "a").gone(13, "g", "a").gone(10, "g", "a")
+
+
+def left(log: Log, member: str) -> Log:
+    return log.gone(8, "g", member).gone(7, "g", member).gone(5, "g", member)
+
+
+def two_members() -> Log:
+    return Log().consumer_group("g", a=(0,), b=(1,))
+
+
+def static_members(*names: str) -> Log:
+    log = Log()
+    for number, name in enumerate(names):
+        log.member("g", f"m{number}", "t", instanceId=name)
+    return log
+
+
+def large(user_data_bytes: int) -> Log:
+    subscription = blob("ConsumerProtocolSubscription", {"topics": ["t"], "userData": b"x" * user_data_bytes})
+    return Log().classic("g", classic_member("a", 0, subscription=subscription))
+
+
+def many_groups(names: list[str]) -> Log:
+    log = Log()
+    for name in names:
+        log.commit(name)
+    return log
+
+
+def subscribed_by(subscription: bytes, **fields: Any) -> Log:
+    return Log().classic("g", classic_member("a", 0, subscription=subscription), **fields)
+
+
+def behind() -> Log:
+    """Member a is at epoch 2, the assignment at 3."""
+    return Log().consumer_group("g", a=(0,)).group_epoch("g", 3).target_epoch("g", 3)
+
+
+def matching(*topics: str) -> Log:
+    log = Log().member("g", "a", subscribedTopicRegex="orders-.*").group_epoch("g", 2)
+    return log.regex("g", "orders-.*", *topics)
+
+
+def streams_group(*tasks_of_b: int, role: str = "activeTasks") -> Log:
+    log = Log().group_epoch("g", 2, record_type=17)
+    for member, tasks in (("a", {"activeTasks": (0,)}), ("b", {role: tasks_of_b})):
+        log.member("g", member, record_type=19, topologyEpoch=1, processId=member, rebalanceTimeoutMs=300_000)
+        log.current_tasks("g", member, **tasks)
+    return log
+
+
+CASES = [
+    Case("load_would_fail", "member_removed_with_its_assignment", two_members().gone(5, "g", "a"),
+         group(offsets_partition=0, log_offset=8)),
+    Case("load_would_fail", "member_removed_after_its_assignment", left(two_members(), "a")),
+    Case("group_in_wrong_partition", "name_hashes_elsewhere", Log().commit("a"), group("a"),
+         {"offsets_partitions": 50}),
+    Case("group_in_wrong_partition", "name_hashes_here", Log().commit("polygenelubricants"), None,
+         {"offsets_partitions": 50}),
+    Case("orphaned_offsets", "group_removed_alone", Log().commit("g").gone(2, "g"), group(topic="t", log_offset=0)),
+    Case("orphaned_offsets", "offsets_removed_first", Log().commit("g").remove_offset("g").gone(2, "g")),
+    Case("partition_assigned_twice", "consumer_group", two_members().current("g", "b", 0, 1, epoch=3),
+         group(partition=0, member_id="b")),
+    Case("partition_assigned_twice", "still_to_give_up", two_members().current("g", "b", 1, revoking=(0,), epoch=3),
+         group(partition=0, member_id="b")),
+    Case("partition_assigned_twice", "classic", Log().classic("g", classic_member("a", 0, 1), classic_member("b", 1)),
+         group(topic="t", partition=1)),
+    Case("partition_assigned_twice", "streams", streams_group(0), group(topic=None, partition=0)),
+    Case("partition_assigned_twice", "streams_standby", streams_group(0, role="standbyTasks")),
+    Case("partition_assigned_twice", "one_each", two_members()),
+    Case("partition_assigned_twice", "handed_over", two_members().current("g", "a").current("g", "b", 0, 1, epoch=3)),
+    Case("partition_assigned_twice", "classic_one_each",
+         Log().classic("g", classic_member("a", 0), classic_member("b", 1))),
+    Case("partition_assigned_twice", "share_group", share_group("a", "b")),
+    Case("duplicate_static_member", "same_name", static_members("i", "i"), group(member_id="m1")),
+    Case("duplicate_static_member", "other_name", static_members("i", "j")),
+    Case("duplicate_static_member", "no_names", static_members()),
+    Case("transaction_open_too_long", "longer_than_it_may",
+         Log().commit("g", producer=7).tick(15 * MINUTE + 1), group(producer_id=7, log_offset=0)),
+    Case("transaction_open_too_long", "idempotent_but_in_no_transaction",
+         Log().commit("g", producer=7, in_transaction=False).tick(15 * MINUTE + 1), group(producer_id=7)),
+    Case("transaction_open_too_long", "as_long_as_it_may", Log().commit("g", producer=7).tick(15 * MINUTE)),
+    Case("transaction_open_too_long", "ended", Log().commit("g", producer=7).later(HOUR).end(7)),
+    Case("offsets_of_share_group", "committed", share_group("a").commit("g"), group()),
+    Case("offsets_of_share_group", "of_another_group", share_group("a").commit("h")),
+    Case("unreadable_subscription", "cut_off", subscribed_by(b"\0\1\0\0"), group(member_id="a")),
+    Case("unreadable_subscription", "of_a_later_version",
+         subscribed_by(b"\0\x09" + blob("ConsumerProtocolSubscription", {"topics": ["t"], "userData": None})[2:])),
+    Case("unreadable_subscription", "of_connect", subscribed_by(b"\0\1\0\0", protocol_type="connect")),
+    Case("ghost_member", "assigned_after_it_was_removed", left(two_members(), "a").current("g", "a", 0),
+         group(member_id="a")),
+    Case("ghost_member", "static_member_away", static_members("i").current("g", "m0", epoch=-2).tick(HOUR),
+         group(member_id="m0", log_offset=1)),
+    Case("ghost_member", "removed", left(two_members(), "a")),
+    Case("ghost_member", "static_member_not_so_long_away",
+         static_members("i").current("g", "m0", epoch=-2).tick(HOUR - 1)),
+    Case("partition_targeted_twice", "meant_for_both", two_members().target("g", "b", 0, 1),
+         group(partition=0, member_id="b")),
+    Case("partition_targeted_twice", "moved", two_members().target("g", "a").target("g", "b", 0, 1)),
+    Case("partition_targeted_twice", "share_group", share_group("a", "b")),
+    Case("target_for_unknown_member", "no_such_member", two_members().target("g", "x", 2),
+         group(member_id="x", log_offset=8)),
+    Case("target_for_unknown_member", "member_comes_later", two_members().target("g", "x", 2).member("g", "x", "t")),
+    Case("target_for_unknown_member", "taken_back", two_members().target("g", "x", 2).gone(7, "g", "x")),
+    Case("member_not_reconciled", "behind", behind().tick(10 * MINUTE), group(member_id="a")),
+    Case("member_not_reconciled", "does_not_give_up",
+         behind().current("g", "a", epoch=2, state=1, revoking=(0,)).tick(10 * MINUTE), group(member_id="a")),
+    Case("member_not_reconciled", "not_so_long_behind", behind().tick(10 * MINUTE - 1)),
+    Case("member_not_reconciled", "caught_up", behind().current("g", "a", 0, epoch=3).tick(HOUR)),
+    Case("group_record_near_limit", "838_kB", large(838_900), group(log_offset=0)),
+    Case("group_record_near_limit", "838_kB_and_no_more", large(838_600)),
+    Case("group_record_near_limit", "smaller_since", large(900_000).classic("g", classic_member("a", 0))),
+    Case("two_open_producers", "same_partition", Log().commit("g", producer=7).commit("g", producer=8),
+         group(topic="t", partition=0, producer_id=8, log_offset=1)),
+    Case("two_open_producers", "a_partition_each",
+         Log().commit("g", producer=7).commit("g", partition=1, producer=8)),
+    Case("two_open_producers", "one_after_the_other",
+         Log().commit("g", producer=7).end(7).commit("g", producer=8)),
+    Case("committed_by_non_owner", "classic", Log().classic("g", classic_member("a", 0)).commit("g", partition=1),
+         group(topic="t", partition=1, log_offset=1)),
+    Case("committed_by_non_owner", "consumer_group", two_members().commit("g", partition=2, topic_id=A),
+         group(topic="t", partition=2)),
+    Case("committed_by_non_owner", "topic_not_known",
+         two_members().commit("g", partition=2)),
+    Case("committed_by_non_owner", "by_its_owner", Log().classic("g", classic_member("a", 0)).commit("g")),
+    Case("committed_by_non_owner", "before_the_rebalance",
+         Log().commit("g", partition=1).classic("g", classic_member("a", 0))),
+    Case("committed_by_non_owner", "empty_group", Log().classic("g").commit("g", partition=1)),
+    Case("committed_by_non_owner", "assignment_not_known",
+         Log().classic("g", classic_member("a", 0, assignment=b"\0\1\0")).commit("g", partition=1)),
+    Case("commit_time_off", "behind", Log().commit("g", committed_ago=10 * MINUTE + 1).commit("g"),
+         group(topic="t", partition=0, log_offset=0)),
+    Case("commit_time_off", "ahead", Log().commit("g", committed_ago=-10 * MINUTE - 1), group()),
+    Case("commit_time_off", "a_little", Log().commit("g", committed_ago=10 * MINUTE)),
+    Case("goes_when_emptied", "after_the_retention", two_members().commit("g").tick(WEEK), group(topic="t")),
+    Case("goes_when_emptied", "within_the_retention", two_members().commit("g").tick(WEEK - 1)),
+    Case("goes_when_emptied", "classic", Log().classic("g", classic_member("a", 0)).commit("g").tick(WEEK)),
+    Case("expiry_overdue", "for_an_hour", Log().commit("g").tick(WEEK + HOUR), group(topic="t")),
+    Case("expiry_overdue", "for_less", Log().commit("g").tick(WEEK + HOUR - 1)),
+    Case("expiry_overdue", "removed", Log().commit("g").later(WEEK + HOUR).remove_offset("g")),
+    Case("topic_recreated", "another_partition_only",
+         Log().commit("g", topic_id=A).later(HOUR).commit("g", partition=1, topic_id=B),
+         group(topic="t", log_offset=0)),
+    Case("topic_recreated", "committed_anew", Log().commit("g", topic_id=A).later(HOUR).commit("g", topic_id=B)),
+    Case("topic_recreated", "another_topic",
+         Log().commit("g", topic_id=A).later(HOUR).commit("g", topic="u", topic_id=B)),
+    Case("commit_storm", "ten_a_second", Log().commit("g", times=36_000), group()),
+    Case("commit_storm", "fewer", Log().commit("g", times=35_999)),
+    Case("commit_storm", "in_two_hours", Log().commit("g", times=18_000).later(HOUR).commit("g", times=18_000)),
+    Case("commit_storm", "of_many_partitions", many := Log()),
+    Case("regex_matches_nothing", "no_topic", matching(), group(member_id="a")),
+    Case("regex_matches_nothing", "a_topic", matching("orders-1")),
+    Case("regex_matches_nothing", "not_resolved", Log().member("g", "a", subscribedTopicRegex="orders-.*")),
+    Case("mixed_commits", "beside_each_other", Log().commit("g", producer=7).end(7).commit("g", times=2),
+         group(topic="t", partition=0, log_offset=3)),
+    Case("mixed_commits", "reset_once", Log().commit("g", producer=7).end(7).commit("g")),
+    Case("mixed_commits", "another_partition",
+         Log().commit("g", producer=7).end(7).commit("g", partition=1, times=2)),
+    Case("idle_share_group", "for_the_retention", emptied_share_group().tick(WEEK), group()),
+    Case("idle_share_group", "not_so_long", emptied_share_group().tick(WEEK - 1)),
+    Case("idle_share_group", "with_a_member", share_group("a").tick(WEEK)),
+    Case("throwaway_group", "uuids", many_groups([f"app-{uuid.UUID(int=n)}" for n in range(10)]),
+         group(f"app-{uuid.UUID(int=0)}")),
+    Case("throwaway_group", "console", many_groups([f"console-consumer-{n}" for n in range(40, 50)]),
+         group("console-consumer-40")),
+    Case("throwaway_group", "nine", many_groups([f"app-{uuid.UUID(int=n)}" for n in range(9)])),
+    Case("throwaway_group", "chosen_names", many_groups([f"app-{n}" for n in range(10)])),
+]  # fmt: skip
+
+for _partition in range(10):
+    many.commit("g", partition=_partition, times=3_600)

@@ -1,0 +1,114 @@
+"""Findings of a log without Spark: the whole audit in one process, expiry by its slow twin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.audit.findings import _arrow_condition, findings_table
+from kgroups_spark.findings import Evidence, Finding, all_findings
+from kgroups_spark.findings.evidence import Condition, LargeRecord, TimesOff, moment
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.times import to_epoch_ms
+from tests.audit.pipeline import Audited
+from tests.expiry import twin
+from tests.views.replayed_logs import tables_of
+
+DAY = 86_400_000
+RETENTION_MS = 7 * DAY
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ArrowTables:
+    """Tables in memory; `read`: how often each was asked for."""
+
+    tables: Mapping[str, pa.Table]
+
+    def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
+        table = self.tables[name]
+        for condition in conditions:
+            table = table.filter(_arrow_condition(condition))
+        return table.select(columns)
+
+
+def evidence_of(
+    audited: Audited,
+    *,
+    as_of: int | None = None,
+    retention_ms: int = RETENTION_MS,
+    version: tuple[int, ...] = (4, 3),
+    java: bool = True,
+    before: Sequence[Row] = (),
+) -> Evidence:
+    """What the last of the audits knows. `as_of`: ms; None: the newest time in the log."""
+    newest = max((p.newest_log_timestamp for p in audited.progress if p.newest_log_timestamp is not None), default=0)
+    at = newest if as_of is None else as_of
+    tables = tables_of(audited)
+    tables["offset_expiry"] = _offset_expiry(audited, at, retention_ms, version, java)
+    moment_of = moment(at)
+    assert moment_of is not None
+    return Evidence(
+        ArrowTables(tables),
+        audited.audits,
+        moment_of,
+        moment_of,
+        retention_ms,
+        [LargeRecord(p.offsets_partition, *fields) for p in audited.progress for fields in p.large_records],
+        [TimesOff(p.offsets_partition, *fields) for p in audited.progress for fields in p.times_off],
+        before=before,
+    )
+
+
+def findings(audited: Audited, **how: Any) -> list[Finding]:
+    """All findings of the last audit; they fit the table, its nulls and its key."""
+    found = all_findings(evidence_of(audited, **how))
+    rows = findings_table(found, audited.audits)
+    rows.validate(full=True)
+    keys = [tuple(v for k, v in row.items() if k not in ("detail", "since", "severity")) for row in rows.to_pylist()]
+    assert len(set(keys)) == len(keys)
+    return found
+
+
+def as_rows(found: Sequence[Finding]) -> list[Row]:
+    """Findings as a later audit reads them."""
+    return [each._asdict() for each in found]
+
+
+def _offset_expiry(audited: Audited, as_of: int, retention_ms: int, version: tuple[int, ...], java: bool) -> pa.Table:
+    groups, members = (list(map(_in_ms, audited.rows(name))) for name in ("groups", "group_members"))
+    for group in groups:
+        group["topology"] = group["topology"] and json.loads(group["topology"])
+    pending = audited.rows("pending_offsets")
+    rows = []
+    for offset in map(_in_ms, audited.rows("committed_offsets")):
+        judged = twin.judge_offset(offset, groups, members, pending, as_of, retention_ms, version, java)
+        reason, base, base_time, expires_at, if_empty = judged
+        kept = {name: offset[name] for name in ("offsets_partition", "group_id", "topic", "partition", "log_offset")}
+        rows.append(
+            kept
+            | {"audit_id": audited.audits, "as_of": as_of * 1000, "retention_ms": retention_ms, "reason": reason}
+            | {"committed_offset": offset["committed_offset"], "base": base}
+            | {"decision": "expire" if twin.expires(reason) else "keep", "base_timestamp": _us(base_time)}
+            | {"expires_at": _us(expires_at), "expires_at_if_empty": _us(if_empty)}
+        )
+    return pa.Table.from_pylist(rows, schema=arrow_schema("offset_expiry"))
+
+
+def _in_ms(row: Row) -> Row:
+    return {name: to_epoch_ms(value) if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def _us(ms: int | None) -> int | None:
+    return None if ms is None else ms * 1000
+
+
+def with_tables(evidence: Evidence, **tables: pa.Table) -> Evidence:
+    """The same evidence with other tables."""
+    assert isinstance(evidence.tables, ArrowTables)
+    return replace(evidence, tables=ArrowTables({**evidence.tables.tables, **tables}))

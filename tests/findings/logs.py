@@ -1,0 +1,175 @@
+"""Logs of one offsets partition, written record by record as coordinators write them: bytes of segments."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from typing import Any
+
+from tests.audit.pipeline import Files
+from tests.findings.record_bytes import Json, blob, record
+from tests.records.build import KeyValue, batch
+
+START = 1_760_000_000_000  # 2025-10-09 08:53:20 UTC
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+TOPIC_IDS = {
+    name: base64.urlsafe_b64encode(bytes(15) + bytes([n])).decode().rstrip("=") for n, name in enumerate("?tuv")
+}
+
+
+class Log:
+    """What is appended has the log's time, which `later` moves. Methods give the log back, to be chained."""
+
+    def __init__(self, offsets_partition: int = 0, now: int = START) -> None:
+        self.offsets_partition = offsets_partition
+        self.now = now
+        self.offset = 0
+        self.data = b""
+
+    @property
+    def files(self) -> Files:
+        return {f"__consumer_offsets-{self.offsets_partition}/{0:020d}.log": self.data}
+
+    def later(self, ms: int) -> Log:
+        self.now += ms
+        return self
+
+    def tick(self, ms: int) -> Log:
+        """Moves the time, and leaves a record of it."""
+        return self.later(ms).commit("clock")
+
+    def append(self, *records: KeyValue, **fields: Any) -> Log:
+        """One batch."""
+        times = {"base_timestamp": self.now, "max_timestamp": self.now}
+        self.data += batch(self.offset, list(records), **times, **fields)
+        self.offset += len(records)
+        return self
+
+    # Offsets.
+
+    def commit(
+        self,
+        group: str,
+        topic: str = "t",
+        partition: int = 0,
+        *,
+        offset: int = 5,
+        producer: int | None = None,
+        in_transaction: bool = True,
+        committed_ago: int = 0,
+        topic_id: str | None = None,
+        times: int = 1,
+    ) -> Log:
+        """An offset, `times` times; with `producer` in a transaction of it, or idempotently."""
+        value = {"offset": offset, "commitTimestamp": self.now - committed_ago}
+        if topic_id is not None:
+            value["topicId"] = topic_id
+        key = {"group": group, "topic": topic, "partition": partition}
+        one = record(1, key, value, version=3 if topic_id is None else 4)
+        fields = {}
+        if producer is not None:
+            bits = TRANSACTIONAL if in_transaction else 0
+            fields = {"attributes": bits, "producer_id": producer, "producer_epoch": 0}
+        return self.append(*[one] * times, **fields)
+
+    def remove_offset(self, group: str, topic: str = "t", partition: int = 0) -> Log:
+        return self.append(record(1, {"group": group, "topic": topic, "partition": partition}, None))
+
+    def end(self, producer: int, *, commit: bool = True) -> Log:
+        marker = struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 4)
+        bits = TRANSACTIONAL | CONTROL
+        return self.append(marker, attributes=bits, producer_id=producer, producer_epoch=0)
+
+    # Classic groups.
+
+    def classic(self, group: str, *members: Json, protocol_type: str = "consumer", since: int | None = None) -> Log:
+        value: Json = {"protocolType": protocol_type, "generation": 1, "currentStateTimestamp": since or self.now}
+        value |= (
+            {"protocol": "range", "leader": members[0]["memberId"]} if members else {"protocol": None, "leader": None}
+        )
+        return self.append(record(2, {"group": group}, value | {"members": list(members)}, version=3))
+
+    # Consumer, share and streams groups: records of one group after the other.
+
+    def group_epoch(self, group: str, epoch: int, record_type: int = 3) -> Log:
+        return self.append(record(record_type, {"groupId": group}, {"epoch": epoch}))
+
+    def target_epoch(self, group: str, epoch: int, record_type: int = 6) -> Log:
+        return self.append(record(record_type, {"groupId": group}, {"assignmentEpoch": epoch}))
+
+    def member(self, group: str, member: str, *topics: str, record_type: int = 5, **fields: Any) -> Log:
+        value: Json = {"clientId": f"client-{member}", "clientHost": "/10.0.0.7", "rackId": None}
+        if record_type != 10:
+            value["instanceId"] = None
+        if record_type != 19:
+            value["subscribedTopicNames"] = list(topics)
+        if record_type == 5:
+            value |= {"rebalanceTimeoutMs": 300_000, "subscribedTopicRegex": "", "classicMemberMetadata": None}
+            value["serverAssignor"] = None
+        return self.append(record(record_type, {"groupId": group, "memberId": member}, value | fields))
+
+    def target(self, group: str, member: str, *partitions: int, topic: str = "t", record_type: int = 7) -> Log:
+        value = {"topicPartitions": _partitions(topic, partitions)}
+        return self.append(record(record_type, {"groupId": group, "memberId": member}, value))
+
+    def current(
+        self,
+        group: str,
+        member: str,
+        *partitions: int,
+        epoch: int = 2,
+        state: int = 0,
+        revoking: tuple[int, ...] = (),
+        topic: str = "t",
+        record_type: int = 8,
+    ) -> Log:
+        value = {"memberEpoch": epoch, "previousMemberEpoch": epoch - 1, "state": state}
+        value["assignedPartitions"] = _partitions(topic, partitions)
+        if record_type == 8:
+            value["partitionsPendingRevocation"] = _partitions(topic, revoking)
+        return self.append(record(record_type, {"groupId": group, "memberId": member}, value))
+
+    def current_tasks(self, group: str, member: str, *, epoch: int = 2, **tasks: tuple[int, ...]) -> Log:
+        value: Json = {"memberEpoch": epoch, "previousMemberEpoch": epoch - 1, "state": 1}
+        value |= {role: [{"subtopologyId": "0", "partitions": list(its)}] for role, its in tasks.items() if its}
+        return self.append(record(22, {"groupId": group, "memberId": member}, value))
+
+    def regex(self, group: str, expression: str, *topics: str) -> Log:
+        key = {"groupId": group, "regularExpression": expression}
+        return self.append(record(16, key, {"topics": list(topics), "version": 1, "timestamp": self.now}))
+
+    def gone(self, record_type: int, group: str, member: str | None = None) -> Log:
+        key = {"group" if record_type == 2 else "groupId": group}
+        return self.append(record(record_type, key if member is None else key | {"memberId": member}, None))
+
+    def consumer_group(self, group: str, **assigned: tuple[int, ...]) -> Log:
+        """A Stable group, epoch 2, with these members and their partitions of topic t."""
+        for member in assigned:
+            self.member(group, member, "t")
+        self.group_epoch(group, 2)
+        for member, partitions in assigned.items():
+            self.target(group, member, *partitions)
+        self.target_epoch(group, 2)
+        for member, partitions in assigned.items():
+            self.current(group, member, *partitions)
+        return self
+
+
+def classic_member(member: str, *partitions: int, topics: tuple[str, ...] = ("t",), **fields: Any) -> Json:
+    assigned = [{"topic": topics[0], "partitions": list(partitions)}] if topics and partitions else []
+    return {
+        "memberId": member,
+        "groupInstanceId": None,
+        "clientId": f"client-{member}",
+        "clientHost": "/10.0.0.7",
+        "rebalanceTimeout": 300_000,
+        "sessionTimeout": 45_000,
+        "subscription": blob("ConsumerProtocolSubscription", {"topics": list(topics), "userData": None}),
+        "assignment": blob("ConsumerProtocolAssignment", {"assignedPartitions": assigned, "userData": None}),
+        **fields,
+    }
+
+
+def _partitions(topic: str, partitions: tuple[int, ...]) -> list[Json]:
+    return [{"topicId": TOPIC_IDS[topic], "partitions": list(partitions)}] if partitions else []

@@ -1,0 +1,173 @@
+"""Every finding: a log that raises it, one close to it that does not; recordings raise what is true of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.audit.findings import findings_table
+from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.findings import FINDERS, KINDS, all_findings
+from kgroups_spark.tables.schemas import TABLES
+from tests.audit.pipeline import How, audit, audit_nights, borders, cut_ranges, read_folder
+from tests.audit.test_corpora import ANSWERS, audited
+from tests.findings.cases import CASES, Case
+from tests.findings.found import as_rows, evidence_of, findings
+from tests.findings.logs import HOUR, Log, classic_member
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.finding}-{case.name}")
+def test_a_log_raises_what_is_odd_in_it_and_nothing_else(case: Case) -> None:
+    found = findings(audit(case.log.files, How(**case.how)))
+    if case.odd is None:
+        assert found == []
+        return
+    (finding,) = found
+    assert finding.finding == case.finding
+    assert {name: getattr(finding, name) for name in case.odd} == case.odd
+    sentences = re.split(r"(?<=[.:;?]) ", finding.detail)
+    assert len(sentences) >= 2 and len(finding.detail) < 700
+    assert finding.offsets_partition in (0, None)
+
+
+def test_each_finding_has_a_log_that_raises_it_and_one_that_does_not() -> None:
+    assert {case.finding for case in CASES if case.odd is not None} == set(KINDS)
+    assert {case.finding for case in CASES if case.odd is None} == set(KINDS)
+    assert [finder.__name__ for finder in FINDERS] == list(KINDS)
+
+
+# What was really done while these logs were recorded (capture.json beside each of them): members that commit for
+# partitions they do not have, plain commits around a transaction, consumers and a share group older than the retention.
+TRUE_OF_RECORDINGS = {
+    "expiry-4.3-before": {
+        ("committed_by_non_owner", "ledger-10b7d1", "gamma.events.1026b6"),
+        ("committed_by_non_owner", "search-11028d", "alpha.100254"),
+        ("committed_by_non_owner", "search-120953", "beta.1017b3"),
+    },
+    "expiry-4.3-after": {
+        ("committed_by_non_owner", "search-120953", "beta.1017b3"),
+        ("goes_when_emptied", "billing-112201", "gamma.events.1026b6"),
+        ("goes_when_emptied", "search-11028d", "beta.1017b3"),
+        ("idle_share_group", "audit-122229", None),
+    },
+    "mixed-upgrade": {
+        ("committed_by_non_owner", "audit-1042ba", "after.upgrade.159380"),
+        ("mixed_commits", "ledger-15099d", "input.133c3a"),
+    },
+    "scala-3.9-reloaded": {("mixed_commits", "ledger-15099d", "input.133c3a")},
+    "transactions-4.3": {
+        ("committed_by_non_owner", "search-11b239", "other.1017b3"),
+        ("committed_by_non_owner", "shipping-118ced", "other.1017b3"),
+        ("mixed_commits", "ledger-12046a", "input.100254"),
+    },
+}
+
+
+@pytest.mark.parametrize("corpus", sorted(ANSWERS))
+def test_recordings_raise_what_was_done_and_nothing_else(corpus: str) -> None:
+    answers = ANSWERS[corpus]
+    version = tuple(map(int, answers["release"].split(".")))
+    how = {"retention_ms": answers["retention_ms"]} if answers.get("retention_ms") else {}
+    found = findings(audited(corpus), version=version, java=version >= (4,), **how)
+    assert {(each.finding, each.group_id, each.topic) for each in found} == TRUE_OF_RECORDINGS.get(corpus, set())
+
+
+def test_the_shipped_story_has_its_hanging_transaction_and_a_group_that_must_not_become_empty() -> None:
+    found = findings(audit(read_folder(Path(SEGMENTS)), How("4.3")))
+    assert [(each.finding, each.group_id, each.producer_id, each.offsets_partition) for each in found] == [
+        ("transaction_open_too_long", "payments-ledger", 4010, 7),
+        ("goes_when_emptied", "audit-archiver", None, 2),
+    ]
+    assert "kafka-transactions.sh --bootstrap-server HOST:PORT abort" in found[0].detail
+    assert "--partition 7 --start-offset 2123" in found[0].detail
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.odd is not None], ids=lambda case: case.name)
+def test_ranges_do_not_matter(case: Case) -> None:
+    """What counts records of a night is told of the night; where its ranges are cut changes nothing."""
+    files, how = case.log.files, How(**case.how)
+    (night,) = cut_ranges(files, {0: [borders(files, 0)[1:]]})
+    assert findings(audit_nights(files, [night], how)) == findings(audit(files, how))
+
+
+def test_what_holds_goes_on_when_nothing_new_is_read() -> None:
+    log = Log().consumer_group("g", a=(0,)).commit("g").target("g", "x", 1)
+    log.classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
+    log.commit("s", times=36_000)
+    files = log.files
+    all_at_once = [cut_ranges(files, {0: [[borders(files, 0)[-1]]]})[0], []]
+    first = findings(audit_nights(files, all_at_once[:1], How()))
+    again = audit_nights(files, all_at_once, How())
+    again.progress.clear()  # of the night before
+    later = findings(again, as_of=log.now + HOUR, before=as_rows(first))
+    names = {each.finding for each in first}
+    assert names == {
+        "target_for_unknown_member",
+        "group_record_near_limit",
+        "commit_storm",
+    }
+    assert [each for each in first if each.finding != "commit_storm"] == later
+
+
+def test_what_no_longer_holds_is_not_found_again() -> None:
+    log = (
+        Log()
+        .consumer_group("g", a=(0,))
+        .target("g", "x", 1)
+        .classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
+    )
+    before = as_rows(findings(audit(log.files)))
+    assert {row["finding"] for row in before} == {"target_for_unknown_member", "group_record_near_limit"}
+    night = log.offset
+    log.gone(7, "g", "x").classic("big", classic_member("m", 0))
+    cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
+    after = audit_nights(log.files, cut_ranges(log.files, {0: cuts}), How())
+    del after.progress[0]
+    assert findings(after, before=before) == []
+
+
+def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:
+    audited_log = audit(Log().commit("g").commit("h", producer=7).files)
+    evidence = evidence_of(audited_log, as_of=Log().now + 30 * 24 * HOUR)
+    assert {each.finding for each in all_findings(evidence)} == {"transaction_open_too_long", "expiry_overdue"}
+    assert all_findings(replace(evidence, known_until=datetime.fromtimestamp(Log().now / 1000, UTC))) == []
+
+
+def test_a_record_that_the_log_has_lost_no_longer_stops_a_load() -> None:
+    evidence = evidence_of(audit(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files))
+    assert [each.finding for each in all_findings(replace(evidence, log_starts={0: 5}))] == ["load_would_fail"]
+    assert all_findings(replace(evidence, log_starts={0: 6})) == []
+
+
+def test_a_finding_is_told_once_for_a_group() -> None:
+    members = [classic_member(f"m{number}", *range(50)) for number in range(20)]
+    found = findings(audit(Log().classic("g", *members).classic("h", *members[:2]).files))
+    assert [(each.finding, each.group_id) for each in found] == [
+        ("partition_assigned_twice", "g"),
+        ("partition_assigned_twice", "h"),
+    ]
+    assert "t-0 of g is assigned to 20 members (m0 among them), and so are 49 more partitions" in found[0].detail
+
+
+def test_rows_are_those_of_the_table_errors_first() -> None:
+    log = Log().commit("z", producer=7).commit("a", producer=7).commit("x").gone(2, "x").tick(HOUR)
+    log.classic("g", classic_member("a", 0)).commit("g", partition=3)
+    rows = findings_table(findings(audit(log.files)), audit_id=9).to_pylist()
+    assert [(row["severity"], row["finding"], row["audit_id"]) for row in rows] == [
+        ("error", "orphaned_offsets", 9),
+        ("error", "transaction_open_too_long", 9),
+        ("warning", "committed_by_non_owner", 9),
+    ]
+    assert list(rows[0]) == TABLES["findings"].schema.names
+    assert rows[1]["since"] == datetime.fromtimestamp(Log().now / 1000, UTC)
+    assert rows[1]["group_id"] is None and "2 offsets of a, z" in rows[1]["detail"]
+
+
+def test_odd_times_stop_nothing() -> None:
+    for now in (-1, 1 << 61):
+        log = Log(now=now).commit("g", committed_ago=-HOUR).commit("h", producer=7).classic("c", classic_member("m", 0))
+        assert all_findings(evidence_of(audit(log.files), as_of=Log().now)) is not None
