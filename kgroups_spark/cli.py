@@ -28,6 +28,7 @@ from kgroups_spark.commands import (
     pending,
     rebuild,
     report,
+    sql,
 )
 from kgroups_spark.commands.options import OptionParser, add_lake_option
 from kgroups_spark.commands.output import say
@@ -47,6 +48,7 @@ COMMANDS = (
     export_offsets,
     compare,
     report,
+    sql,
     maintain,
     rebuild,
     dump,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgroups_spark.commands.reading import LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.commands.reading import NO_QUERY, LakeReader, Rows, SqlError, to_rows
 from kgroups_spark.errors import KgroupsError
 
 if TYPE_CHECKING:
@@ -36,16 +36,15 @@ class DuckDbReader(LakeReader):
         with _delta_refusal(self.location):
             return to_rows(self.lake.rows(table_or_view))
 
-    def sql(self, query: str, **parameters: Any) -> Rows:
-        return to_rows(self.table(query, parameters))
-
-    def table(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        """The answer for Arrow. Raises SqlError."""
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         import duckdb
 
         text, used = _with_dollars(query, parameters or {})
         with _delta_refusal(self.location):
             try:
+                kinds = [statement.type for statement in self.lake.connection.extract_statements(text)]
+                if len(kinds) != 1 or kinds[0] not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+                    raise SqlError(NO_QUERY)
                 return self.lake.query(text, used)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +31,11 @@ class SqlError(KgroupsError):
     """A query that the engine refused: what it said, without its stack trace."""
 
 
+NO_QUERY = (
+    "this is not one query; SELECT, WITH, VALUES, DESCRIBE, SHOW and EXPLAIN are, and nothing here changes a lake"
+)
+
+
 class LakeReader(ABC):
     """The tables, views and functions as of the last finished audit, and that audit's row of the ledger.
 
@@ -45,12 +51,16 @@ class LakeReader(ABC):
         """All rows of a small one, in no order."""
 
     @abstractmethod
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        """What a query answers, for Arrow: as `sql`. Raises SqlError, also for what is no query."""
+
     def sql(self, query: str, **parameters: Any) -> Rows:
         """What a query answers, over tables, views and functions.
 
         Parameters stand in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The text
         must be good in both dialects. Raises SqlError.
         """
+        return to_rows(self.arrow(query, parameters))
 
     @cached_property
     def last_audit(self) -> dict[str, Any]:
@@ -74,10 +84,11 @@ class LakeReader(ABC):
 
 def to_rows(table: pa.Table) -> Rows:
     """The rows in order: times as UTC datetimes, structs and maps as dicts, whole numbers as int."""
-    for index, field in enumerate(table.schema):
-        if pa.types.is_decimal(field.type) and field.type.scale == 0:  # DuckDB's sums of whole numbers
-            table = table.set_column(index, field.name, table.column(index).cast(pa.int64()))
     rows: Rows = table.to_pylist(maps_as_pydicts="strict")
+    # DuckDB's sums of whole numbers
+    wide = [field.name for field in table.schema if pa.types.is_decimal(field.type) and field.type.scale == 0]
+    for row in rows if wide else ():
+        row.update({name: int(row[name]) for name in wide if row[name] is not None})
     return rows
 
 

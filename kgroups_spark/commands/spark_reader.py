@@ -6,15 +6,26 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.commands.reading import LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.commands.reading import NO_QUERY, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import view_sql
-from kgroups_spark.views.needed import needed_for
+from kgroups_spark.views.needed import NAMES, needed_for
+
+# Of the parser's plans: whatever is a command or an insertion, but for those that only tell.
+CHANGES = (
+    "org.apache.spark.sql.catalyst.plans.logical.Command",
+    "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement",
+    "org.apache.spark.sql.catalyst.plans.logical.CompoundPlanStatement",
+)
+TELLS = {"ShowTables", "ShowViews", "ShowFunctions", "ShowColumns", "DescribeRelation", "ExplainCommand"}
+TELLS |= {"DescribeColumn", "DescribeFunction", "DescribeQueryCommand", "ShowColumnsCommand"}
 
 
 class SparkReader(LakeReader):
@@ -38,20 +49,28 @@ class SparkReader(LakeReader):
         # Without a Spark job where pyarrow reaches the lake: they take a second each, however small the table.
         return to_rows(self._tables.rows(table_or_view))
 
-    def sql(self, query: str, **parameters: Any) -> Rows:
-        frame = self.frame(query, parameters)
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         try:
-            return rows_of(frame)
+            self._require_query(query)
+            self.make(needed_for(query, "spark"))
+            return self.spark.sql(query, args=dict(parameters or {})).toArrow()
         except PySparkException as error:
             raise SqlError(_told(error)) from error
 
-    def frame(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
-        """The query's answer. Raises SqlError where Spark refuses it before it runs."""
-        self.make(needed_for(query, "spark"))
-        try:
-            return self.spark.sql(query, args=dict(parameters or {}))
-        except PySparkException as error:
-            raise SqlError(_told(error)) from error
+    def _require_query(self, text: str) -> None:
+        """Raises SqlError for what is not one query: Spark would write, and drop, where DuckDB's connection cannot."""
+        jvm = self.spark._jvm
+        assert jvm is not None
+        waiting = [self.spark._jsparkSession.sessionState().sqlParser().parsePlan(text)]
+        while waiting:
+            plan = waiting.pop()
+            name = plan.getClass().getSimpleName()
+            if name in TELLS:
+                continue
+            if any(jvm.py4j.reflection.TypeUtil.isInstanceOf(kind, plan) for kind in CHANGES):
+                raise SqlError(NO_QUERY)
+            children = plan.children()
+            waiting += [children.apply(index) for index in range(children.length())]
 
     def make(self, names: list[str] | tuple[str, ...]) -> None:
         """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""
@@ -79,4 +98,6 @@ def _told(error: PySparkException) -> str:
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == "USER_RAISED_EXCEPTION":  # raised by a function of ours
         return str(parameters.get("errorMessage"))
-    return str(error).splitlines()[0]
+    lines = str(error).partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().splitlines()
+    name = parameters.get("relationName", "").strip("`") if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND" else ""
+    return f"{lines[0]}{did_you_mean(name, NAMES)}" if name else "\n".join(lines)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
+# Delta's protocol of tables that are what their files say: neither deletion vectors nor column mapping.
+PLAIN_READER = 1
+
 SETTINGS = "SET TimeZone = 'UTC'"
 # Nor Python's variables, which DuckDB else takes for tables; and SQL cannot set it otherwise again.
 NO_FILES = "SET python_enable_replacements = false; SET enable_external_access = false; SET lock_configuration = true"
@@ -124,10 +127,17 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
 def _table(location: str, name: str, storage_options: dict[str, str] | None) -> DeltaTable | None:
     """The table's newest version; None: it is not there."""
     from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaProtocolError
 
     path = f"{location.rstrip('/')}/{name}"
-    there = DeltaTable.is_deltatable(path, storage_options)
-    return DeltaTable(path, storage_options=storage_options) if there else None
+    if not DeltaTable.is_deltatable(path, storage_options):
+        return None
+    table = DeltaTable(path, storage_options=storage_options)
+    protocol = table.protocol()
+    if protocol.min_reader_version > PLAIN_READER:
+        features = ", ".join(sorted(protocol.reader_features or [])) or f"reader version {protocol.min_reader_version}"
+        raise DeltaProtocolError(f"table {name} is more than its files ({features})")
+    return table
 
 
 def _go_back_to(table: DeltaTable, audit_id: int) -> None:

@@ -1,0 +1,226 @@
+"""`kgroups sql`: queries over the tables, views and functions of a lake."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option
+from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.reading import LakeReader, Rows, open_lake, to_rows
+from kgroups_spark.commands.sql_prompt import Prompt
+from kgroups_spark.commands.sql_statements import statements
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import VIEWS
+from kgroups_spark.views.descriptions import described
+from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views.needed import NAMES
+from kgroups_spark.views.record_views import RECORD_VIEWS
+
+NAME = "sql"
+SUMMARY = "SQL over the tables, views and functions of a lake"
+DESCRIPTION = """\
+Runs queries over the lake as the last finished audit left it: given as QUERY, read from a file, typed at a prompt (TAB
+completes names), or read from stdin where that is no terminal. Statements end with a semicolon. Nothing can be changed.
+The SQL is DuckDB's, with --engine spark Spark's. .tables lists tables, views and functions, .describe NAME their
+columns."""
+EXAMPLES = """\
+examples:
+  kgroups sql --lake ./lake                                     a prompt
+  kgroups sql --lake ./lake .tables                             what there is to ask
+  kgroups sql --lake ./lake '.describe offset_history'          columns, and what they mean
+  kgroups sql --lake ./lake "SELECT group_id, state FROM groups WHERE member_count = 0"
+  kgroups sql --lake ./lake "SELECT * FROM committed_offsets_as_of('2026-11-15 08:00Z') WHERE group_id = 'billing'"
+  kgroups sql --lake ./lake --file report.sql --format csv > report.csv"""
+
+POINTED = (".tables", ".describe", ".help", ".quit")
+QUIT = (".quit", ".exit", "\\q")
+HELP = """\
+.tables          tables, views and functions
+.describe NAME   columns of one (also \\d NAME)
+.help            this
+.quit            leave (also Ctrl-D)
+Anything else is SQL; a statement ends with a semicolon, Ctrl-C drops what was typed."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups sql`."""
+    parser.add_argument("query", nargs="?", metavar="QUERY", help="the query, or several with semicolons between them")
+    parser.add_argument("--file", metavar="F", help="read the queries from this file")
+    add_lake_option(parser)
+    add_format_option(parser)
+    add_engine_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints what the queries answer."""
+    if arguments.query is not None and arguments.file is not None:
+        raise UsageError("kgroups sql: QUERY and --file are two places to read from: give one of them")
+    text = Path(arguments.file).read_text() if arguments.file is not None else arguments.query
+    session = Session(open_lake(arguments), arguments.format)
+    if text is None and sys.stdin.isatty():
+        session.talk()
+        return 0
+    session.run(sys.stdin.read() if text is None else text)
+    return 0
+
+
+class Session:
+    """Statements run one after the other over one lake."""
+
+    def __init__(self, reader: LakeReader, form: str) -> None:
+        self.reader = reader
+        self.form = form
+
+    def run(self, text: str) -> None:
+        """All of them. Raises KgroupsError at the first one that fails."""
+        if text.lstrip().startswith((".", "\\")):
+            return self._tell(text.strip())
+        complete, rest = statements(text)
+        for statement in [*complete, *([rest] if rest else [])]:
+            self._answer(statement)
+        return None
+
+    def talk(self) -> None:
+        """A prompt, until its end; a statement that fails is told, and the next one asked for."""
+        say(f"{_known_as_of(self.reader)}, read by {self.reader.engine}; .help helps")
+        prompt, typed = Prompt(words()), ""
+        while True:
+            try:
+                line = prompt.line(goes_on=bool(typed))
+            except KeyboardInterrupt:
+                typed = ""
+                say("")
+                continue
+            if line is None or (not typed and line.strip() in QUIT):
+                return
+            if not typed and line.strip().startswith((".", "\\")):
+                self._guarded(self._tell, line.strip())
+                continue
+            complete, rest = statements(f"{typed}{line}\n")
+            typed = f"{rest}\n" if rest else ""
+            for statement in complete:
+                self._guarded(self._answer, statement)
+
+    def _guarded(self, do: Callable[[str], None], text: str) -> None:
+        try:
+            do(text)
+        except KgroupsError as error:
+            say(str(error))
+        except KeyboardInterrupt:
+            say("interrupted")
+
+    def _answer(self, statement: str) -> None:
+        table = self.reader.arrow(statement)
+        if statement.lower().startswith("explain") and self.form == "table":
+            sys.stdout.write("\n".join(str(text) for text in table.column(table.num_columns - 1).to_pylist()) + "\n")
+            return
+        table = table.rename_columns(_distinct(table.schema.names))
+        rows = [{name: _printable(value) for name, value in row.items()} for row in to_rows(table)]
+        write_rows(rows, [Column(name, name) for name in table.schema.names], self.form)
+        sys.stdout.flush()
+        say(f"{counted(len(rows), 'row')} ({_known_as_of(self.reader)})")
+
+    def _tell(self, line: str) -> None:
+        """What a line with a point asks for. Raises UsageError."""
+        word, _, name = line.rstrip(";").partition(" ")
+        name = name.strip().lower()
+        if word == ".tables":
+            write_rows(
+                list(_everything()), [Column("kind", "KIND"), Column("name", "NAME"), Column("what", "WHAT")], self.form
+            )
+        elif word in (".describe", "\\d") and name:
+            self._describe(name)
+        elif word in (".help", "\\?"):
+            say(HELP)
+        else:
+            nearest = did_you_mean(word, POINTED) or f"; there are {', '.join(POINTED)}"
+            raise UsageError(f"kgroups sql: {word} is unknown{nearest}")
+
+    def _describe(self, name: str) -> None:
+        if name not in NAMES:
+            raise UsageError(
+                f"kgroups sql: no table, view or function {name}{did_you_mean(name, NAMES)} (.tables has all)"
+            )
+        found = described(name)
+        if found.arguments is not None:
+            say(f"{name}({found.arguments}): {found.comment}")
+            return
+        say(f"{name}: {found.comment}")
+        types = {
+            row["name"]: row["type"] for row in _columns(self.reader.arrow(f"SELECT * FROM {name} LIMIT 0").schema)
+        }
+        rows = [{"column": column, "type": types.get(column), "what": what} for column, what in found.columns.items()]
+        write_rows(rows, [Column("column", "COLUMN"), Column("type", "TYPE"), Column("what", "WHAT")], self.form)
+
+
+def words() -> list[str]:
+    """Names that TAB completes: tables, views, functions, their columns."""
+    columns = {column for name in (*TABLES, *VIEWS) if name not in RECORD_VIEWS for column in described(name).columns}
+    return sorted({*NAMES, *columns, *POINTED})
+
+
+def _everything() -> Iterator[dict[str, str]]:
+    for kind, names in (("table", TABLES), ("view", VIEWS), ("function", FUNCTIONS)):
+        for name in names:
+            found = described(name)
+            shown = name if found.arguments is None else f"{name}({found.arguments})"
+            yield {"kind": kind, "name": shown, "what": found.comment}
+
+
+def _columns(schema: pa.Schema) -> Rows:
+    return [{"name": field.name, "type": _type_name(field.type)} for field in schema]
+
+
+def _type_name(data_type: pa.DataType) -> str:
+    if pa.types.is_timestamp(data_type):
+        return "timestamp"
+    if pa.types.is_list(data_type):
+        return f"list of {_type_name(data_type.value_type)}"
+    if pa.types.is_map(data_type):
+        return f"map to {_type_name(data_type.item_type)}"
+    if pa.types.is_struct(data_type):
+        return "struct"
+    names = {"int64": "bigint", "int32": "int", "int16": "smallint", "bool": "boolean"}
+    return names.get(str(data_type), str(data_type))
+
+
+def _known_as_of(reader: LakeReader) -> str:
+    try:
+        return reader.known_as_of()
+    except KgroupsError:
+        return "no audit has finished"
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Two columns of one name would be one in a row."""
+    found: list[str] = []
+    for name in names:
+        number = sum(name == other.rpartition("_")[0] or name == other for other in found)
+        found.append(f"{name}_{number}" if name in found else name)
+    return found
+
+
+def _printable(value: Any) -> Any:
+    """What a table and JSON can hold: what is neither number, text, bytes nor time is a text."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, bool | int | str | bytes):
+        return value
+    if isinstance(value, dict):
+        return {str(name): _printable(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_printable(inner) for inner in value]
+    return str(value)
