@@ -7,6 +7,9 @@ Groups. What one act of a coordinator writes (records of types 2 to 23 and offse
 the same log timestamp) is told as one change: an upgrade to the consumer protocol deletes a group and makes it anew, a
 first member comes in five records. The events stand at the last record of the act that changed the group.
 
+A tombstone of what the log does not have (Kafka's cleaner took it, or the log was not read that far back) says that
+something went, not what: it is told without what was there before, and its cause is unknown.
+
 An act ends with the next one, and with an audit. The events of a log are the same however it is cut, as long as no cut
 goes through an act that a coordinator wrote in several batches; where audits ended is told to a rebuild.
 """
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from kgroups_spark.coordinator.shard import Shard
 
 GROUP_METADATA = 2
+# Group types by the record whose tombstone removes a group.
+TYPE_OF_GROUP_RECORD = {GROUP_METADATA: "classic", 3: "consumer", 11: "share", 17: "streams"}
 # Of offsets that were removed this many are remembered in each offsets partition; the oldest removals are forgotten.
 REMEMBERED = 65536
 
@@ -126,10 +131,19 @@ class _Removal(NamedTuple):
     is_group_left: bool  # the group has an offset left
 
 
+class _Unknown(NamedTuple):
+    """The tombstone of an offset that is not known."""
+
+    log_offset: int
+    log_timestamp: int | None
+    slot: Slot
+    group_type: str | None
+
+
 class _Touched:
     """A group before an act, and what of it the act has changed so far."""
 
-    __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "place", "state_since")
+    __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "place", "state_since", "unknown")
 
     def __init__(self, shard: Shard, group_id: str, group: Group | None) -> None:
         self.group = group
@@ -140,6 +154,8 @@ class _Touched:
         # Members of modern groups as they were before they were first touched; None: there was no such member.
         self.members: dict[str, Any] = {}
         self.place: tuple[int, int | None] | None = None
+        # Place and type of the tombstone of a group that was not there.
+        self.unknown: tuple[int, int | None, str] | None = None
 
 
 class GroupEvents:
@@ -156,6 +172,7 @@ class GroupEvents:
         self._act: tuple[int, int | None] | None = None
         self._touched: dict[str, _Touched] = {}
         self._removals: list[_Removal] = []
+        self._unknown: list[_Unknown] = []
         # The value or marker that is being replayed.
         self._place: tuple[int, int | None] = (-1, None)
         self._is_marker = False
@@ -217,6 +234,13 @@ class GroupEvents:
         if touched is not None:
             touched.place = (log_offset, log_timestamp)
 
+    def unknown_group(self, group_id: str, log_offset: int, log_timestamp: int | None, record_type: int) -> None:
+        """The record was a tombstone, and there was no such group."""
+        group_type = TYPE_OF_GROUP_RECORD.get(record_type)
+        touched = self._touched.get(group_id)
+        if touched is not None and group_type is not None:
+            touched.unknown = (log_offset, log_timestamp, group_type)
+
     def value(self, log_offset: int, log_timestamp: int | None, *, tells_climb: bool = True) -> None:
         """A value comes next. `tells_climb`: a move forward is told here, if it is one to tell."""
         self._place, self._is_marker, self._tells_climb = (log_offset, log_timestamp), False, tells_climb
@@ -275,11 +299,17 @@ class GroupEvents:
         when = event.event_timestamp if self._is_marker else commit.value.commit_timestamp
         self._moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
 
-    def removed(self, slot: Slot, commit: OffsetCommit) -> None:
-        """A tombstone has removed the committed offset."""
+    def removed(self, slot: Slot, commit: OffsetCommit | None) -> None:
+        """A tombstone has removed the committed offset; None: one that is not known."""
         remembered = self._shard.removed
-        remembered.pop(slot, None)
         place = self._act or (-1, None)
+        if commit is None:
+            # What is remembered has gone before: a tombstone more says nothing.
+            if slot not in remembered:
+                group = self._shard.groups.get(slot[0])
+                self._unknown.append(_Unknown(*place, slot, None if group is None else group.group_type))
+            return
+        remembered.pop(slot, None)
         remembered[slot] = RemovedOffset(commit.value.committed_offset, commit.value.topic_id, place[0])
         if len(remembered) > REMEMBERED:
             del remembered[next(iter(remembered))]
@@ -299,12 +329,19 @@ class GroupEvents:
     def close(self) -> None:
         """The act has ended: tells what it did."""
         self._act = None
-        if not self._touched and not self._removals:
+        if not self._touched and not self._removals and not self._unknown:
             return
         touched, self._touched = self._touched, {}
         removals, self._removals = self._removals, []
+        unknown, self._unknown = self._unknown, []
         numbers: Counter[int] = Counter()
-        causes = _Causes(self._shard, self._rules.expiry, touched, removals)
+        causes = _Causes(self._shard, self._rules.expiry, touched, removals, {each.slot[0] for each in unknown})
+        for each in unknown:
+            group_id, topic, partition = each.slot
+            at = (each.log_offset, numbers[each.log_offset], each.log_timestamp, each.log_timestamp)
+            event = GroupEvent(*at, group_id, each.group_type, "offset_removed", cause=UNKNOWN)
+            self._told.append(event._replace(topic=topic, partition=partition))
+            numbers[each.log_offset] += 1
         for removal in removals:
             group_id, topic, partition = removal.slot
             self._told.append(
@@ -326,6 +363,11 @@ class GroupEvents:
         for group_id, group in touched.items():
             if group.place is not None:
                 self._tell_group(group_id, group, causes, numbers)
+            elif group.unknown is not None and group_id not in self._shard.groups:
+                log_offset, log_timestamp, group_type = group.unknown
+                at = (log_offset, numbers[log_offset], log_timestamp, log_timestamp)
+                self._told.append(GroupEvent(*at, group_id, group_type, "group_removed", cause=UNKNOWN))
+                numbers[log_offset] += 1
 
     # Offsets.
 
@@ -389,11 +431,18 @@ class _Causes:
     """Causes of what one act removed."""
 
     def __init__(
-        self, shard: Shard, rules: ExpiryRules, touched: dict[str, _Touched], removals: list[_Removal]
+        self,
+        shard: Shard,
+        rules: ExpiryRules,
+        touched: dict[str, _Touched],
+        removals: list[_Removal],
+        with_unknown: set[str],
     ) -> None:
+        """`with_unknown`: groups of which the act removed offsets that are not known."""
         self._shard = shard
         self._rules = rules
         self._touched = touched
+        self._with_unknown = with_unknown
         self._by_group: dict[str, list[_Removal]] = {}
         self._groups_of_topic: dict[str, set[str]] = {}
         for removal in removals:
@@ -410,7 +459,9 @@ class _Causes:
         if removals:
             causes = {self.of_offset(removal) for removal in removals}
             return causes.pop() if len(causes) == 1 else UNKNOWN
-        if touched.group is None or _member_count(touched.group) or touched.had_offsets:
+        if group_id in self._with_unknown or touched.group is None or touched.had_offsets:
+            return UNKNOWN
+        if _member_count(touched.group):
             return UNKNOWN
         spared = touched.had_pending and self._rules.open_transaction is OpenTransactionRule.ALWAYS
         if spared or (isinstance(touched.group, ShareGroup) and not self._rules.deletes_share_groups):

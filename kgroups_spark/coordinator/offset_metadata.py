@@ -44,10 +44,10 @@ class OffsetCommit(NamedTuple):
 
 
 class OffsetObserver(Protocol):
-    """Who is told what becomes of committed offsets."""
+    """Who is told what becomes of committed offsets. `removed`: None: the log does not have it."""
 
     def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None: ...
-    def removed(self, slot: Slot, commit: OffsetCommit) -> None: ...
+    def removed(self, slot: Slot, commit: OffsetCommit | None) -> None: ...
 
 
 class OffsetMetadata:
@@ -85,11 +85,10 @@ class OffsetMetadata:
             return
         offsets = self.committed.get(slot[0])
         gone = None if offsets is None else offsets.pop(slot[1:], None)
-        if gone is not None:
-            if not offsets:
-                del self.committed[slot[0]]
-            if self.observer is not None:
-                self.observer.removed(slot, gone)
+        if gone is not None and not offsets:
+            del self.committed[slot[0]]
+        if self.observer is not None and (gone is not None or not self.pending_producers.get(slot)):
+            self.observer.removed(slot, gone)
         if removes == "of_all_producers":
             for producer in list(self.pending_producers.get(slot, ())):
                 self._drop(producer, slot)

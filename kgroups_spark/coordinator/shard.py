@@ -148,7 +148,9 @@ class Shard:
             else:
                 self._apply(log_offset, record_type, group_id, member_id or regular_expression, value)
         finally:
-            group = self.groups.get(group_id)
+            was_there, group = group is not None, self.groups.get(group_id)
+            if value is None and not was_there and self.events is not None:
+                self.events.unknown_group(group_id, log_offset, log_timestamp, record_type)
             if group is not None:
                 unchanged = state == (group.group_type, group.state)
                 group.state_since = state_since if unchanged else log_timestamp

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.replay_row import ReplayRow, replay
 from kgroups_spark.coordinator.shard import Shard
@@ -50,24 +51,31 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
     told: list[Json] = []
     removed: dict[tuple[str, str, int], Any] = {}
     act: list[tuple[ReplayRow, Snapshot, Snapshot]] = []
+    unknown: list[ReplayRow] = []
     for row in rows:
         is_act = row.kind == "group_record" or (row.kind == "offset_commit" and row.commit is None)
         if act and is_act and act[-1][0].log_timestamp != row.log_timestamp:
-            told += act_events(act, retention_ms, version, shard.release.coordinator)
-            act = []
+            told += act_events(act, unknown, retention_ms, version, shard.release)
+            act, unknown = [], []
         before = Snapshot(shard)
         with suppress(ReplayFailure):
             replay(shard, row)
         after = Snapshot(shard)
         if is_act:
             act.append((row, before, after))
+            slot = (row.group_id, row.topic, row.partition)
+            pending = any((each["group_id"], each["topic"], each["partition"]) == slot for each in before.pending)
+            if row.kind == "offset_commit" and slot not in before.offsets and slot not in removed and not pending:
+                unknown.append(row)
+                place = {"topic": row.topic, "partition": row.partition, "cause": "unknown"}
+                told.append(event(row, row.group_id, before, "offset_removed", **place))
         elif act and set(before.groups) != set(after.groups):
-            told += act_events(act, retention_ms, version, shard.release.coordinator)
-            act = []
+            told += act_events(act, unknown, retention_ms, version, shard.release)
+            act, unknown = [], []
         told += moves(row, before, after, removed)
         for slot in before.offsets.keys() - after.offsets.keys():
             removed[slot] = before.offsets[slot]
-    return told + (act_events(act, retention_ms, version, shard.release.coordinator) if act else [])
+    return told + (act_events(act, unknown, retention_ms, version, shard.release) if act else [])
 
 
 def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, Any]) -> list[Json]:
@@ -116,8 +124,10 @@ def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, 
     return told
 
 
-def act_events(act: list[Any], retention_ms: int, version: tuple[int, ...], coordinator: str) -> list[Json]:
-    """What a coordinator did at one time."""
+def act_events(
+    act: list[Any], unknown: list[ReplayRow], retention_ms: int, version: tuple[int, ...], rules: Release
+) -> list[Json]:
+    """What a coordinator did at one time. `unknown`: tombstones of offsets that were not there."""
     removals = []
     for row, before, after in act:
         for slot in before.offsets.keys() - after.offsets.keys():
@@ -126,10 +136,23 @@ def act_events(act: list[Any], retention_ms: int, version: tuple[int, ...], coor
     causes: dict[str, list[str]] = {}
     told = []
     for row, slot, before, _ in removals:
-        cause = cause_of_removal(row, slot, before, removals, last, retention_ms, version, coordinator)
+        cause = cause_of_removal(row, slot, before, removals, last, retention_ms, version, rules.coordinator)
         causes.setdefault(slot[0], []).append(cause)
         place = {"topic": slot[1], "partition": slot[2], "offset_before": before.offsets[slot].committed_offset}
         told.append(event(row, slot[0], before, "offset_removed", **place, cause=cause))
+    for row in unknown:
+        causes.setdefault(row.group_id, ["unknown"])
+    kinds = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
+    for group_id in sorted({row.group_id for row, _, _ in act if row.kind == "group_record"} - last.groups.keys()):
+        gone = [
+            row
+            for row, before, _ in act
+            if row.group_id == group_id and row.record_type in kinds.keys() & rules.record_types
+            if row.value is None and row.kind == "group_record" and group_id not in before.groups
+        ]
+        if gone and not any(group_id in before.groups for _, before, _ in act):
+            fields = {"group_type": kinds[gone[-1].record_type], "cause": "unknown"}
+            told.append({**event(gone[-1], group_id, last, "group_removed"), **fields})
     for group_id in sorted({row.group_id for row, _, _ in act if row.kind == "group_record"} | set(causes)):
         told += group_events(group_id, act, first, last, causes.get(group_id, []), version)
     return told
