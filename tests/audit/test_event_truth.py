@@ -60,8 +60,8 @@ DONE: dict[str, dict[str, str]] = {
         # created again under a new id; the simple one committed on its partition 1 again
         "search-132aa6": "2 offset_removed topic_deleted, 1 topic_recreated, 1 offset_restarted topic_recreated",
     },
-    # Six groups came and were deleted, and two offsets six times; the cleaner took what had been there. Offsets that were
-    # deleted and came again (mail-104e47, audit-1072de, shipping-102bb0) have a value in the place of the tombstone.
+    # Six groups came and were deleted, and two offsets six times; the cleaner took what had been there. Offsets that
+    # were deleted and came again (mail-104e47, audit-1072de, shipping-102bb0) have a value behind their tombstones.
     "compacted-4.3": {
         "audit-11b4a3": "6 offset_removed unknown, 1 group_removed unknown",
         "billing-1205bc": "6 offset_removed unknown, 1 group_removed unknown",
