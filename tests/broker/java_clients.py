@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -87,6 +88,14 @@ class JavaClients:
         data = getattr(messages, f"{name}ResponseData")(answer, version)
         converter = getattr(messages, f"{name}ResponseDataJsonConverter")
         return json.loads(converter.write(data, version).toString())
+
+    def tool(self, name: str, *words: str) -> str:
+        """What one of Kafka's command line tools prints, by its class below org.apache.kafka.tools. It has a JVM of its
+        own, which it may end."""
+        command = [*JAVA, *QUIET, "-cp", ":".join(kafka_jars(RELEASE)), f"org.apache.kafka.tools.{name}", *words]
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout
+        return ended.stdout
 
     def offsets(self, offsets: Mapping[Slot, int], metadata: str = "", epoch: int | None = None) -> dict[Any, Any]:
         """As Admin and producers take them."""

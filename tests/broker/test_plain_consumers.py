@@ -2,11 +2,16 @@
 
 Consumers hide which records belong to a transaction and how it ended. One that reads everything shows what was aborted,
 or is not yet committed, as committed; one that reads what is committed does not know what is pending, and whose it is.
+
+And what Kafka's own tools make of what `kgroups` writes for them: offsets that were exported are imported, an open
+transaction is ended.
 """
 
 from __future__ import annotations
 
+import shlex
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +23,11 @@ from kafka.structs import TopicPartition as KafkaPythonsPartition
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.cli import main
 from kgroups_spark.sources.client_properties import client_properties
 from tests.audit.lakes import rows
 from tests.broker.answers import OFFSETS_TOPIC, Asking, end_offsets
-from tests.broker.brokers import Brokers
+from tests.broker.brokers import Brokers, until
 from tests.broker.jars import spark_kafka_jars
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
@@ -30,6 +36,7 @@ pytestmark = pytest.mark.spark
 
 GROUP, TOPIC = "paid-orders", "orders"
 Seen = dict[tuple[str, int], int]
+Offsets = dict[tuple[str, int], int]
 # Committed by a plain commit, inside a transaction that was aborted, and inside one that is open.
 COMMITTED, ABORTED, OPEN = 5, 1000, 2000
 
@@ -171,3 +178,87 @@ def by_spark(spark: SparkSession, lab: Lab) -> Iterator[tuple[bytes | None, byte
     )
     for row in frame.select("key", "value").collect():
         yield row["key"] and bytes(row["key"]), row["value"] and bytes(row["value"])
+
+
+# Kafka's tool takes names with all of what CSV has to quote.
+READ_TOPIC, NAMES = "read", ("several", 'a, "b"', " ü#; ")
+
+
+@pytest.fixture(scope="module")
+def gone(lab: Lab) -> tuple[int, dict[str, Offsets], dict[str, Offsets]]:
+    """Groups that committed twice and were deleted: a moment between, and what each had before it and at the end."""
+    slots = lab.topic(READ_TOPIC, 3, records=90)
+    first: dict[str, Offsets] = {}
+    last: dict[str, Offsets] = {}
+    for number, group in enumerate(NAMES):
+        first[group] = {slot: 10 * number + slot[1] for slot in slots[:2]}
+        last[group] = {slot: 50 + 10 * number + slot[1] for slot in slots}
+        lab.alter(group, first[group])
+    time.sleep(0.01)
+    between = round(time.time() * 1000)
+    time.sleep(0.01)
+    for group in NAMES:
+        lab.alter(group, last[group])
+        time.sleep(0.01)  # as of a moment between the last commit and the removal there is something between them
+        lab.delete_group(group)
+    return between, first, last
+
+
+@pytest.fixture(scope="module")
+def lake_without_them(spark: SparkSession, lab: Lab, gone: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported") / "lake"
+    run_audit(spark, AuditOptions(lake=str(folder), client=client_properties(lab.address, {})))
+    return folder
+
+
+def imported(lab: Lab, file: Path, groups: tuple[str, ...]) -> dict[str, Offsets]:
+    """What the groups have after Kafka's tool has imported the file; then they are deleted again."""
+    named = [word for group in groups for word in ("--group", group)]
+    lab.clients.tool(
+        "consumer.group.ConsumerGroupCommand",
+        *("--bootstrap-server", lab.address, *named),
+        *("--reset-offsets", "--from-file", str(file), "--execute"),
+    )
+    asked = Asking(lab.clients)
+    found = {group: {(row[0], row[1]): row[2] for row in asked.committed(group)} for group in groups}
+    for group in groups:
+        lab.delete_group(group)
+    return found
+
+
+def test_kafkas_tool_brings_back_several_groups_as_of_a_moment(
+    lab: Lab, gone: Any, lake_without_them: Path, tmp_path: Path
+) -> None:
+    between, first, _ = gone
+    file = tmp_path / "offsets.csv"
+    command = ["export-offsets", "--lake", str(lake_without_them), "--as-of", str(between), "--output", str(file)]
+    assert main([*command, *(word for group in NAMES for word in ("--group", group))]) == 0
+    assert imported(lab, file, NAMES) == first
+
+
+@pytest.mark.parametrize("group", NAMES)
+def test_a_group_that_is_gone_comes_back_by_the_command_that_describe_tells(
+    lab: Lab, gone: Any, lake_without_them: Path, tmp_path: Path, group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, _, last = gone
+    assert main(["describe", "--lake", str(lake_without_them), "--group", group]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "kgroups export-offsets" in line]
+    words = shlex.split(line[line.index("kgroups export-offsets") :])
+    file = tmp_path / "offsets.csv"
+    words[words.index("--output") + 1] = str(file)
+    assert main(words[1:]) == 0
+    assert imported(lab, file, (group,)) == {group: last[group]}
+
+
+def test_the_command_that_pending_tells_ends_the_transaction(
+    lab: Lab, lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Last of all here: no other test finds it open."""
+    capsys.readouterr()
+    assert main(["pending", "--lake", str(lake), "--max-transaction-timeout", "0ms"]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if " abort " in line]
+    words = shlex.split(line[line.index("kafka-transactions.sh") :])
+    words[words.index("HOST:PORT")] = lab.address
+    assert Asking(lab.clients).unstable(GROUP, [(TOPIC, 1)]) == [[TOPIC, 1]]
+    lab.clients.tool("TransactionsCommand", *words[1:])
+    until("no offset is pending", lambda: Asking(lab.clients).unstable(GROUP, [(TOPIC, 1)]) == [])
