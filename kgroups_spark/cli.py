@@ -16,6 +16,7 @@ from kgroups_spark.commands import (
     audit,
     audits,
     compare,
+    completion,
     demo,
     describe,
     dump,
@@ -52,6 +53,7 @@ COMMANDS = (
     maintain,
     rebuild,
     dump,
+    completion,
 )
 
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -67,6 +69,7 @@ examples:
   kgroups pending --lake ./lake --hanging                 transactions that hold offsets for too long
   kgroups dump /var/lib/kafka/__consumer_offsets-7        every record as JSON lines, without Spark
 
+TAB completes commands, options and group names once the shell has read what kgroups completion bash prints.
 A time is ISO 8601, in UTC where it names no zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
 A duration has a unit: 500ms, 30s, 15m, 48h, 7d.
 Rows go to stdout, all else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""

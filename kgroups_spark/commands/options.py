@@ -122,12 +122,19 @@ def byte_count_value(text: str) -> int:
 
 def names_value(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> Callable[[str], list[str]]:
     """A reader of names with commas between them, ignoring case, in the spelling of `known`."""
-    return _option_value(lambda text: [_known_name(word.strip(), known, aliases or {}) for word in text.split(",")])
+    read = _option_value(lambda text: [_known_name(word.strip(), known, aliases or {}) for word in text.split(",")])
+    return _completed_by(read, known)
 
 
 def name_value(known: Sequence[str]) -> Callable[[str], str]:
     """A reader of one name, ignoring case, in the spelling of `known`."""
-    return _option_value(lambda text: _known_name(text.strip(), known, {}))
+    return _completed_by(_option_value(lambda text: _known_name(text.strip(), known, {})), known)
+
+
+def _completed_by(read: Callable[[str], T], known: Sequence[str]) -> Callable[[str], T]:
+    """The reader, with the names that a shell can complete (completion.py)."""
+    read.known = known  # type: ignore[attr-defined]
+    return read
 
 
 def _known_name(word: str, known: Sequence[str], aliases: Mapping[str, str]) -> str:

@@ -1,0 +1,126 @@
+"""`kgroups completion`: the script by which a shell completes commands, options, their values and groups' names.
+
+The scripts are shtab's, which writes them for five shells from argparse's own parsers: they stand still, so a TAB costs
+nothing, but for names of groups, for which they call us. (argcomplete would start us at each TAB.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+
+from kgroups_spark.commands.options import lake_location, name_value
+from kgroups_spark.errors import KgroupsError, UsageError
+
+NAME = "completion"
+SUMMARY = "the script that lets a shell complete commands, options and group names"
+DESCRIPTION = """\
+Prints a script for the shell. Once it has been read, TAB completes commands, options, values and file names, and after
+--group the names of the groups of the lake that --lake or $KGROUPS_LAKE names."""
+EXAMPLES = """\
+switch it on:
+  bash    echo 'eval "$(kgroups completion bash)"' >> ~/.bashrc
+  zsh     kgroups completion zsh > ~/.zfunc/_kgroups      (a folder of $fpath, before compinit)
+  fish    kgroups completion fish > ~/.config/fish/completions/kgroups.fish"""
+
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+
+# Shells expand words that they complete: a group named $(...) would be run.
+SAFE_NAME = re.compile(r"[A-Za-z0-9._-]+")
+MANY = 2000
+
+FOLDERS = ("--lake", "--segments")
+FILES = ("--file", "--command-config", "--output")
+GROUP_NAMES = {
+    "bash": "_kgroups_group_names",
+    "zsh": "($(kgroups completion --group-names 2>/dev/null))",
+    "fish": "(kgroups completion --group-names 2>/dev/null)",
+    "tcsh": "`kgroups completion --group-names`",
+    "preamble": {
+        "bash": """
+_kgroups_group_names() {
+  compgen -W "$(COMP_LINE="$COMP_LINE" kgroups completion --group-names 2>/dev/null)" -- "$1"
+}"""
+    },
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kgroups completion`."""
+    parser.add_argument("shell", nargs="?", type=name_value(SHELLS), metavar="SHELL", help=", ".join(SHELLS))
+    parser.add_argument(
+        "--group-names", action="store_true", help="names of groups, one a line: what the scripts ask for"
+    )
+    parser.add_argument("--lake", help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the script, or the names."""
+    if arguments.group_names:
+        for name in group_names(arguments):
+            sys.stdout.write(f"{name}\n")
+        return 0
+    if arguments.shell is None:
+        raise UsageError(f"kgroups completion: for which shell? There are {', '.join(SHELLS)}")
+    from kgroups_spark.cli import command_line
+
+    sys.stdout.write(script(command_line(), arguments.shell) + "\n")
+    return 0
+
+
+def script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """The script for a shell. Raises KgroupsError without shtab."""
+    try:
+        import shtab
+    except ImportError as error:
+        raise KgroupsError("shtab is not installed: pip install 'kgroups-spark[read]'") from error
+    for action in _actions(parser):
+        known = getattr(action.type, "known", None)
+        if action.option_strings and action.option_strings[0] in FOLDERS:
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        elif action.dest == "paths" or (action.option_strings and action.option_strings[0] in FILES):
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif "--group" in action.option_strings:
+            action.complete = GROUP_NAMES  # type: ignore[attr-defined]
+        elif known is not None:
+            action.choices = list(known)
+    return shtab.complete(parser, shell)
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for subparser in action.choices.values():
+                yield from _actions(subparser)
+
+
+def group_names(arguments: argparse.Namespace) -> list[str]:
+    """Names of the lake's groups that a shell can take as they stand; none where it cannot be read at once."""
+    from kgroups_spark.commands.duckdb_reader import duckdb_reader
+
+    try:
+        arguments.lake = _typed_lake(os.environ.get("COMP_LINE", "")) or arguments.lake
+        reader = duckdb_reader(lake_location(arguments), must=True)
+        found = sorted({row["group_id"] for row in reader.sql("SELECT group_id FROM groups")}) if reader else []
+    except KgroupsError:
+        return []
+    return [name for name in found if SAFE_NAME.fullmatch(name)][:MANY]
+
+
+def _typed_lake(line: str) -> str | None:
+    """What stands behind --lake in the line that is being typed."""
+    try:
+        words = shlex.split(line)
+    except ValueError:  # an open quote
+        words = line.split()
+    for word, behind in zip(words, [*words[1:], ""], strict=True):
+        if word == "--lake" and behind:
+            return os.path.expanduser(behind)  # noqa: PTH111  a URI is no Path
+        if word.startswith("--lake="):
+            return os.path.expanduser(word.partition("=")[2])  # noqa: PTH111
+    return None
