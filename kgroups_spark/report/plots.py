@@ -16,6 +16,17 @@ from kgroups_spark.report.queries import Row
 
 BLUE, AMBER, RED, GREEN, GREY, PURPLE = "#33658a", "#d08c45", "#b23a48", "#5b8c5a", "#a3a8b0", "#6d597a"
 PALE_BLUE, TEXT, GRID = "#a9c6dc", "#4a4f57", "#e3e5e8"
+# Of Kafka's states of groups, the usual ones first: they stand at the bottom.
+STATE_COLORS = {
+    "Stable": BLUE,
+    "Empty": GREY,
+    "Assigning": PURPLE,
+    "Reconciling": AMBER,
+    "NotReady": GREEN,
+    "PreparingRebalance": AMBER,
+    "CompletingRebalance": PURPLE,
+    "Dead": RED,
+}
 # Each colour, and what stands for it where the page is dark.
 DARK = {
     BLUE: "#7fb2d9",
@@ -34,7 +45,7 @@ _WIDTH, _HEIGHT, _LETTERS = 440, 170, 12
 Series = Sequence[tuple[str, str]]  # names with their colours, the first at the bottom
 
 
-def days_plot(rows: Sequence[Row], series: Series, first: datetime, days: int) -> str:
+def days_chart(rows: Sequence[Row], series: Series, first: datetime, days: int) -> alt.Chart:
     """Bars for `days` days from the first on, of rows with `day`, `series`, `value`."""
     shown = [first + timedelta(days=number) for number in range(days)]
     x = alt.X(
@@ -48,17 +59,17 @@ def days_plot(rows: Sequence[Row], series: Series, first: datetime, days: int) -
     return _stacked_bars(values, series, x)
 
 
-def numbered_plot(rows: Sequence[Row], series: Series) -> str:
+def numbered_chart(rows: Sequence[Row], series: Series) -> alt.Chart:
     """Bars for rows with `at` (an ordinal, in the rows' order), `series`, `value`."""
     at = list(dict.fromkeys(row["at"] for row in rows))
     x = alt.X("at:N", sort=at, title=None, axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False))
     return _stacked_bars(list(rows), series, x)
 
 
-def _stacked_bars(values: list[Row], series: Series, x: alt.X) -> str:
+def _stacked_bars(values: list[Row], series: Series, x: alt.X) -> alt.Chart:
     names = [name for name, _ in series]
     order = {name: number for number, name in enumerate(names)}
-    chart = (
+    chart: alt.Chart = (
         alt.Chart(alt.InlineData(values=[value | {"order": order[value["series"]]} for value in values]))
         .mark_bar()
         .encode(
@@ -71,15 +82,16 @@ def _stacked_bars(values: list[Row], series: Series, x: alt.X) -> str:
         )
         .properties(width=_WIDTH, height=_HEIGHT)
     )
-    return _svg(chart)
+    return chart
 
 
-def _svg(chart: Any) -> str:
+def svg(chart: Any) -> str:
+    """The drawing."""
     specification = chart.to_dict() | {"config": _CONFIG, "background": None}
     specification["autosize"] = {"type": "fit-x", "contains": "padding"}
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    svg: str = vl_convert.vegalite_to_svg(specification, vl_version=version)
-    return svg
+    drawing: str = vl_convert.vegalite_to_svg(specification, vl_version=version)
+    return drawing
 
 
 def _milliseconds(moment: datetime) -> int:

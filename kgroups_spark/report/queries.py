@@ -11,9 +11,15 @@ Row = dict[str, Any]
 Ask = Callable[[str], list[Row]]
 
 _FOLDER = Path(__file__).parent / "queries"
+_OF_A_GROUP = Path(__file__).parent / "group_queries"
 NAMES = tuple(sorted(path.stem for path in _FOLDER.glob("*.sql")))
 
 
 def query(name: str) -> str:
     """The text of one of NAMES. Raises FileNotFoundError for any other."""
     return (_FOLDER / f"{name}.sql").read_text().strip()
+
+
+def group_query(name: str) -> str:
+    """A question about one group, :group_id; `offsets` and `rewound` ask of the time from :since until :until."""
+    return (_OF_A_GROUP / f"{name}.sql").read_text().strip()

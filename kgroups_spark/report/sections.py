@@ -9,7 +9,19 @@ from typing import Any
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.report.figures import LONGEST_DETAIL, Column, Plot, Section, Table, table
-from kgroups_spark.report.plots import AMBER, BLUE, GREEN, GREY, PALE_BLUE, PURPLE, RED, days_plot, numbered_plot
+from kgroups_spark.report.plots import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    PALE_BLUE,
+    PURPLE,
+    RED,
+    STATE_COLORS,
+    days_chart,
+    numbered_chart,
+    svg,
+)
 from kgroups_spark.report.queries import Row, query
 from kgroups_spark.report.words import CAUSES, MOVES, counted_from
 
@@ -107,7 +119,7 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
     plot = Plot(
         "what_if_plot",
         "Offsets that expire, if offsets.retention.minutes were",
-        numbered_plot(bars, series),
+        svg(numbered_chart(bars, series)),
         series,
         query("what_if_retention"),
     )
@@ -305,7 +317,7 @@ def _groups(answers: Answers) -> Section:
         )
     if state_bars:
         states = list(dict.fromkeys(row["series"] for row in sorted(state_bars, key=_state_order)))
-        series = [(state, _STATE_COLORS.get(state, GREY)) for state in states]
+        series = [(state, STATE_COLORS.get(state, GREY)) for state in states]
         caption = "Groups by state, as each day ended"
         figures.append(_last_days_plot(answers, "states_by_day", caption, state_bars, series, "groups_by_day"))
     if now:
@@ -318,21 +330,11 @@ def _groups(answers: Answers) -> Section:
     return Section("groups", "Groups", [sentence], figures)
 
 
-_STATE_COLORS = {
-    "Stable": BLUE,
-    "Empty": GREY,
-    "Assigning": PURPLE,
-    "Reconciling": AMBER,
-    "NotReady": GREEN,
-    "PreparingRebalance": AMBER,
-    "CompletingRebalance": PURPLE,
-    "Dead": RED,
-}
 _TYPE_COLORS = {"classic": GREY, "consumer": BLUE, "share": GREEN, "streams": PURPLE}
 
 
 def _state_order(row: Row) -> int:
-    return [*_STATE_COLORS, row["series"]].index(row["series"])
+    return [*STATE_COLORS, row["series"]].index(row["series"])
 
 
 def _by_day(answers: Answers, by: str) -> list[Row]:
@@ -426,11 +428,11 @@ def _offsets_topic(answers: Answers) -> Section:
         series = [("plain", BLUE), ("in transactions", AMBER)]
         figures.append(_last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day"))
     figures += [
-        Plot("bloat", "Records by partition", numbered_plot(bloat, bloat_series), bloat_series, sql),
+        Plot("bloat", "Records by partition", svg(numbered_chart(bloat, bloat_series)), bloat_series, sql),
         Plot(
             "rates",
             "Offset commits an hour by partition, in its last 24 hours of log time",
-            numbered_plot(rates, rate_series),
+            svg(numbered_chart(rates, rate_series)),
             [],
             sql,
         ),
@@ -504,7 +506,7 @@ def _table(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Ro
 
 
 def _days_plot(name: str, caption: str, rows: Sequence[Row], series: Any, first: datetime) -> Plot:
-    return Plot(name, caption, days_plot(rows, series, first, DAYS + 1), _drawn(rows, series), query(name))
+    return Plot(name, caption, svg(days_chart(rows, series, first, DAYS + 1)), _drawn(rows, series), query(name))
 
 
 def _last_days_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str) -> Plot:
@@ -513,7 +515,7 @@ def _last_days_plot(answers: Answers, name: str, caption: str, rows: Sequence[Ro
     last = _day(lake["as_of"])
     first = max(last - timedelta(days=DAYS), _day(lake["oldest_hour"] or last))
     days = (last - first).days + 1
-    return Plot(name, caption, days_plot(rows, series, first, days), _drawn(rows, series), query(asked))
+    return Plot(name, caption, svg(days_chart(rows, series, first, days)), _drawn(rows, series), query(asked))
 
 
 def _drawn(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

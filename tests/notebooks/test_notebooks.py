@@ -1,0 +1,133 @@
+"""The notebooks, run over the lake of the shipped segments; what they show is what the story of these segments says."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from pyspark.sql import SparkSession
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands.demo import SEGMENTS
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    location = str(tmp_path_factory.mktemp("story") / "lake")
+    assert main(["audit", "--lake", location, "--segments", str(SEGMENTS)]) == 0
+    return location
+
+
+def run(name: str, lake: str) -> nbformat.NotebookNode:
+    """The notebook with its outputs. Raises CellExecutionError for a cell that fails."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("KGROUPS_LAKE", lake)
+        # Columns of a table are not to be broken into several parts.
+        notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+        notebook.cells.insert(0, nbformat.v4.new_code_cell("import pandas\npandas.set_option('display.width', 1000)"))
+        notebook.cells.insert(1, nbformat.v4.new_code_cell("pandas.set_option('display.max_columns', 50)"))
+        NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    return notebook
+
+
+@pytest.fixture(scope="module")
+def ran(lake: str):  # type: ignore[no-untyped-def]
+    """Notebooks by name, each run once."""
+    return cache(lambda name: run(name, lake))
+
+
+def answers(notebook: nbformat.NotebookNode) -> list[str]:
+    """What its key cells show, with single blanks."""
+    found = []
+    for cell in notebook.cells:
+        if "answer" in cell.metadata.get("tags", []):
+            [output] = cell.outputs
+            found.append(re.sub("[ \t]+", " ", output.data["text/plain"]))
+    return found
+
+
+def drawings(notebook: nbformat.NotebookNode) -> int:
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return sum("image/svg+xml" in output.get("data", {}) for output in outputs)
+
+
+def test_there_are_these() -> None:
+    assert NAMES == ["expiring_groups", "group_history", "incident"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_are_kept_without_outputs(name: str) -> None:
+    """What they show depends on the lake, and so that a change is a change of what they ask."""
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert code
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+
+
+def test_the_incident_is_the_reset_of_the_story(ran) -> None:  # type: ignore[no-untyped-def]
+    notebook = ran("incident")
+    at_night, near, rewound, sentence = answers(notebook)
+    assert at_night.splitlines()[1:] == [
+        "0 2026-11-11 02:47:36.564000+00:00 invoice-export payments no_members 3 12192"
+    ]
+    assert [near.count(event) for event in ("member_left", "offset_rewound", "member_joined")] == [2, 3, 2]
+    rows = [line.split() for line in rewound.splitlines()[1:]]
+    assert [row[1:6] for row in rows] == [
+        ["payments", "0", "45608", "41719", "3889"],
+        ["payments", "1", "60247", "55839", "4408"],
+        ["payments", "2", "50310", "46415", "3895"],
+    ]
+    # Whose it was when the last member left, and whose when the group was where it had been.
+    assert [(row[6], row[8], row[11]) for row in rows] == [
+        ("invoice-export-44bd8741-6grfq", "02:41:47.025000+00:00", "invoice-export-44bd8741-nq7pb"),
+        ("invoice-export-44bd8741-khkk9", "02:41:47.025000+00:00", "invoice-export-44bd8741-srcwv"),
+        ("invoice-export-44bd8741-khkk9", "02:41:47.025000+00:00", "invoice-export-44bd8741-srcwv"),
+    ]
+    assert sentence == (
+        "'invoice-export: 3 partitions of payments went back at 2026-11-11 02:47:36 UTC (no_members), "
+        "12,192 records were read again until 2026-11-11 09:16 UTC.'"
+    )
+    assert drawings(notebook) == 2
+
+
+def test_the_group_of_the_history_was_migrated(ran) -> None:  # type: ignore[no-untyped-def]
+    notebook = ran("group_history")
+    [changes] = answers(notebook)
+    [change] = changes.splitlines()[1:]
+    assert change.split()[1:] == ["2026-11-07", "10:05:00.755000+00:00", "classic", "consumer"]
+    assert drawings(notebook) == 2
+
+
+def test_what_expires_is_what_kgroups_expiring_says(ran) -> None:  # type: ignore[no-untyped-def]
+    notebook = ran("expiring_groups")
+    groups, what_if, if_empty = answers(notebook)
+    assert [line.split()[1:5] for line in groups.splitlines()[1:]] == [
+        ["one-off-export", "classic", "Empty", "2"],
+        ["cart-backfill", "classic", "Empty", "2"],
+        ["orders-etl-v1", "classic", "Empty", "6"],
+        ["console-consumer-96374", "classic", "Empty", "2"],
+        ["console-consumer-87781", "classic", "Empty", "3"],
+        ["nightly-settlement", "classic", "Empty", "3"],
+    ]
+    assert [line.split()[1:] for line in what_if.splitlines()[1:]] == [
+        ["1d", "12", "4", "18", "18"],
+        ["3d", "12", "4", "18", "18"],
+        ["7d", "4", "2", "18", "18"],
+        ["14d", "0", "0", "4", "18"],
+        ["30d", "0", "0", "0", "18"],
+    ]
+    assert if_empty.splitlines()[1:] == ["0 audit-archiver consumer 2 2 2"]
+    assert drawings(notebook) == 2
+
+
+def test_a_lake_that_is_not_there_fails_the_notebook(tmp_path: Path) -> None:
+    with pytest.raises(CellExecutionError, match="no lake at"):
+        run("incident", str(tmp_path / "none"))
