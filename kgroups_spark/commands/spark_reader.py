@@ -38,8 +38,8 @@ class SparkReader(LakeReader):
         self.lake = lake
         self.location = lake.location
         self._made: set[str] = set()
-        # Spark 4.2 puts the values of parameters in while it parses, which Delta's parser (4.4) does not pass on: each is
-        # told to be unbound. As in earlier releases, they are put in behind the parser.
+        # Spark 4.2 binds parameters while it parses, and Delta's parser (4.4) does not pass their values on: all would
+        # be told to be unbound. As in earlier releases, they are bound behind the parser.
         spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")
 
     def table(self, name: str) -> DataFrame:
