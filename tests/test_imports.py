@@ -22,7 +22,7 @@ ORDER = [
     "sources",
     "session",
 ]
-ORDER += ["tables", "expiry", "history", "views", "findings", "report", "audit", "commands", "cli"]
+ORDER += ["tables", "expiry", "views", "findings", "report", "audit", "commands", "cli"]
 WITHOUT_SPARK = [
     "errors",
     "nearest",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgroups_spark.history import LOG_TABLES, log_ends_as_of
+from kgroups_spark.audit.log_ends import LOG_TABLES, log_ends_as_of
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
 

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgroups_spark.commands import audit
 from kgroups_spark.commands.expiring import expiry_rows
@@ -16,11 +16,9 @@ from kgroups_spark.commands.options import OptionParser, add_lake_option, lake_l
 from kgroups_spark.commands.output import say, screen_width
 from kgroups_spark.commands.overview import Overview, overview_lines
 from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, pending_rows
-from kgroups_spark.commands.reading import open_by_spark, require_lake_path
+from kgroups_spark.commands.reading import LakeReader, open_lake, require_lake_path
 from kgroups_spark.commands.style import Style
-
-if TYPE_CHECKING:
-    from kgroups_spark.commands.spark_reader import SparkReader
+from kgroups_spark.report.queries import query
 
 NAME = "demo"
 SUMMARY = "the shipped segments into ./lake, and what is in them"
@@ -47,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_lake_path(arguments.lake)
     say(f"reading the shipped segments into {arguments.lake}")
     audit.audit(_audit_defaults(), arguments.lake, [str(SEGMENTS)])
-    overview = read_overview(open_by_spark(arguments.lake, arguments.command))
+    overview = read_overview(open_lake(arguments))
     lines = overview_lines(
         overview,
         program=program_name(sys.argv[0]),
@@ -74,23 +72,31 @@ def _audit_defaults() -> argparse.Namespace:
     return parser.parse_args([])
 
 
-def read_overview(reader: SparkReader) -> Overview:
-    """What the screen shows, read from the lake."""
-    from kgroups_spark.commands.spark_reader import rows_of
-    from kgroups_spark.history import LOG_TABLES, oldest_log_timestamp, rewinds
+OLDEST = """\
+SELECT min(log_timestamp) AS oldest_log_timestamp
+FROM (
+  SELECT log_timestamp FROM offset_commits
+  UNION ALL SELECT log_timestamp FROM group_records
+  UNION ALL SELECT log_timestamp FROM transaction_markers
+  UNION ALL SELECT log_timestamp FROM quarantine
+)"""
 
-    log = [reader.table(name) for name in LOG_TABLES]
+
+def read_overview(reader: LakeReader) -> Overview:
+    """What the screen shows, read from the lake."""
+    last = reader.last_audit["audit_id"]
     return Overview(
         audit=reader.last_audit,
         groups=reader.rows("groups"),
         expiry=expiry_rows(reader),
         pending=_pending(reader),
-        rewinds=rows_of(rewinds(reader.table("offset_commits"))),
-        oldest_log_timestamp=rows_of(oldest_log_timestamp(log))[0]["oldest_log_timestamp"],
+        moves=reader.sql(query("offset_moves")),
+        findings=reader.sql("SELECT * FROM findings WHERE audit_id = :last", last=last),
+        oldest_log_timestamp=reader.sql(OLDEST)[0]["oldest_log_timestamp"],
     )
 
 
-def _pending(reader: SparkReader) -> list[dict[str, Any]]:
+def _pending(reader: LakeReader) -> list[dict[str, Any]]:
     return pending_rows(
         reader.rows("open_transactions"),
         reader.rows("pending_offsets"),

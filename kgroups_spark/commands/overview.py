@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from kgroups_spark.commands.style import Style
 from kgroups_spark.commands.text_table import TextTable, printable
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.findings.finding import SEVERITIES
+from kgroups_spark.report.words import CAUSES, MOVES
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 
 Rows = Sequence[dict[str, Any]]
@@ -30,7 +32,8 @@ class Overview:
     groups: Rows
     expiry: Rows  # offset_expiry with group_type and state
     pending: Rows  # as `kgroups pending` prints it
-    rewinds: Rows  # of history.rewinds
+    moves: Rows  # of the report's query offset_moves
+    findings: Rows  # of the last audit
     oldest_log_timestamp: Any  # datetime; None: an empty lake
 
 
@@ -40,9 +43,9 @@ def overview_lines(overview: Overview, *, program: str, lake: str, width: int | 
         _title(overview, style),
         _groups(overview, width, style),
         _expiring(overview, width, style),
-        _rewinds(overview, width, style),
+        _moves(overview, width, style),
         _pending(overview, width, style),
-        _oddities(overview, style),
+        _oddities(overview, width, style),
         _next_commands(overview, program, shlex.quote(lake), style),
     ]
     lines: list[str] = []
@@ -117,37 +120,16 @@ def why(row: dict[str, Any]) -> str:
     return f"committed {since}, retention {retention}"
 
 
-def _rewinds(overview: Overview, width: int | None, style: Style) -> list[str]:
-    table = TextTable(["GROUP", "TOPIC", "WHEN (UTC)", "#PARTITIONS", "READ-AGAIN", "HOW"])
-    moves = rewinds_by_topic(overview.rewinds)
-    for move in moves[:_ROWS_A_SECTION]:
-        table.add([table_cell(move[name]) for name in ("group_id", "topic", "at", "partitions", "read_again", "how")])
+def _moves(overview: Overview, width: int | None, style: Style) -> list[str]:
+    table = TextTable(["GROUP", "TOPIC", "WHEN (UTC)", "#PARTITIONS", "READ-AGAIN", "NEVER-READ", "WHAT", "HOW"])
+    for move in overview.moves[:_ROWS_A_SECTION]:
+        names = ("group_id", "topic", "event_timestamp", "partitions", "read_again", "skipped")
+        cells = [table_cell(move[name]) for name in names]
+        table.add([*cells, MOVES[move["event"]], CAUSES[move["cause"]]])
     if not table.rows:
         return []
-    return _section("Committed offsets that went back, the newest first", table, width, style) + _more(moves, style)
-
-
-def rewinds_by_topic(rewinds: Rows) -> list[dict[str, Any]]:
-    """One row for what happened to a group's offsets of a topic in one way on one day, the newest first; records are
-    read again but where the topic is another one of that name."""
-    moves: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(rewinds, key=lambda row: row["log_offset"]):
-        at, how = row["log_timestamp"], _how(row)
-        key = (row["group_id"], row["topic"], how, None if at is None else at.date())
-        move = moves.setdefault(key, row | {"at": at, "how": how, "partitions": 0, "read_again": 0})
-        move["partitions"] += 1
-        move["read_again"] += row["offset_before"] - row["offset_after"]
-    for move in moves.values():
-        if move["topic_recreated"]:
-            move["read_again"] = None
-    dated = [move for move in moves.values() if move["at"] is not None]
-    return sorted(dated, key=lambda move: move["at"], reverse=True) + [m for m in moves.values() if m["at"] is None]
-
-
-def _how(row: dict[str, Any]) -> str:
-    if row["topic_recreated"]:
-        return "the topic was deleted and made again"
-    return "first commit after its removal" if row["was_removed"] else "a smaller offset was committed"
+    title = "Committed offsets that did not just go on, the newest first"
+    return _section(title, table, width, style) + _more(overview.moves, style)
 
 
 def _pending(overview: Overview, width: int | None, style: Style) -> list[str]:
@@ -162,19 +144,11 @@ def _pending(overview: Overview, width: int | None, style: Style) -> list[str]:
     return _section("Offsets in open transactions", table, width, style) + _more(overview.pending, style)
 
 
-def _oddities(overview: Overview, style: Style) -> list[str]:
+def _oddities(overview: Overview, width: int | None, style: Style) -> list[str]:
     audit = overview.audit
     odd = [
         f"{counted(count, 'record')} in quarantine: {reason}" for reason, count in sorted(audit["quarantined"].items())
     ]
-    misplaced = [row["group_id"] for row in overview.groups if row["is_misplaced"]]
-    if misplaced:
-        odd.append(
-            f"{counted(len(misplaced), 'group')} in a partition that their name does not hash to: {_names(misplaced)}"
-        )
-    orphans = {row["group_id"] for row in overview.expiry if row["reason"] == "orphan"}
-    if orphans:
-        odd.append(f"committed offsets of {counted(len(orphans), 'group')} that do not exist: {_names(orphans)}")
     for partition in audit["partitions"]:
         if partition["lost_from"] is not None:
             odd.append(
@@ -182,23 +156,40 @@ def _oddities(overview: Overview, style: Style) -> list[str]:
                 f"{partition['lost_to'] - 1} were gone before they could be read"
             )
     odd += audit["notes"]
-    if not odd:
-        return [style.heading("Nothing odd: every record could be used, every group is where it belongs")]
-    return [style.heading("Odd"), *(style.warning(f"  {printable(line)}") for line in odd)]
+    lines = [style.warning(f"  {printable(line)}") for line in odd]
+    table = TextTable(["SEVERITY", "FINDING", "GROUP", "SINCE (UTC)"])
+    findings = sorted(overview.findings, key=lambda row: SEVERITIES.index(row["severity"]))
+    for row in findings[:_ROWS_A_SECTION]:
+        table.add([table_cell(row[name]) for name in ("severity", "finding", "group_id", "since")])
+    if table.rows:
+        return [*_section("Odd", table, width, style), *_more(findings, style), *lines]
+    if lines:
+        return [style.heading("Odd"), *lines]
+    return [style.heading("Nothing odd: every record could be used, no group stands out")]
 
 
 def _next_commands(overview: Overview, program: str, lake: str, style: Style) -> list[str]:
     commands = [
-        (f"{program} expiring --lake {lake} --within 48h --offsets", "one row an offset, with the rule"),
+        (f"{program} report --lake {lake} --output report.html", "all of it with plots, to open in a browser"),
+        *_of_the_last_move(overview, program, lake),
         (f"{program} expiring --lake {lake} --if-empty --retention 3d", "what if?"),
         (f"{program} groups --lake {lake} --as-of {_a_week_before(overview)}", "as it was then"),
-        (f"{program} pending --lake {lake} --hanging --format json", "for a script"),
-        (f"{program} audits --lake {lake}", "the ledger"),
+        (f"{program} findings --lake {lake}", "what is odd, why it matters, what to do"),
+        (f"{program} pending --lake {lake} --hanging", "and how to end what hangs"),
     ]
     widest = max(len(command) for command, _ in commands)
     return [
         style.heading("Next"),
         *(f"  {command:<{widest}}   {style.quiet('# ' + remark)}" for command, remark in commands),
+    ]
+
+
+def _of_the_last_move(overview: Overview, program: str, lake: str) -> list[tuple[str, str]]:
+    """What happened to the group whose offsets moved last."""
+    if not overview.moves:
+        return []
+    return [
+        (f"{program} history --lake {lake} --group {shlex.quote(overview.moves[0]['group_id'])}", "what happened to it")
     ]
 
 
@@ -215,8 +206,3 @@ def _section(title: str, table: TextTable, width: int | None, style: Style) -> l
 def _more(rows: Sequence[object], style: Style) -> list[str]:
     left = len(rows) - _ROWS_A_SECTION
     return [style.quiet(f"  and {left} more")] if left > 0 else []
-
-
-def _names(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    return ", ".join(ordered[:5]) + (", ..." if len(ordered) > 5 else "")

@@ -1,3 +1,4 @@
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -39,7 +40,8 @@ KEPT = EXPIRES | STABLE | {"reason": "subscribed", "expires_at": None, "expires_
 
 
 def overview(**facts):
-    known = {"audit": AUDIT, "groups": [STABLE, EMPTY], "expiry": [EXPIRES, KEPT], "pending": [], "rewinds": []}
+    known = {"audit": AUDIT, "groups": [STABLE, EMPTY], "expiry": [EXPIRES, KEPT], "pending": []}
+    known |= {"moves": [], "findings": []}
     return Overview(oldest_log_timestamp=AS_OF - 504 * HOUR, **known | facts)
 
 
@@ -66,61 +68,67 @@ def test_the_screen_tells_groups_expiry_transactions_oddities_and_what_to_type()
         "",
         "No offset hangs in an open transaction",
         "",
-        "Nothing odd: every record could be used, every group is where it belongs",
+        "Nothing odd: every record could be used, no group stands out",
         "",
         "Next",
-        "  kgroups expiring --lake ./lake --within 48h --offsets      # one row an offset, with the rule",
+        "  kgroups report --lake ./lake --output report.html          # all of it with plots, to open in a browser",
         "  kgroups expiring --lake ./lake --if-empty --retention 3d   # what if?",
         "  kgroups groups --lake ./lake --as-of 2026-11-09T06:41      # as it was then",
-        "  kgroups pending --lake ./lake --hanging --format json      # for a script",
-        "  kgroups audits --lake ./lake                               # the ledger",
+        "  kgroups findings --lake ./lake                             # what is odd, why it matters, what to do",
+        "  kgroups pending --lake ./lake --hanging                    # and how to end what hangs",
     ]
+
+
+FINDING = {"severity": "notice", "finding": "mixed_commits", "group_id": "orders", "since": None}
 
 
 def test_oddities_are_listed_with_what_a_person_should_know():
     lost = AUDIT["partitions"][0] | {"lost_from": 10, "lost_to": 20}
     audit = AUDIT | {"quarantined": {"truncated": 1}, "notes": ["partition 7 is missing"], "partitions": [lost]}
-    lines = screen(audit=audit, groups=[STABLE | {"is_misplaced": True}], expiry=[KEPT | {"reason": "orphan"}])
+    worse = FINDING | {"severity": "error", "finding": "load_would_fail", "group_id": None, "since": AS_OF}
+    lines = screen(audit=audit, findings=[FINDING, worse])
     start = lines.index("Odd")
-    assert lines[start + 1 : lines.index("", start)] == [
+    others = [
         "  1 record in quarantine: truncated",
-        "  1 group in a partition that their name does not hash to: orders",
-        "  committed offsets of 1 group that do not exist: orders",
         "  partition 0: offsets 10 to 19 were gone before they could be read",
         "  partition 7 is missing",
     ]
+    assert lines[start + 1 : lines.index("", start)] == [
+        "  SEVERITY  FINDING          GROUP   SINCE (UTC)",
+        "  error     load_would_fail  -       2026-11-16 06:41:36",
+        "  notice    mixed_commits    orders  -",
+        *others,
+    ]
+    assert screen(audit=audit)[start : start + 4] == ["Odd", *others]
 
 
-REWIND = {
+MOVE = {
     "group_id": "orders",
     "topic": "clicks",
-    "partition": 3,
-    "log_offset": 5,
-    "log_timestamp": AS_OF - HOUR,
-    "offset_before": 50,
-    "offset_after": 40,
-    "was_removed": False,
-    "topic_recreated": False,
+    "event": "offset_rewound",
+    "cause": "no_members",
+    "event_timestamp": AS_OF - HOUR,
+    "partitions": 2,
+    "read_again": 910,
+    "skipped": None,
 }
 
 
-def test_offsets_that_went_back_are_one_row_a_topic_and_day():
-    rewinds = [
-        REWIND,
-        REWIND | {"partition": 4, "log_offset": 6, "offset_before": 900, "offset_after": 0},
-        REWIND | {"group_id": "late", "log_timestamp": AS_OF, "was_removed": True},
-        REWIND
-        | {"topic": "sessions", "log_timestamp": AS_OF - 30 * HOUR, "topic_recreated": True, "was_removed": True},
-    ]
-    lines = screen(rewinds=rewinds)
-    start = lines.index("Committed offsets that went back, the newest first")
-    assert lines[start + 1 : start + 6] == [
-        "  GROUP   TOPIC     WHEN (UTC)           #PARTITIONS  READ-AGAIN  HOW",
-        "  late    clicks    2026-11-16 06:41:36            1          10  first commit after its removal",
-        "  orders  clicks    2026-11-16 05:41:36            2         910  a smaller offset was committed",
-        "  orders  sessions  2026-11-15 00:41:36            1           -  the topic was deleted and made again",
-        "",
-    ]
+def test_offsets_that_moved_stand_in_a_table_and_the_last_ones_history_can_be_typed():
+    late = {"group_id": "too late", "event": "offset_restarted", "cause": "unknown", "read_again": None, "skipped": 10}
+    lines = screen(moves=[MOVE | late, MOVE])
+    start = lines.index("Committed offsets that did not just go on, the newest first")
+    heading, first, second, nothing = lines[start + 1 : start + 5]
+    assert re.split(r"  +", heading.strip())[3:] == ["#PARTITIONS", "READ-AGAIN", "NEVER-READ", "WHAT", "HOW"]
+    assert re.split(r"  +", first.strip()) == [
+        "too late", "clicks", "2026-11-16 05:41:36", "2", "-", "10", "began anew after its removal", "unknown"
+    ]  # fmt: skip
+    assert re.split(r"  +", second.strip()) == [
+        "orders", "clicks", "2026-11-16 05:41:36", "2", "910", "-", "went back",
+        "no members: an admin's reset, most likely",
+    ]  # fmt: skip
+    assert not nothing
+    assert any(line.startswith("  kgroups history --lake ./lake --group 'too late' ") for line in lines)
 
 
 def test_offsets_in_open_transactions_stand_in_a_table():

@@ -1,0 +1,21 @@
+"""Where the log ended at a moment: that of each offsets partition ends before its first record with a log_timestamp
+above it. The log is ordered by offset, its times may step back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+
+
+def log_ends_as_of(log: Sequence[DataFrame], as_of_ms: int) -> DataFrame:
+    """Per offsets partition the log_offset (`end_offset`) of its first record above the moment, of the LOG_TABLES;
+    a partition without a row has no such record."""
+    places = [table.select("offsets_partition", "log_offset", "log_timestamp") for table in log]
+    later = F.col("log_timestamp") > F.timestamp_millis(F.lit(as_of_ms))
+    first = F.min("log_offset").alias("end_offset")
+    return reduce(DataFrame.unionByName, places).where(later).groupBy("offsets_partition").agg(first)
