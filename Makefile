@@ -1,4 +1,4 @@
-# make demo   a virtual environment, the audit of the shipped segments into ./lake, and what is in it
+# make demo   a virtual environment, the audit of the shipped segments into ./lake, what is in it, and report.html
 # make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
 # make soak   audits killed at random moments, 40 times, and what they leave (about half an hour)
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
@@ -21,6 +21,7 @@ BROWSER := $(shell for name in chromium chromium-browser google-chrome; do comma
 
 demo: $(VENV)/.installed
 	@$(BIN)/kgroups demo --lake $(LAKE)
+	@$(BIN)/kgroups report --lake $(LAKE) --output report.html
 
 test: $(VENV)/.installed-test browser
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -74,4 +75,4 @@ machine-is-ready:
 	@$(PYTHON) kgroups_spark/java.py
 
 clean:
-	rm -rf $(VENV) build *.egg-info lake spark-warehouse .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build *.egg-info lake report.html spark-warehouse .mypy_cache .pytest_cache .ruff_cache .hypothesis
