@@ -1,0 +1,227 @@
+"""Lakes read by DuckDB without Spark: what is there, what is not yet, what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands import duckdb_reader as by_duckdb
+from kgroups_spark.commands.reading import LakeReader, SqlError, open_lake
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.layout import LAKE_VERSION
+from kgroups_spark.tables.schemas import TABLES
+from tests.cli.written_lake import AS_OF, add, commit, create, ledger, protocol, waiting, write_lake
+from tests.views.recorded import tables_of
+
+
+@pytest.fixture(scope="module")
+def location(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A recording, in a folder whose name says much."""
+    tables = tables_of("kip848-4.3")
+    more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
+    return write_lake(tmp_path_factory.mktemp("lakes") / "so 100% là", tables | more)
+
+
+def opened(location: str, engine: str = "auto") -> LakeReader:
+    return open_lake(argparse.Namespace(lake=location, engine=engine, command="groups"))
+
+
+def test_the_rows_are_those_that_were_written(location: str) -> None:
+    reader, written = opened(location), tables_of("kip848-4.3")
+    assert reader.engine == "duckdb"
+    for name in ("groups", "group_members", "offset_commits"):
+        rows = written[name].to_pylist(maps_as_pydicts="strict")
+        assert sorted(reader.rows(name), key=repr) == sorted(rows, key=repr) != []
+    assert reader.last_audit["audit_id"] == 1
+    assert reader.known_as_of() == "audit 1, as of 2026-11-16 06:30:00 UTC"
+    assert reader.rows("last_audit")[0]["as_of"] == AS_OF
+
+
+def test_parameters_and_what_only_looks_like_them(location: str) -> None:
+    reader = opened(location)
+    query = """
+      SELECT ':a' AS text, :a AS a, CAST('7' AS INT) AS b, '8'::INT AS c, "audit_id:x" AS d, :moment AS moment,
+        :none AS none, :flag AS flag, array_contains(:names, 'n2') AS named -- :a
+      FROM (SELECT 1 AS "audit_id:x") /* :a */
+    """
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    [row] = reader.sql(query, a="it's", moment=moment, none=None, flag=True, names=["n1", "n2"], unused=1)
+    assert row == {
+        "text": ":a", "a": "it's", "b": 7, "c": 8, "d": 1, "moment": moment, "none": None, "flag": True, "named": True
+    }  # fmt: skip
+
+
+def test_sums_are_whole_numbers_and_times_are_utc(location: str) -> None:
+    [row] = opened(location).sql("SELECT sum(log_offset) AS total, max(log_timestamp) AS newest FROM offset_commits")
+    rows = tables_of("kip848-4.3")["offset_commits"].to_pylist()
+    assert row == {
+        "total": sum(each["log_offset"] for each in rows),
+        "newest": max(each["log_timestamp"] for each in rows),
+    }
+    assert type(row["total"]) is int and row["newest"].utcoffset() == timedelta(0)
+
+
+def test_what_an_unfinished_audit_has_written_is_not_there(tmp_path: Path) -> None:
+    tables = tables_of("kip848-4.3")
+    lake = write_lake(tmp_path / "lake", tables | {"audits": ledger({}, {"audit_id": 2, "status": "running"})})
+    before = opened(lake)
+    for audit_id in (2, 2):
+        add(tmp_path / "lake", "groups", tables["groups"], audit_id=audit_id)
+    after = opened(lake)
+    assert len(before.rows("groups")) == len(after.rows("groups")) == tables["groups"].num_rows
+    assert after.sql("SELECT count(*) AS n FROM groups") == [{"n": tables["groups"].num_rows}]
+    add(tmp_path / "lake", "audits", ledger({"audit_id": 2}), audit_id=2)
+    assert len(opened(lake).rows("groups")) == 3 * tables["groups"].num_rows
+    # Whoever had opened it before still sees what was there then.
+    assert len(after.rows("groups")) == tables["groups"].num_rows
+
+
+def test_a_lake_whose_first_audit_has_not_finished_is_empty(tmp_path: Path) -> None:
+    reader = opened(write_lake(tmp_path / "lake", {"audits": ledger({"status": "running"})}))
+    assert reader.rows("groups") == reader.sql("SELECT * FROM lag") == []
+    with pytest.raises(KgroupsError, match=r"the lake at .* has no finished audit: run kgroups audit first"):
+        _ = reader.last_audit
+
+
+def test_a_lake_of_an_older_layout_lacks_tables_and_columns(tmp_path: Path) -> None:
+    tables = tables_of("kip848-4.3")
+    shorter = tables["topics"].drop_columns(["source"])
+    lake = write_lake(
+        tmp_path / "lake", tables | {"audits": ledger({}), "topics": shorter}, layout=2, without="findings"
+    )
+    reader = opened(lake)
+    assert reader.engine == "duckdb"
+    assert reader.rows("findings") == reader.sql("SELECT * FROM findings") == []
+    assert len(reader.rows("topics")) == shorter.num_rows > 0
+    assert {row["source"] for row in reader.rows("topics")} == {None}
+
+
+def test_newer_lakes_and_others_tables_are_refused(tmp_path: Path) -> None:
+    newer = write_lake(tmp_path / "newer", {}, layout=LAKE_VERSION + 1)
+    with pytest.raises(KgroupsError, match=f"has layout {LAKE_VERSION + 1}; this version of kgroups-spark knows up to"):
+        opened(newer)
+    create(tmp_path / "other", "audits", pa.schema({"a": pa.int64()}), {})
+    with pytest.raises(UsageError, match="is no lake: its table audits has no property"):
+        opened(str(tmp_path / "other"))
+    (tmp_path / "folder" / "audits").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"no lake at .*folder: it has no table audits; kgroups audit makes one"):
+        opened(str(tmp_path / "folder"))
+
+
+@pytest.fixture
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lakes that would have been opened by Spark."""
+    asked: list[str] = []
+
+    def instead(location: str, command: str) -> Any:
+        asked.append(location)
+
+    monkeypatch.setattr("kgroups_spark.commands.reading.open_by_spark", instead)
+    return asked
+
+
+def test_what_duckdb_cannot_read_is_left_to_spark_or_refused(
+    tmp_path: Path, by_spark: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = write_lake(tmp_path / "lake", {"audits": ledger({})})
+    opened(lake, "spark")
+    assert by_spark.pop() == lake
+    commit(tmp_path / "lake", "groups", protocol(3, "deletionVectors"))
+    opened(lake)
+    assert by_spark.pop() == lake
+    with pytest.raises(KgroupsError, match=r"cannot be read by --engine duckdb: .*table groups is more than its files"):
+        opened(lake, "duckdb")
+    opened("s3a://bucket/lake")
+    assert by_spark.pop() == "s3a://bucket/lake"
+    monkeypatch.setattr(by_duckdb, "PACKAGES", ("duckdb", "deltalake_of_another_name"))
+    opened(lake)
+    assert by_spark.pop() == lake
+    with pytest.raises(KgroupsError, match=r"deltalake_of_another_name not installed \(pip install 'kgroups-spark"):
+        opened(lake, "duckdb")
+
+
+def test_duckdb_knows_no_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", "/somewhere")
+    with pytest.raises(
+        UsageError, match=r"kgroups groups: --engine duckdb reads a lake in a folder, and main.kafka is"
+    ):
+        opened("main.kafka", "duckdb")
+
+
+def test_hadoops_name_of_a_folder(location: str) -> None:
+    assert opened(f"file:{location}").rows("groups") == opened(location).rows("groups")
+
+
+def test_refused_queries_say_why_and_what_is_near(location: str) -> None:
+    reader = opened(location)
+    with pytest.raises(SqlError, match='group_member_historie does not exist!\nDid you mean "group_member_history"'):
+        reader.sql("SELECT * FROM group_member_historie")
+    with pytest.raises(SqlError, match='"grup_id" not found in FROM clause!\nCandidate bindings: "group_id"'):
+        reader.sql("SELECT grup_id FROM groups")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP VIEW groups",
+        "CREATE TABLE mine AS SELECT 1",
+        "INSERT INTO groups SELECT * FROM groups",
+        "COPY groups TO '{folder}/x.csv'",
+        "EXPORT DATABASE '{folder}/x'",
+        "ATTACH '{folder}/x.db'",
+        "SET enable_external_access = true",
+        "SELECT 1; SELECT 2",
+        "SELECT * FROM read_text('{folder}/x.txt')",
+        "EXPLAIN ANALYZE COPY groups TO '{folder}/x.csv'",
+        "WITH x AS (SELECT 1) INSERT INTO groups SELECT * FROM x",
+    ],
+)
+def test_nothing_but_queries_and_no_file(location: str, tmp_path: Path, statement: str) -> None:
+    (tmp_path / "x.txt").write_text("mine")
+    with pytest.raises(SqlError):
+        opened(location).sql(statement.format(folder=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
+
+
+@pytest.mark.parametrize("command", ["groups", "audits", "pending", "expiring", "groups --as-of 2026-11-01"])
+def test_commands_answer_without_java_and_without_loading_spark(location: str, command: str) -> None:
+    code = "import sys; from kgroups_spark.cli import main; code = main(sys.argv[1:]); print(*sys.modules); exit(code)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split(), "--lake", location],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PATH": "", "JAVA_HOME": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    assert {"pyarrow", "kgroups_spark"} <= loaded
+    assert not loaded & {"pyspark", "py4j"}
+
+
+def test_expiring_for_another_retention(location: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["expiring", "--lake", location, "--offsets", "--format", "json"]) == 0
+    usual = capsys.readouterr().out.splitlines()
+    assert main(["expiring", "--lake", location, "--offsets", "--format", "json", "--retention", "36500d"]) == 0
+    late = capsys.readouterr().out.splitlines()
+    assert len(usual) == len(late) == tables_of("kip848-4.3")["committed_offsets"].num_rows
+    for before, after in zip(map(json.loads, usual), map(json.loads, late), strict=True):
+        assert (before["retention_ms"], after["retention_ms"]) == (604_800_000, 3_153_600_000_000)
+        moved = datetime.fromisoformat(after["expires_at"]) - datetime.fromisoformat(before["expires_at"])
+        assert moved == timedelta(days=36_493)
+
+
+def test_every_table_and_view_can_be_asked_for_alone(location: str) -> None:
+    from kgroups_spark.views import VIEWS
+
+    for name in (*TABLES, *VIEWS):
+        assert opened(location).sql(f"SELECT count(*) AS n FROM {name}")[0]["n"] >= 0
