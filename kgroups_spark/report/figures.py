@@ -20,7 +20,7 @@ Cell = str | int | float | None
 ROWS_SHOWN = 10  # of each table before anybody asks for more
 LONGEST_TEXT = 160  # characters of a name that a table shows; Kafka allows 32 KB
 LONGEST_DETAIL = 600
-BUDGET_BYTES = 350_000  # of a table's rows in the page, which so stays below 5 MB
+BUDGET_BYTES = 300_000  # of a table's rows in the page, which so stays below 5 MB
 DAY_MS = 86_400_000
 
 

@@ -31,8 +31,8 @@ DAYS = 30
 _GROUP = Column("group_id", "Group")
 _TYPE = Column("group_type", "Type", is_minor=True)
 _STATE = Column("state", "State", is_minor=True)
-# The table of all groups is to hold 5,000.
-_GROUPS_BUDGET_BYTES = 900_000
+# Tables with a row a group are to hold 5,000; all tables together stay below 4 MB.
+_ALL_GROUPS_BYTES, _GROUPS_BYTES = 900_000, 550_000
 
 
 def sections(answers: Answers) -> list[Section]:
@@ -63,9 +63,10 @@ def _expiring(answers: Answers) -> Section:
         return Section("expiring", "What expires when", [nothing], what_if if soon["offsets"] else [])
     sentences = [
         f"If every group stays as it was at {_minute(lake['as_of'])} UTC, {counted(soon['month_offsets'], 'offset')} "
-        f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days; those due now, "
-        f"{soon['due_offsets']:,}, go at the broker’s next check."
+        f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days."
     ]
+    if soon["due_offsets"]:
+        sentences.append(f"{counted(soon['due_offsets'], 'offset')}, due already, go at the broker’s next check.")
     rows = [{**row, "counted_from": counted_from(row)} for row in groups]
     columns = [
         _GROUP,
@@ -89,7 +90,7 @@ def _expiring(answers: Answers) -> Section:
             _day(lake["as_of"]),
         ),
         *what_if,
-        _table("expiring_groups", "Groups that lose offsets, the soonest first", columns, rows),
+        _groups_table("expiring_groups", "Groups that lose offsets, the soonest first", columns, rows),
     ]
     return Section("expiring", "What expires when", sentences, figures)
 
@@ -120,7 +121,7 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
         "what_if_plot",
         "Offsets that expire, if offsets.retention.minutes were",
         svg(numbered_chart(bars, series)),
-        series,
+        _drawn([bar for bar in bars if bar["value"]], series),
         query("what_if_retention"),
     )
     return [plot, _table("what_if_retention", "The same in figures", columns, rows, is_small=True)]
@@ -154,7 +155,7 @@ def _if_empty(answers: Answers) -> Section:
         Column("last_expires_at", "All gone by (UTC)", "time", is_minor=True),
     ]
     caption = "Groups whose offsets would get a date if they emptied now, the most at once first"
-    return Section("if-empty", heading, sentences, [_table("if_empty", caption, columns, rows)])
+    return Section("if-empty", heading, sentences, [_groups_table("if_empty", caption, columns, rows)])
 
 
 def _transactions(answers: Answers) -> Section:
@@ -267,7 +268,10 @@ def _removals(answers: Answers) -> Section:
 def _findings(answers: Answers) -> Section:
     rows = answers["findings"]
     if not rows:
-        return Section("findings", "Findings", ["The last audit found nothing odd."])
+        nothing = "The last audit found nothing odd."
+        if answers["lake"][0]["looked_by"] is None:
+            nothing = "No audit has looked for what is odd yet; the next one does."
+        return Section("findings", "Findings", [nothing])
     columns = [
         Column("severity", "Severity"),
         Column("finding", "Finding"),
@@ -277,10 +281,21 @@ def _findings(answers: Answers) -> Section:
         Column("since", "Since (UTC)", "time", is_minor=True),
         Column("detail", "What it is, why it matters, what to do", longest=LONGEST_DETAIL),
     ]
+    kinds = answers["findings_by_kind"]
+    kind_columns = [
+        Column("severity", "Severity"),
+        Column("finding", "Finding"),
+        Column("findings", "Findings", "count"),
+        Column("group_count", "Groups", "count"),
+        Column("since", "Since (UTC)", "time", is_minor=True),
+    ]
     by_severity = {name: sum(row["severity"] == name for row in rows) for name in ("error", "warning", "notice")}
     said = [counted(count, name) for name, count in by_severity.items() if count]
-    figure = _table("findings", "Findings of the last audit, errors first", columns, rows)
-    return Section("findings", "Findings", [", ".join(said) + "."], [figure])
+    figures = [
+        _table("findings_by_kind", "Findings of the last audit by kind, errors first", kind_columns, kinds),
+        table("findings", "All of them", columns, rows, query("findings"), budget_bytes=_GROUPS_BYTES),
+    ]
+    return Section("findings", "Findings", [", ".join(said) + "."], figures)
 
 
 def _groups(answers: Answers) -> Section:
@@ -323,9 +338,7 @@ def _groups(answers: Answers) -> Section:
     if now:
         caption = "All groups"
         rows = answers["all_groups"]
-        figures.append(
-            table("all_groups", caption, columns, rows, query("all_groups"), budget_bytes=_GROUPS_BUDGET_BYTES)
-        )
+        figures.append(table("all_groups", caption, columns, rows, query("all_groups"), budget_bytes=_ALL_GROUPS_BYTES))
     sentence = f"{counted(sum(row['group_count'] for row in now), 'group')} when the log ended."
     return Section("groups", "Groups", [sentence], figures)
 
@@ -503,6 +516,11 @@ def _coverage(answers: Answers) -> Section:
 def _table(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row], is_small: bool = False) -> Table:
     """A table of the query of the same name."""
     return table(name, caption, columns, rows, query(name), is_small=is_small)
+
+
+def _groups_table(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
+    """The same, of a row a group."""
+    return table(name, caption, columns, rows, query(name), budget_bytes=_GROUPS_BYTES)
 
 
 def _days_plot(name: str, caption: str, rows: Sequence[Row], series: Any, first: datetime) -> Plot:

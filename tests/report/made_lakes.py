@@ -53,7 +53,7 @@ def audit_row(partitions: Sequence[Row] = (), **told: Any) -> Row:
         "software_version": "0",
         "lake_version": 3,
         "notes": [],
-        "rows_added": {},
+        "rows_added": {"findings": 0},
         "quarantined": {},
         "record_counts": [],
         "partitions": list(partitions),

@@ -92,6 +92,20 @@ def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
     ]
 
 
+def test_findings_are_those_of_the_last_audit_that_looked() -> None:
+    finding = {"finding": "ghost_member", "severity": "error", "detail": "d", "audit_id": 1}
+    looked = [
+        audit_row(rows_added={"findings": 1}),
+        audit_row(audit_id=2, rows_added={}),
+    ]  # the second one is maintenance
+    assert "1 error found: ghost_member." in headlines(read(audits=looked, findings=[finding]))
+    again = [*looked, audit_row(audit_id=3, rows_added={"findings": 0})]
+    assert "The last audit found nothing odd." in read(audits=again, findings=[finding]).of("p")
+    assert "No audit has looked for what is odd yet; the next one does." in read(audits=[audit_row(rows_added={})]).of(
+        "p"
+    )
+
+
 def test_the_title_says_what_the_page_is_of() -> None:
     reader = Reader(page_of(tables(audits=[audit_row(audit_id=12)]), "/srv/lake"))
     assert reader.of("title") == ["/srv/lake: audit 12, as of 2026-11-16 06:30:00 UTC, Kafka 4.3, retention 7d"]
