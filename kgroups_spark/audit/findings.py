@@ -18,8 +18,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.decode_range import RangeProgress
-from kgroups_spark.audit.result import LedgerFacts
+from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.findings import Evidence, Finding, all_findings
 from kgroups_spark.findings.evidence import Condition, LargeRecord, Row, TimesOff
 from kgroups_spark.findings.looked import FINDINGS, audits_that_looked
@@ -27,18 +28,17 @@ from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.times import to_epoch_ms
 
 
-def find(
-    lake: Lake, writer: LakeWriter, facts: LedgerFacts, progress: Sequence[RangeProgress], *, is_live: bool
-) -> LedgerFacts:
+def find(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress] = ()) -> LedgerFacts:
     """Appends to `findings` what is odd as the tables stand now; the facts with the number of rows in them.
 
-    `progress`: what this audit read. `is_live`: it read all there was until now.
+    `progress`: what this audit read.
     """
-    rows = findings_table(all_findings(evidence_of(lake, writer.audit_id, facts, progress, is_live)), writer.audit_id)
+    work.progress("looking for what is odd")
+    writer = work.writer
+    rows = findings_table(all_findings(evidence_of(work, facts, progress)), writer.audit_id)
     writer.append_table(FINDINGS, rows)
     rows_added = {**facts.columns["rows_added"], FINDINGS: rows.num_rows}
     return LedgerFacts(facts.as_of_ms, facts.retention_ms, {**facts.columns, "rows_added": rows_added})
@@ -51,22 +51,25 @@ def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
     return pa.Table.from_batches([batch], arrow_schema(FINDINGS))
 
 
-def evidence_of(
-    lake: Lake, audit_id: int, facts: LedgerFacts, progress: Sequence[RangeProgress], is_live: bool
-) -> Evidence:
+def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress]) -> Evidence:
     """What the audit knows when all but its own row of the ledger is written."""
-    newest = datetime.now(UTC) if is_live else facts.columns["newest_log_timestamp"]
-    as_of = facts.columns["as_of"]
+    lake, partitions = work.lake, facts.columns["partitions"]
+    # A broker was asked for all there is; segments may have been copied at any time after their newest record.
+    newest = datetime.now(UTC) if work.is_live else facts.columns["newest_log_timestamp"]
+    as_of: datetime = facts.columns["as_of"]
+    given = {each.offsets_partition for each in work.plan.partitions}
+    not_given = [each for each in partitions if each.offsets_partition not in given and work.source is not None]
     read = [each for each in progress if each.number >= 0]
     return Evidence(
         LakeTables(lake),
-        audit_id,
+        work.audit_id,
         as_of,
         as_of if newest is None else min(as_of, newest),
         facts.retention_ms,
         tuple(LargeRecord(each.offsets_partition, *fields) for each in read for fields in each.large_records),
         tuple(TimesOff(each.offsets_partition, *fields) for each in read for fields in each.times_off),
-        {each.offsets_partition: each.log_start_offset or 0 for each in facts.columns["partitions"]},
+        {each.offsets_partition: min(as_of, each.newest_log_timestamp or EPOCH) for each in not_given},
+        {each.offsets_partition: each.log_start_offset or 0 for each in partitions},
         _found_before(lake, Ledger(lake).rows()),
     )
 

@@ -113,8 +113,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
             retention_ms=facts.retention_ms,
             release_version=work.settings.release_version,
         )
-    work.progress("looking for what is odd")
-    facts = find(lake, writer, facts, result.progress, is_live=work.is_live)
+    facts = find(work, facts, result.progress)
     row = claim.finish(**facts.columns)
     return _summary(lake, row, then, before, writer)
 

@@ -123,7 +123,7 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
         release_version=settings.release_version,
     )
     facts = replace(facts, columns=rebuilt.told_with(facts.columns))
-    facts = find(lake, writer, facts, (), is_live=False)
+    facts = find(work, facts)
     row = claim.finish(**facts.columns)
     now = tables_of_now(lake)
     return RebuildSummary(row, now, Changes.between(before.audit_id, then, now), writer.name)

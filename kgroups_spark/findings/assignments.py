@@ -180,7 +180,12 @@ def _several(held: pa.Table) -> list[Row]:
         ("topic", "min"),
         ("log_offset", "max"),
     ]
-    things = held.group_by([*GROUP, "thing", "partition"]).aggregate(aggregates)
+    # First counted, which is cheap: a thing that is there once is nobody's concern.
+    key = [*GROUP, "thing", "partition"]
+    often = held.group_by(key).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
+    if not often.num_rows:
+        return []
+    things = held.join(often.select(key), key, join_type="left semi").group_by(key).aggregate(aggregates)
     rows = listed(things.filter(pc.field("member_id_count_distinct") > 1))
     return [row | {"topic": row["topic_min"], "members": sorted(set(row["member_id_list"]))} for row in rows]
 

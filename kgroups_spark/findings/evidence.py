@@ -64,7 +64,8 @@ class TimesOff(NamedTuple):
 class Evidence:
     """`known_until`: up to when what the log says is all there was; nothing is overdue that was due later.
 
-    `log_starts`: where each offsets partition's log begins now, as far as known. `before`: what was found last.
+    `known_until_of`: the same of offsets partitions that this audit was not given. `log_starts`: where each offsets
+    partition's log begins now, as far as known. `before`: what was found last.
     """
 
     tables: Tables
@@ -74,6 +75,7 @@ class Evidence:
     retention_ms: int
     large_records: Sequence[LargeRecord] = ()
     times_off: Sequence[TimesOff] = ()
+    known_until_of: Mapping[int, datetime] = field(default_factory=dict)
     log_starts: Mapping[int, int] = field(default_factory=dict)
     before: Sequence[Row] = ()
 
@@ -99,6 +101,13 @@ class Evidence:
     def before_until(self, duration_ms: int) -> datetime:
         """What was so at this moment has been so for that long."""
         return self.known_until - timedelta(milliseconds=duration_ms)
+
+    def known(self, rows: pa.Table, column: str, duration_ms: int) -> pa.Table:
+        """Without the rows of partitions that are not known to have been so for that long since `column`."""
+        for number, until in sorted(self.known_until_of.items()):
+            limit = until - timedelta(milliseconds=duration_ms)
+            rows = rows.filter(~((pc.field("offsets_partition") == number) & (pc.field(column) > limit)))
+        return rows
 
     def found_before(self, name: str) -> list[Row]:
         return [row for row in self.before if row["finding"] == name]

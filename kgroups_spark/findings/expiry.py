@@ -45,6 +45,7 @@ def expiry_overdue(evidence: Evidence) -> Iterator[Finding]:
         Condition("decision", "==", "expire"),
         Condition("expires_at", "<=", evidence.before_until(OVERDUE_MS)),
     )
+    rows = evidence.known(rows, "expires_at", OVERDUE_MS)
     if not rows.num_rows:
         return
     pending = evidence.tables.rows("pending_offsets", GROUP, Condition("group_id", "in", _names(rows["group_id"])))

@@ -46,7 +46,7 @@ def idle_share_group(evidence: Evidence) -> Iterator[Finding]:
     groups = evidence.groups
     idle = (pc.field("group_type") == "share") & (pc.field("state") == "Empty")
     idle &= pc.field("state_since") <= evidence.before_until(evidence.retention_ms)
-    for row in listed(groups.filter(idle)):
+    for row in listed(evidence.known(groups.filter(idle), "state_since", evidence.retention_ms)):
         yield _of(
             row,
             "idle_share_group",

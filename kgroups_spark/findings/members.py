@@ -84,8 +84,11 @@ def _away_for_long(evidence: Evidence, away: list[Row]) -> Iterator[Finding]:
         return
     since = _times(evidence, away)
     limit = evidence.before_until(AWAY_MS)
-    late = [(row, since.get((*group_of(row), row["member_id"]))) for row in away]
-    found = by_group([row | {"since": moment} for row, moment in late if moment is not None and moment <= limit])
+    dated = [row | {"since": since.get((*group_of(row), row["member_id"]))} for row in away]
+    late = [row for row in dated if row["since"] is not None and row["since"] <= limit]
+    if late and evidence.known_until_of:
+        late = evidence.known(pa.Table.from_pylist(late), "since", AWAY_MS).to_pylist()
+    found = by_group(late)
     for key, its in found.items():
         first = its[0]
         yield Finding(
@@ -113,8 +116,8 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
     columns = ["member_id", "client_id", "client_host", "member_epoch", "member_state", "rebalance_timeout_ms"]
     its_members = of_groups(evidence.members.select([*GROUP, *columns, "log_offset"]), reconciling)
     for key, members in by_group(listed(its_members)).items():
-        group = reconciling[key]
-        late = [member for member in members if _is_late(member, group, evidence.known_until)]
+        group, known_until = reconciling[key], evidence.known_until_of.get(key[0], evidence.known_until)
+        late = [member for member in members if _is_late(member, group, known_until)]
         if not late:
             continue
         # Who waits for another member to give something up is not the one to look for.

@@ -15,15 +15,17 @@ from kgroups_spark.findings.finding import Finding, at, quoted, tool
 
 # transaction.max.timeout.ms: its default, and that of kafka-transactions find-hanging --max-transaction-timeout.
 MAX_TRANSACTION_TIMEOUT_MS = 900_000
+TOO_LONG_MS = MAX_TRANSACTION_TIMEOUT_MS + 1
 
 
 def transaction_open_too_long(evidence: Evidence) -> Iterator[Finding]:
     """A transaction that was opened longer ago than any may last, and records of a producer in no transaction (T28)."""
-    limit = evidence.before_until(MAX_TRANSACTION_TIMEOUT_MS + 1)
+    limit = evidence.before_until(TOO_LONG_MS)
     columns = ["producer_id", "transaction_start_offset", "open_since", "offset_count", "group_ids"]
     rows = evidence.tables.rows(
         "open_transactions", ["offsets_partition", *columns], Condition("open_since", "<=", limit)
     )
+    rows = evidence.known(rows, "open_since", TOO_LONG_MS)
     for row in rows.sort_by([("offsets_partition", "ascending"), ("producer_id", "ascending")]).to_pylist():
         groups = sorted(row["group_ids"])
         partition, start = row["offsets_partition"], row["transaction_start_offset"]
@@ -49,7 +51,8 @@ def transaction_open_too_long(evidence: Evidence) -> Iterator[Finding]:
 def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]:
     columns = [*GROUP, "producer_id", "log_offset", "commit_timestamp", "transaction_start_offset"]
     rows = evidence.tables.rows("pending_offsets", columns, Condition("commit_timestamp", "<=", limit))
-    rows = rows.filter(pc.is_null(rows["transaction_start_offset"]))
+    rows = rows.filter(pc.field("transaction_start_offset").is_null())
+    rows = evidence.known(rows, "commit_timestamp", TOO_LONG_MS)
     keys = [*GROUP, "producer_id"]
     aggregates: list[Any] = [([], "count_all"), ("log_offset", "min"), ("commit_timestamp", "min")]
     for row in listed(rows.group_by(keys).aggregate(aggregates)):

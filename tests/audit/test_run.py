@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from kgroups_spark.audit.findings import LakeTables
 from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.commands.spark_reader import SparkReader, rows_of
 from kgroups_spark.errors import UsageError
+from kgroups_spark.findings.evidence import Condition
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 from tests.audit.lakes import HISTORY, assert_every_record_is_in_one_table, contents, copy_until, rows, versions
@@ -60,6 +63,11 @@ def test_both_writers_give_the_same_tables_night_after_night(spark, log, whole, 
         assert_every_record_is_in_one_table(tmp_path / f"lake-{writer}")
     by_parts, by_spark = (contents(tmp_path / f"lake-{writer}") for writer in ("parts", "spark"))
     assert by_parts == by_spark
+    by_parts_found, by_spark_found = (
+        sorted((row["audit_id"], row["finding"], row["group_id"], row["detail"]) for row in rows(lake, "findings"))
+        for lake in (tmp_path / "lake-parts", tmp_path / "lake-spark")
+    )
+    assert by_parts_found == by_spark_found != []
     # What a single audit of the whole says, but for what is counted and settled by night.
     of_whole = contents(whole)
     for name in ("offset_commits", "group_traffic"):
@@ -73,7 +81,30 @@ def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(spark, 
     assert next(iter(summary.lines())).endswith("nothing is new")
     after = versions(whole)
     assert after.pop("audits") == before.pop("audits") + 2
+    assert after.pop("findings") == before.pop("findings") + 1  # each audit looks anew
     assert after == before
+
+
+def test_findings_ask_spark_where_pyarrow_does_not_reach(spark, whole, monkeypatch):
+    year_2100 = datetime(2100, 1, 1, tzinfo=UTC)
+    questions = [
+        ("groups", ["offsets_partition", "group_id", "state_since", "resolved_regex_topics"], ()),
+        ("group_members", ["group_id", "member_id", "assigned_partitions"], ()),
+        ("committed_offsets", ["group_id", "log_offset"], (Condition("is_orphan", "==", False),)),
+        ("offset_expiry", ["topic", "expires_at"], (Condition("expires_at", "<=", year_2100),)),
+        ("group_records", ["log_offset"], (Condition("audit_id", "==", 1), Condition("record_type", "in", [2, 7]))),
+        ("offset_commits", ["log_offset"], (Condition("audit_id", "==", 99),)),
+    ]
+
+    def answers():
+        tables = LakeTables(Lake.open(spark, str(whole)))
+        found = [tables.rows(name, columns, *conditions) for name, columns, conditions in questions]
+        return [(rows.schema, sorted(map(repr, rows.to_pylist(maps_as_pydicts="strict")))) for rows in found]
+
+    by_arrow = answers()
+    assert [bool(rows) for _, rows in by_arrow] == [True] * 5 + [False]
+    monkeypatch.setattr(Lake, "files_in_reach", False)
+    assert answers() == by_arrow
 
 
 def tables_of_now(spark, lake):

@@ -72,6 +72,13 @@ def many_groups(names: list[str]) -> Log:
     return log
 
 
+def groups_with_members(names: list[str]) -> Log:
+    log = Log()
+    for name in names:
+        log.classic(name, classic_member("a", 0))
+    return log
+
+
 def subscribed_by(subscription: bytes, **fields: Any) -> Log:
     return Log().classic("g", classic_member("a", 0, subscription=subscription), **fields)
 
@@ -146,6 +153,8 @@ CASES = [
     Case("target_for_unknown_member", "no_such_member", two_members().target("g", "x", 2),
          group(member_id="x", log_offset=8)),
     Case("target_for_unknown_member", "member_comes_later", two_members().target("g", "x", 2).member("g", "x", "t")),
+    Case("target_for_unknown_member", "classic_since",
+         two_members().target("g", "x", 2).classic("g", classic_member("a", 0))),
     Case("target_for_unknown_member", "taken_back", two_members().target("g", "x", 2).gone(7, "g", "x")),
     Case("member_not_reconciled", "behind", behind().tick(10 * MINUTE), group(member_id="a")),
     Case("member_not_reconciled", "does_not_give_up",
@@ -208,6 +217,7 @@ CASES = [
          group(f"app-{uuid.UUID(int=0)}")),
     Case("throwaway_group", "console", many_groups([f"console-consumer-{n}" for n in range(40, 50)]),
          group("console-consumer-40")),
+    Case("throwaway_group", "with_members", groups_with_members([f"app-{uuid.UUID(int=n)}" for n in range(10)])),
     Case("throwaway_group", "nine", many_groups([f"app-{uuid.UUID(int=n)}" for n in range(9)])),
     Case("throwaway_group", "chosen_names", many_groups([f"app-{n}" for n in range(10)])),
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.audit.pipeline import Files
@@ -30,6 +31,10 @@ class Log:
     @property
     def files(self) -> Files:
         return {f"__consumer_offsets-{self.offsets_partition}/{0:020d}.log": self.data}
+
+    @property
+    def moment(self) -> datetime:
+        return datetime.fromtimestamp(self.now / 1000, UTC)
 
     def later(self, ms: int) -> Log:
         self.now += ms

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.findings import FINDERS, KINDS, all_findings
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.pipeline import How, audit, audit_nights, borders, cut_ranges, read_folder
 from tests.audit.test_corpora import ANSWERS, audited
 from tests.findings.cases import CASES, Case
-from tests.findings.found import as_rows, evidence_of, findings
-from tests.findings.logs import HOUR, Log, classic_member
+from tests.findings.found import as_rows, evidence_of, findings, with_tables
+from tests.findings.logs import HOUR, TOPIC_IDS, Log, classic_member
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.finding}-{case.name}")
@@ -143,6 +144,16 @@ def test_a_record_that_the_log_has_lost_no_longer_stops_a_load() -> None:
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
 
 
+def test_an_id_that_only_the_cluster_told_of_is_the_newest() -> None:
+    committed = TOPIC_IDS["t"]
+    evidence = evidence_of(audit(Log().commit("g", topic_id=committed).files))
+    (row,) = evidence.tables.rows("topics", TABLES["topics"].schema.names).to_pylist()
+    for seen, found in ((None, ["topic_recreated"]), (row["seen_log_timestamp"] - timedelta(hours=1), [])):
+        other = row | {"topic_id": TOPIC_IDS["u"], "seen_log_timestamp": seen, "source": "cluster"}
+        topics = pa.Table.from_pylist([row, other], schema=arrow_schema("topics"))
+        assert [each.finding for each in all_findings(with_tables(evidence, topics=topics))] == found
+
+
 def test_a_finding_is_told_once_for_a_group() -> None:
     members = [classic_member(f"m{number}", *range(50)) for number in range(20)]
     found = findings(audit(Log().classic("g", *members).classic("h", *members[:2]).files))
@@ -171,3 +182,25 @@ def test_odd_times_stop_nothing() -> None:
     for now in (-1, 1 << 61):
         log = Log(now=now).commit("g", committed_ago=-HOUR).commit("h", producer=7).classic("c", classic_member("m", 0))
         assert all_findings(evidence_of(audit(log.files), as_of=Log().now)) is not None
+
+
+def test_a_partition_that_was_not_given_is_known_no_longer_than_it_was_read() -> None:
+    """Each finding that waits for time to pass, in an offsets partition that this audit was not given."""
+    timed = {
+        "transaction_open_too_long",
+        "expiry_overdue",
+        "idle_share_group",
+        "member_not_reconciled",
+        "ghost_member",
+    }
+    told = set()
+    for case in CASES:
+        if case.odd is not None and case.finding in timed:
+            evidence = evidence_of(audit(case.log.files))
+            known = replace(evidence, known_until_of={0: evidence.known_until, 1: Log().later(-HOUR).moment})
+            assert [each.finding for each in all_findings(known)] == [case.finding], case.name
+            if all_findings(replace(evidence, known_until_of={0: Log().moment})) == []:
+                told.add((case.finding, case.name))
+    # The ghost that is one whatever the time.
+    assert {finding for finding, _ in told} == timed
+    assert ("ghost_member", "assigned_after_it_was_removed") not in told
