@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from kgroups_spark.commands.gone_groups import Removal, last_removal, log_ends
@@ -18,6 +19,8 @@ from kgroups_spark.times import to_datetime
 
 Row = dict[str, Any]
 Slot = tuple[str, int]
+Place = tuple[int, str]  # offsets partition, group
+ByPlace = defaultdict[Place, Rows]
 DEAD = "Dead"
 
 
@@ -80,16 +83,59 @@ class _Facts:
         self._chosen = of_groups(groups)
         self._as_of = as_of
         self.as_of = as_of or to_datetime(reader.as_of_ms)
-        self.groups = {(row["offsets_partition"], row["group_id"]): row for row in self._state("groups")}
-        self.members = _by_group(self._state("group_members"))
-        self._committed = _by_group(self._committed_offsets())
-        self._pending = _by_group(self._state("pending_offsets"))
-        self._expiry = _by_group([] if as_of else self._rows("offset_expiry"))
-        self._owners = _by_group(self._partition_owners())
-        has_share = any(row["group_type"] == "share" for row in self.groups.values())
-        self._shared = self._share_partitions() if has_share else {}
 
-    def places(self) -> list[tuple[int, str]]:
+    @cached_property
+    def groups(self) -> dict[Place, Row]:
+        return {(row["offsets_partition"], row["group_id"]): row for row in self._state("groups")}
+
+    @cached_property
+    def members(self) -> ByPlace:
+        return _by_place(self._state("group_members"))
+
+    @cached_property
+    def _committed(self) -> ByPlace:
+        """With the ends of their logs where a live audit saw them; as of a moment nobody did."""
+        return _by_place(self._rows("lag") if self._as_of is None else self._state("committed_offsets"))
+
+    @cached_property
+    def _pending(self) -> ByPlace:
+        return _by_place(self._state("pending_offsets"))
+
+    @cached_property
+    def _expiry(self) -> ByPlace:
+        return _by_place([] if self._as_of else self._rows("offset_expiry"))
+
+    @cached_property
+    def _owners(self) -> ByPlace:
+        if self._as_of is None:
+            return _by_place(self._rows("partition_owners", "released_log_offset IS NULL"))
+        rows = self._rows("partition_owners")
+        return _by_place([row for row in rows if _is_owner(row, self._ends.get(row["offsets_partition"]))])
+
+    @cached_property
+    def _ends(self) -> dict[int, int]:
+        return log_ends(self._reader, self._as_of) if self._as_of else {}
+
+    @cached_property
+    def _shared(self) -> dict[Place, set[Slot]]:
+        """Of share groups, whose start offsets stand in another topic: the partitions that have one."""
+        if not any(row["group_type"] == "share" for row in self.groups.values()):
+            return {}
+        newest: dict[Place, Row] = {}
+        rows = self._rows("share_group_state_partition_metadata_records")
+        for row in sorted(rows, key=lambda row: int(row["log_offset"])):
+            if row["log_offset"] < self._ends.get(row["offsets_partition"], row["log_offset"] + 1):
+                newest[row["offsets_partition"], row["group_id"]] = row
+        return {
+            key: {
+                (_topic(topic["topic_name"], topic["topic_id"]), partition)
+                for topic in row["initialized_topics"] or ()
+                for partition in topic["partitions"] or ()
+            }
+            for key, row in newest.items()
+        }
+
+    def places(self) -> list[Place]:
         """Where there is a group, or offsets without one."""
         return sorted({*self.groups, *self._committed})
 
@@ -133,33 +179,6 @@ class _Facts:
         query = f"SELECT * FROM {source} WHERE {self._chosen.sql} AND {where}"
         return self._reader.sql(query, **self._chosen.parameters, **parameters)
 
-    def _committed_offsets(self) -> Rows:
-        """With the ends of their logs where a live audit saw them; as of a moment nobody did."""
-        return self._rows("lag") if self._as_of is None else self._state("committed_offsets")
-
-    def _partition_owners(self) -> Rows:
-        if self._as_of is None:
-            return self._rows("partition_owners", "released_log_offset IS NULL")
-        ends = log_ends(self._reader, self._as_of)
-        return [row for row in self._rows("partition_owners") if _is_owner(row, ends.get(row["offsets_partition"]))]
-
-    def _share_partitions(self) -> dict[tuple[int, str], set[Slot]]:
-        """Of share groups, whose start offsets stand in another topic: the partitions that have one."""
-        ends = log_ends(self._reader, self._as_of) if self._as_of else {}
-        newest: dict[tuple[int, str], Row] = {}
-        rows = self._rows("share_group_state_partition_metadata_records")
-        for row in sorted(rows, key=lambda row: int(row["log_offset"])):
-            if row["log_offset"] < ends.get(row["offsets_partition"], row["log_offset"] + 1):
-                newest[row["offsets_partition"], row["group_id"]] = row
-        return {
-            key: {
-                (_topic(topic["topic_name"], topic["topic_id"]), partition)
-                for topic in row["initialized_topics"] or ()
-                for partition in topic["partitions"] or ()
-            }
-            for key, row in newest.items()
-        }
-
 
 def _offset_row(slot: Slot, committed: Row, owner: Row, expiry: Row, pending: list[int] | None) -> Row:
     return {
@@ -189,8 +208,8 @@ def _is_owner(row: Row, end: int | None) -> bool:
     return row["log_offset"] < end and (released is None or released >= end)
 
 
-def _by_group(rows: Iterable[Row]) -> defaultdict[tuple[int, str], Rows]:
-    found: defaultdict[tuple[int, str], Rows] = defaultdict(list)
+def _by_place(rows: Iterable[Row]) -> ByPlace:
+    found: ByPlace = defaultdict(list)
     for row in rows:
         found[row["offsets_partition"], row["group_id"]].append(row)
     return found

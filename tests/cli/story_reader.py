@@ -1,0 +1,58 @@
+"""A LakeReader over Arrow tables in memory, without a lake and without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.commands.duckdb_reader import _with_dollars as with_dollars
+from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
+from kgroups_spark.times import to_datetime
+from kgroups_spark.views import VIEWS
+from tests.audit.pipeline import How, audit, read_folder
+from tests.tables.table_rows import rows_of as table_rows
+from tests.views.arrow_tables import in_duckdb
+from tests.views.history_logs import with_functions
+from tests.views.replayed_logs import tables_of
+
+STORY_END = 1794811281650
+STORY_RETENTION_MS = 604_800_000
+
+
+class ArrowReader(LakeReader):
+    """The tables that are given; the others are empty. One finished audit, number 1."""
+
+    engine = "duckdb"
+    location = "lake"
+
+    def __init__(self, tables: Mapping[str, pa.Table], as_of: datetime, release_version: str = "4.3") -> None:
+        audit = {
+            "audit_id": 1,
+            "status": "finished",
+            "as_of": as_of,
+            "release_version": release_version,
+            "retention_ms": STORY_RETENTION_MS,
+        }
+        self._views = with_functions(in_duckdb({**tables, "audits": table_rows("audits", audit)}, VIEWS))
+
+    def rows(self, table_or_view: str) -> Rows:
+        return self.sql(f"SELECT * FROM {table_or_view}")
+
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        text, used = with_dollars(query, parameters or {})
+        return self._views.sql(text, params=used).to_arrow_table()
+
+    def sql(self, query: str, **parameters: Any) -> Rows:
+        return to_rows(self.arrow(query, parameters))
+
+
+@cache
+def story() -> ArrowReader:
+    """The shipped segments, audited in one night."""
+    audited = audit(read_folder(SEGMENTS), How("4.3", retention_ms=STORY_RETENTION_MS))
+    return ArrowReader(tables_of(audited), to_datetime(STORY_END))

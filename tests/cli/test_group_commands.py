@@ -1,0 +1,423 @@
+"""kgroups describe, history and export-offsets on the story of a shop's groups, and on a few rows made for a case.
+
+What happened, and why, is told by tests/data/story.json, which was written when it happened.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands import describe, export_offsets, gone_groups, history
+from kgroups_spark.coordinator.group_events import EVENTS
+from kgroups_spark.coordinator.removal_causes import CAUSES
+from kgroups_spark.times import parse_time, to_datetime
+from tests.cli.story_reader import ArrowReader, story
+from tests.tables.table_rows import rows_of as table_rows
+
+STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())
+Said = tuple[int, str, str]
+
+
+@pytest.fixture
+def kgroups(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Runs a command on tables in memory (default: the story); exit code, what it printed, what it said."""
+
+    def run(line: str, reader: ArrowReader | None = None) -> Said:
+        for command in (describe, history, export_offsets):
+            monkeypatch.setattr(command, "open_lake", lambda _: reader or story())
+        capsys.readouterr()
+        code = main(shlex.split(line))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def rows(kgroups: Callable[..., Said]) -> Callable[..., list[dict[str, Any]]]:
+    def run(line: str, reader: ArrowReader | None = None) -> list[dict[str, Any]]:
+        code, out, err = kgroups(f"{line} --format json", reader)
+        assert code == 0, err
+        return [json.loads(text) for text in out.splitlines()]
+
+    return run
+
+
+def headings(out: str) -> list[str]:
+    return out.splitlines()[0].replace(" (UTC)", "").replace(" (ID)", "").split()
+
+
+def offsets_of(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+    return {(row["topic"], row["partition"]): row["committed_offset"] for row in rows}
+
+
+def before(events: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+    """What the story says was there before these events."""
+    return {
+        (event["topic"], int(number)): offset for event in events for number, offset in event.get("before", {}).items()
+    }
+
+
+def test_offsets_are_all_that_are_committed_with_the_member_they_are_assigned_to(rows: Any) -> None:
+    found = rows("describe --all-groups")
+    committed = story().sql("SELECT group_id, topic, partition, committed_offset FROM committed_offsets")
+    assert {tuple(row.values()) for row in committed} == {
+        (row["group_id"], row["topic"], row["partition"], row["committed_offset"])
+        for row in found
+        if row["committed_offset"] is not None
+    }
+    assigned = {
+        (member["group_id"], held["topic"], held["partition"]): member["member_id"]
+        for member in story().rows("group_members")
+        for held in member["assigned_partitions"] or ()
+    }
+    owners = {(row["group_id"], row["topic"], row["partition"]): row["owner_member_id"] for row in found}
+    assert {slot: owner for slot, owner in owners.items() if owner is not None} == assigned
+
+
+def test_kafkas_columns_by_type_of_group(kgroups: Any) -> None:
+    """As 4.3.1's ConsumerGroupCommand, ShareGroupCommand and StreamsGroupCommand print them, then ours."""
+    offsets = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID EXPIRES-AT PENDING"
+    members = "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS"
+    epochs = "CURRENT-EPOCH CURRENT-ASSIGNMENT TARGET-EPOCH TARGET-ASSIGNMENT"
+    state = "GROUP COORDINATOR ASSIGNMENT-STRATEGY STATE #MEMBERS EXPIRES-AT PENDING"
+    streams = "GROUP MEMBER PROCESS CLIENT-ID ASSIGNMENTS"
+    verbose = "GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH #MEMBERS"
+    for options, expected in {
+        "orders-etl": offsets,
+        "orders-etl --verbose": offsets.replace("CURRENT", "LEADER-EPOCH CURRENT"),
+        "orders-etl --members": members,
+        "shipment-tracker --members --verbose": f"{members} {epochs}",
+        "payments-monitor-b --members": members.replace("HOST", "GROUP-INSTANCE-ID HOST"),
+        "orders-etl --state": state,
+        "orders-etl --state --verbose": state.replace("#MEMBERS", verbose),
+        "packing-tasks": "GROUP TOPIC PARTITION START-OFFSET LAG",
+        "packing-tasks --members": f"{members} ASSIGNMENT",
+        "packing-tasks --members --verbose": f"{members} MEMBER-EPOCH ASSIGNMENT",
+        "packing-tasks --state --verbose": "GROUP COORDINATOR STATE GROUP-EPOCH ASSIGNMENT-EPOCH #MEMBERS "
+        "EXPIRES-AT PENDING",
+        "order-totals": "GROUP TOPIC PARTITION CURRENT-OFFSET LEADER-EPOCH LOG-END-OFFSET OFFSET-LAG "
+        "EXPIRES-AT PENDING",
+        "order-totals --members": streams,
+        "order-totals --members --verbose": "GROUP TARGET-ASSIGNMENT-EPOCH TOPOLOGY-EPOCH MEMBER MEMBER-PROTOCOL "
+        "MEMBER-EPOCH PROCESS CLIENT-ID ASSIGNMENTS",
+    }.items():
+        code, out, err = kgroups(f"describe --group {options}")
+        assert (code, headings(out)) == (0, expected.split()), (options, err)
+
+
+def test_pending_offsets_and_expiry_stand_beside_what_is_committed(rows: Any) -> None:
+    pending = {row["partition"]: row["pending_offsets"] for row in rows("describe --group payments-ledger")}
+    assert pending == {0: [49746], 1: None, 2: None}
+    (state,) = rows("describe --group payments-ledger --state")
+    assert (state["state"], state["offset_count"], state["pending_count"]) == ("Stable", 3, 1)
+
+
+def test_members_as_kafka_writes_their_assignments(kgroups: Any) -> None:
+    _, out, _ = kgroups("describe --group shipment-tracker --members --verbose")
+    assert "orders:0;shipments:0,2" in out
+    _, out, _ = kgroups("describe --group order-totals --members")
+    assert "ACTIVE: 0:[0,2,3];" in out
+
+
+def test_a_group_as_of_a_moment(rows: Any) -> None:
+    (reset,) = (event for event in STORY["events"] if event["what"] == "reset_backward")
+    for moment, state in ((reset["at_ms"] - 1, "before"), (reset["at_ms"], "after")):
+        found = rows(f"describe --group {reset['group']} --as-of {moment}")
+        expected = {(reset["topic"], int(number)): offset for number, offset in reset[state].items()}
+        assert offsets_of(found) == expected
+        assert {row["owner_member_id"] for row in found} == {None}  # its members had left
+    an_hour_earlier = rows(f"describe --group {reset['group']} --as-of {reset['at_ms'] - 3_600_000}")
+    assert None not in {row["owner_member_id"] for row in an_hour_earlier}
+
+
+def removals() -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """By group and time, what the story tells of each removal of a group, its offsets' included."""
+    found = defaultdict(list)
+    for event in STORY["events"]:
+        if event["what"] in ("group_removed", "group_deleted", "offsets_expired"):
+            found[event["group"], event["at_ms"]].append(event)
+    return {key: events for key, events in found.items() if any("before" not in event for event in events)}
+
+
+@pytest.mark.parametrize(("group", "at_ms"), removals())
+def test_a_group_that_is_gone_is_dead_with_cause_and_comes_back(kgroups: Any, group: str, at_ms: int) -> None:
+    events = removals()[group, at_ms]
+    (cause,) = {event["cause"] for event in events}
+    code, out, err = kgroups(f"describe --group {group} --as-of {at_ms} --format json")
+    assert code == 0
+    found = [json.loads(line) for line in out.splitlines()]
+    assert offsets_of(found) == before(events)
+    assert {row["state"] for row in found} <= {"Dead"}
+    assert f"Consumer group '{group}' does not exist (Dead)" in err
+    assert gone_groups.REMOVAL_CAUSES[cause] in err
+    assert to_datetime(at_ms).strftime("removed %Y-%m-%d %H:%M:%S UTC") in err
+    if not found:
+        assert "It had no committed offsets" in err
+        return
+    (command,) = [line[line.index("kgroups export-offsets") :] for line in err.splitlines() if "export-offsets" in line]
+    code, out, err = kgroups(command.removeprefix("kgroups ").removesuffix(" --output offsets.csv"))
+    lines = [line.split(",") for line in out.splitlines()]
+    assert {(topic, int(partition)): int(offset) for topic, partition, offset in lines} == before(events)
+
+
+def test_the_last_members_of_a_group_that_is_gone(kgroups: Any, rows: Any) -> None:
+    members = {row["client_id"] for row in rows("describe --group newsletter-2024 --members")}
+    assert members == {"consumer-newsletter-2024-1"}
+    _, _, err = kgroups("describe --group newsletter-2024")
+    assert "Last members, until 2026-11-09 16:41:16 UTC:\n  consumer-newsletter-2024-1-d4c0" in err
+    (state,) = rows("describe --group newsletter-2024 --state")
+    assert (state["state"], state["member_count"], state["removal_cause"]) == ("Dead", 0, "group_deleted")
+
+
+def test_an_unknown_group_brings_the_nearest_names(kgroups: Any) -> None:
+    for command in ("describe", "history", "export-offsets"):
+        code, out, err = kgroups(f"{command} --group invoice-exports")
+        assert (code, out) == (1, "")
+        assert "did you mean invoice-export" in err
+    code, _, err = kgroups("describe --group loyalty-points --as-of 2026-10-01")
+    assert code == 0
+    assert "does not exist as of 2026-10-01 00:00:00 UTC (Dead); the log that was read up to then never had it" in err
+
+
+def test_one_group_or_all_are_asked_for(kgroups: Any) -> None:
+    assert kgroups("describe")[0] == kgroups("history --all-groups --group a")[0] == 2
+    assert kgroups("describe --group a --members --state")[0] == 2
+    assert kgroups("history --group a --topic orders:x")[0] == 2
+    assert kgroups("history --group a --limit 0")[0] == 2
+    assert kgroups("history --group invoice-export --since 2026-11-02 --until 2026-11-01")[0] == 2
+
+
+def test_every_event_and_cause_has_words() -> None:
+    assert set(history.EVENTS) == set(EVENTS)
+    assert set(gone_groups.REMOVAL_CAUSES) == set(CAUSES)
+    moves = {"no_members", "with_members", "transaction", "topic_recreated", "unknown"}
+    assert set(history.MOVE_CAUSES) == moves
+
+
+def test_what_happened_last_night(kgroups: Any) -> None:
+    _, out, err = kgroups("history --group invoice-export --since 2026-11-11T00:00 --until 2026-11-11T02:50")
+    told = [line.split("  ") for line in out.splitlines()]
+    told = [[cell.strip() for cell in line if cell.strip()] for line in told]
+    assert told[0] == ["TIME (UTC)", "EVENT", "MEMBER/TOPIC-PARTITION", "BEFORE", "AFTER", "CAUSE"]
+    assert told[1] == ["2026-11-11 02:41:47", "state", "-", "Stable", "Empty", "-"]
+    why = "the group had no members: an admin reset, most likely"
+    assert told[5] == ["2026-11-11 02:47:36", "offset went back", "payments-0", "45608", "41719", why]
+    assert len(told) == 8
+    assert "7 events from 2026-11-11 00:00:00 to 2026-11-11 02:50:00 UTC; 9 offset records in that time" in err
+
+
+def test_history_is_in_order_and_its_newest_part(rows: Any, kgroups: Any) -> None:
+    everything = rows("history --group packing-tasks --limit 1000")
+    places = [(row["log_offset"], row["event_index"]) for row in everything]
+    assert places == sorted(places)
+    assert len(places) == 41
+    assert rows("history --group packing-tasks --limit 5") == everything[-5:]
+    _, _, err = kgroups("history --group packing-tasks --limit 5")
+    assert "5 of 41 events, the newest (--limit 41 shows all)" in err
+    several = rows("history --group packing-tasks --group crm-bridge --limit 1000")
+    assert [row for row in several if row["group_id"] == "packing-tasks"] == everything
+    times = [row["log_timestamp"] for row in several]
+    assert times == sorted(times)
+    assert {row["group_id"] for row in several} == {"packing-tasks", "crm-bridge"}
+
+
+def test_a_topic_chooses_what_befell_its_partitions(rows: Any) -> None:
+    everything = rows("history --group customer-360 --limit 1000")
+    chosen = rows("history --group customer-360 --topic orders:0,5 --topic customer-profiles --limit 1000")
+    assert chosen == [
+        row
+        for row in everything
+        if row["topic"] == "customer-profiles" or (row["topic"] == "orders" and row["partition"] in (0, 5))
+    ]
+    assert {row["partition"] for row in chosen if row["topic"] == "orders"} == {0, 5}
+
+
+def test_assignments_name_topics_also_where_the_log_has_ids(kgroups: Any) -> None:
+    _, out, _ = kgroups("history --group packing-tasks --limit 2")
+    assert "shipments:0  " in out
+    assert "shipments:0,2" in out
+
+
+def test_every_commit_with_what_became_of_it(rows: Any, kgroups: Any) -> None:
+    found = rows("history --group billing-engine --commits --limit 100000")
+    records = story().sql("SELECT log_offset FROM offset_commits WHERE group_id = :group", group="billing-engine")
+    assert [row["log_offset"] for row in found] == sorted(row["log_offset"] for row in records)
+    outcomes = {(row["outcome"], row["took_effect"]) for row in found}
+    assert outcomes >= {("committed", True), ("aborted", False), ("pending", False)}
+    _, out, _ = kgroups("history --group billing-engine --commits --limit 1")
+    assert out.splitlines()[1].split()[2:8] == ["price-changes", "1", "-", "1078921", "pending", "-"]
+
+
+PLACE = {"audit_id": 1, "log_timestamp": to_datetime(1000)}
+
+
+def group(partition: int, **more: Any) -> dict[str, Any]:
+    return {"offsets_partition": partition, "group_id": "g", "group_type": "classic", "state": "Empty", **more}
+
+
+def committed(offsets_partition: int, offset: int, at: datetime, **more: Any) -> dict[str, Any]:
+    slot = {"group_id": "g", "topic": "t", "partition": 0, "metadata": ""}
+    return {"offsets_partition": offsets_partition, "committed_offset": offset, "commit_timestamp": at, **slot, **more}
+
+
+def reader_of(release_version: str = "4.3", **tables: list[dict[str, Any]]) -> ArrowReader:
+    at = to_datetime(10_000)
+    return ArrowReader({name: table_rows(name, *rows) for name, rows in tables.items()}, at, release_version)
+
+
+def split_group() -> ArrowReader:
+    """`g` hashes to 3 of 50 partitions; others tell that there are 50."""
+    count = [group(21, group_id="y", is_misplaced=False), group(48, group_id=chr(0x130), is_misplaced=False)]
+    return reader_of(
+        groups=[group(3, is_misplaced=False), group(7, is_misplaced=True), *count],
+        group_versions=[group(3, **PLACE)],
+        committed_offsets=[committed(3, 5, to_datetime(1)), committed(7, 9, to_datetime(2))],
+    )
+
+
+def test_a_group_in_two_offsets_partitions(kgroups: Any) -> None:
+    code, out, err = kgroups("describe --group g", split_group())
+    assert code == 0
+    first, second = out.split("\n\n")
+    assert [headings(table)[-1] for table in (first, second)] == ["OFFSETS-PARTITION"] * 2
+    assert first.split()[-1] == "3"
+    assert "'g' in offsets partition 3, where its name belongs:" in err
+    assert "'g' in offsets partition 7, where its name does not belong: no client finds it there:" in err
+
+
+def test_of_two_offsets_partitions_the_one_counts_that_the_name_belongs_to() -> None:
+    rows = [committed(3, 5, to_datetime(1)), committed(7, 9, to_datetime(2))]
+    chosen, notes = export_offsets.importable(rows, {"g": 3})
+    assert [row["committed_offset"] for row in chosen] == [5]
+    assert notes == ["group 'g', t-0 stands in two offsets partitions: taken from 3 (5), not from 7 (9)"]
+    chosen, _ = export_offsets.importable(rows, {})
+    assert [row["committed_offset"] for row in chosen] == [9]
+
+
+def test_offsets_without_a_group_are_told(kgroups: Any) -> None:
+    orphan = reader_of(
+        committed_offsets=[committed(3, 5, to_datetime(1), is_orphan=True)],
+        group_traffic=[{"group_id": "g", "offsets_partition": 3}],
+    )
+    code, out, err = kgroups("describe --group g", orphan)
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert "does not exist (Dead), but has offsets" in err
+
+
+def gone(*, removed_at: datetime | None, events: list[dict[str, Any]]) -> ArrowReader:
+    """A group that committed three offsets at 1 s, lost one of a deleted topic at 2 s, one at 3 s, one and itself at
+    4 s."""
+    slots = [("dead", 0), ("t", 0), ("t", 1)]
+    commits = [
+        committed(3, 50 + n, to_datetime(1000), topic=topic, partition=p, log_offset=n, record_type=1, value_version=3)
+        | PLACE
+        for n, (topic, p) in enumerate(slots)
+    ]
+    tombstones = [
+        {**row, "committed_offset": None, "log_offset": 10 + n, "log_timestamp": to_datetime(2000 + 1000 * n)}
+        for n, row in enumerate(commits)
+    ]
+    versions = [
+        group(3, log_offset=0, **PLACE),
+        group(3, log_offset=13, is_removed=True, audit_id=1, log_timestamp=removed_at),
+    ]
+    return reader_of(offset_commits=[*commits, *tombstones], group_versions=versions, group_events=events)
+
+
+def removal(log_offset: int, seconds: int, event: str, cause: str) -> dict[str, Any]:
+    facts = {"offsets_partition": 3, "group_id": "g", "log_offset": log_offset, "event": event, "cause": cause}
+    return {"audit_id": 1, "log_timestamp": to_datetime(1000 * seconds), **facts}
+
+
+def test_what_expired_piece_by_piece_comes_back_but_not_of_a_deleted_topic(rows: Any) -> None:
+    events = [
+        removal(10, 2, "offset_removed", "topic_deleted"),
+        removal(11, 3, "offset_removed", "expired"),
+        removal(12, 4, "offset_removed", "expired"),
+        removal(13, 4, "group_removed", "expired"),
+    ]
+    found = rows("describe --group g", gone(removed_at=to_datetime(4000), events=events))
+    assert offsets_of(found) == {("t", 0): 51, ("t", 1): 52}
+    assert {parse_time(row["as_of"]) for row in found} == {2999}
+
+
+def test_a_removal_that_nobody_saw_is_told_as_such(kgroups: Any) -> None:
+    code, _, err = kgroups("describe --group g", gone(removed_at=None, events=[]))
+    assert code == 0
+    assert "when and why it was removed is not known" in err
+    code, _, err = kgroups("describe --group g", gone(removed_at=to_datetime(4000), events=[]))
+    assert "removed 1970-01-01 00:00:04 UTC, why is not known: the lake has no events of that time" in err
+
+
+def test_csv_names_the_group_only_among_several(kgroups: Any) -> None:
+    code, out, err = kgroups("export-offsets --group nightly-settlement")
+    expected = story().sql(
+        "SELECT partition, committed_offset FROM committed_offsets WHERE group_id = 'nightly-settlement'"
+    )
+    assert code == 0
+    assert out.splitlines() == sorted(f"payments,{row['partition']},{row['committed_offset']}" for row in expected)
+    assert (
+        "kafka-consumer-groups.sh --bootstrap-server HOST:PORT --group nightly-settlement --reset-offsets "
+        "--from-file FILE --dry-run" in err
+    )
+    _, out, _ = kgroups("export-offsets --group nightly-settlement --group one-off-export --topic payments:0")
+    assert [line.split(",")[:3] for line in out.splitlines()] == [["nightly-settlement", "payments", "0"]]
+    _, out, err = kgroups("export-offsets --all-groups")
+    assert len(list(csv.reader(io.StringIO(out)))) == 186
+    assert "kafka-streams-groups.sh --bootstrap-server HOST:PORT --group order-totals" in err
+
+
+def test_csv_quotes_what_must_be_and_leaves_out_what_the_tool_cannot_take() -> None:
+    rows = [
+        committed(3, 5, to_datetime(1), group_id=name, partition=number)
+        for number, name in enumerate(("plain", 'a, "b"', "two\nlines"))
+    ]
+    chosen, notes = export_offsets.importable([*rows, committed(3, -1, to_datetime(1), group_id="none")], {})
+    assert export_offsets.csv_text(chosen, is_single=False) == '"a, ""b""",t,1,5\nplain,t,0,5\n'
+    assert notes == [
+        "left out: group 'two\\nlines', t-2: Kafka's tool cannot read a name with a line feed in it",
+        "left out: group 'none', t-0: Kafka's tool takes no negative offset (-1)",
+    ]
+
+
+def test_a_file_is_written_once(kgroups: Any, tmp_path: Path) -> None:
+    file = tmp_path / "offsets.csv"
+    line = f"export-offsets --group nightly-settlement --output {file}"
+    code, out, _ = kgroups(line)
+    assert (code, out) == (0, "")
+    written = file.read_text()
+    assert len(written.splitlines()) == 3
+    code, _, err = kgroups(line)
+    assert code == 2
+    assert "is there already: name another file, or remove it" in err
+    assert file.read_text() == written
+
+
+def test_nothing_to_export_is_an_error(kgroups: Any, tmp_path: Path) -> None:
+    file = tmp_path / "offsets.csv"
+    code, _, err = kgroups(f"export-offsets --group newsletter-2024 --output {file}")
+    assert code == 1
+    assert "group 'newsletter-2024' has no committed offset" in err
+    assert "kgroups describe --group newsletter-2024" in err
+    assert not file.exists()
+
+
+def test_the_columns_of_json_are_those_that_are_promised(rows: Any) -> None:
+    for options, names in (
+        ("", describe.OFFSET_COLUMNS),
+        ("--members", describe.MEMBER_COLUMNS),
+        ("--state", describe.STATE_COLUMNS),
+    ):
+        found = rows(f"describe --all-groups {options}")
+        assert {tuple(row) for row in found} == {names}
