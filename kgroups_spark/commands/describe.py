@@ -20,7 +20,7 @@ from kgroups_spark.counts import counted
 from kgroups_spark.times import format_time, format_time_for_people, to_datetime
 
 NAME = "describe"
-SUMMARY = "a group's offsets, members or state, now, at a moment, or as it was when it was removed"
+SUMMARY = "offsets, members or state of a group, also of one that is gone"
 DESCRIPTION = """\
 Prints what kafka-consumer-groups.sh (kafka-share-groups.sh, kafka-streams-groups.sh) --describe prints, in its columns,
 from the log: also without a cluster, as of any moment, and of groups that are gone. CONSUMER-ID, HOST and CLIENT-ID are

@@ -33,7 +33,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "export-offsets"
-SUMMARY = "committed offsets, now or at a moment, as CSV that Kafka's tools import"
+SUMMARY = "committed offsets as CSV that Kafka's tools import"
 DESCRIPTION = """\
 Writes committed offsets as CSV for kafka-consumer-groups.sh --reset-offsets --from-file: topic,partition,offset for
 one --group, group,topic,partition,offset for several and for --all-groups. With --as-of, those of the log up to that

@@ -28,7 +28,7 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "history"
-SUMMARY = "what happened to a group: members, rebalances, offsets that went back or were removed, and why"
+SUMMARY = "what happened to a group, and why"
 DESCRIPTION = """\
 Prints what happened to the groups, the newest last: members, states, offsets that went back, jumped or were removed,
 groups that were removed, each with its cause as far as the log tells it. Ordinary commits are not told; --commits

@@ -162,7 +162,7 @@ def test_help_teaches_by_examples_that_are_valid_commands(command, capsys):
 
 def test_help_lists_exactly_the_commands_that_there_are(capsys):
     assert main(["--help"]) == 0
-    listed = re.findall(r"^    ([\w-]+) ", capsys.readouterr().out, flags=re.MULTILINE)
+    listed = re.findall(r"^    ([\w-]+)(?: |$)", capsys.readouterr().out, flags=re.MULTILINE)
     assert listed == [command.NAME for command in COMMANDS]
     assert {"describe", "history", "export-offsets"} < set(listed)
 
