@@ -177,7 +177,8 @@ class GroupEvents:
         self._place: tuple[int, int | None] = (-1, None)
         self._is_marker = False
         self._tells_climb = True
-        self._moves: list[GroupEvent] = []
+        # What it does to offsets; `ended` takes them in.
+        self.moves: list[GroupEvent] = []
         # How many committed offsets there are by topic.
         self._offsets_of: Counter[str] = Counter()
         self.count_offsets()
@@ -251,53 +252,56 @@ class GroupEvents:
 
     def ended(self) -> None:
         """The value or marker has been replayed."""
-        if self._moves:
-            moves = self._moves
+        if self.moves:
+            moves = self.moves
             if self._is_marker:
                 moves.sort(key=_in_order)
             self._told += [move._replace(event_index=index) for index, move in enumerate(moves)]
-            self._moves = []
+            self.moves = []
 
     def created(self, group_id: str) -> None:
         """A value has made a simple group, after the act was closed."""
-        self._moves.append(self._event(group_id, "group_created", value_after="Empty"))
+        self.moves.append(self._event(group_id, "group_created", value_after="Empty"))
 
     def vanished(self, group: Group) -> None:
         """Scala: a marker has taken the last that was left of a simple group, after the act was closed."""
         event = self._event(group.group_id, "group_removed", value_before=group.state, cause=UNKNOWN)
-        self._moves.append(event._replace(group_type=group.group_type))
+        self.moves.append(event._replace(group_type=group.group_type))
 
     def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None:
         """The offset has taken effect, in the place of `before`."""
-        removed = self._shard.removed
-        gone = removed.pop(slot, None) if removed else None
-        after, topic_id = commit.value.committed_offset, commit.value.topic_id
+        value = commit.value
+        after, topic_id = value.committed_offset, value.topic_id
         if before is None:
             self._offsets_of[slot[1]] += 1
-        if before is not None:
-            offset, known_id = before.value.committed_offset, before.value.topic_id
-        elif gone is not None:
+            gone = self._shard.removed.pop(slot, None)
+            if gone is None:
+                return
             offset, known_id = gone.committed_offset, gone.topic_id
         else:
-            return
-        is_recreated = topic_id is not None and known_id is not None and topic_id != known_id
-        if not is_recreated and before is not None and (after == offset or (after > offset and not self._tells_climb)):
-            return
+            offset, known_id = before.value.committed_offset, before.value.topic_id
+        is_recreated = topic_id != known_id and topic_id is not None and known_id is not None
+        if not is_recreated and before is not None:
+            # Of every record asked: most end here.
+            if after == offset or (after > offset and not self._tells_climb):
+                return
+            if after > offset and self.type_of_emptied(slot[0]) is None:
+                return
         if is_recreated:
             event = self._event(slot[0], "topic_recreated", topic=slot[1], partition=slot[2])
-            self._moves.append(event._replace(value_before=known_id, value_after=topic_id))
+            self.moves.append(event._replace(value_before=known_id, value_after=topic_id))
         if before is None:
             name = "offset_restarted"
         elif after < offset:
             name = "offset_rewound"
-        elif after > offset and not is_recreated and not self._is_marker and self.type_of_emptied(slot[0]):
+        elif after > offset and not is_recreated:
             name = "offset_skipped"
         else:
             return
         cause = "topic_recreated" if is_recreated else self._cause_of_move(slot[0])
         event = self._event(slot[0], name, topic=slot[1], partition=slot[2])
         when = event.event_timestamp if self._is_marker else commit.value.commit_timestamp
-        self._moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
+        self.moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
 
     def removed(self, slot: Slot, commit: OffsetCommit | None) -> None:
         """A tombstone has removed the committed offset; None: one that is not known."""

@@ -109,7 +109,7 @@ class Shard:
             self._create_simple_group(group_id, log_offset, log_timestamp)
         commit = _commit((log_offset, record_type, producer_epoch, value))
         self.offsets.put(slot, commit, producer_id, is_transactional)
-        if events is not None:
+        if events is not None and events.moves:
             events.ended()
 
     def replay_group_record(
