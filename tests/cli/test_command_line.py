@@ -15,8 +15,7 @@ BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
     (
         "xyz",
-        "kgroups: unknown command xyz; there are demo, audit, audits, expiring, "
-        "groups, pending, report, maintain, rebuild, dump",
+        "kgroups: unknown command xyz; there are demo, audit, audits, expiring, groups, describe, ",
     ),
     ("--lakes x expiring", "kgroups: unknown option --lakes; did you mean --lake?"),
     ("expiring --wthin 4h", "kgroups expiring: unknown option --wthin; did you mean --within?"),
