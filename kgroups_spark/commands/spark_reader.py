@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,7 @@ CHANGES = (
     "org.apache.spark.sql.catalyst.plans.logical.Command",
     "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement",
     "org.apache.spark.sql.catalyst.plans.logical.CompoundPlanStatement",
+    "org.apache.spark.sql.catalyst.plans.logical.InsertIntoDir",
 )
 TELLS = {"ShowTables", "ShowViews", "ShowFunctions", "ShowColumns", "DescribeRelation", "ExplainCommand"}
 TELLS |= {"DescribeColumn", "DescribeFunction", "DescribeQueryCommand", "ShowColumnsCommand"}
@@ -38,6 +40,8 @@ class SparkReader(LakeReader):
         self.lake = lake
         self.location = lake.location
         self._made: set[str] = set()
+        # PySpark prints every refused query with the JVM's stack, beside what it raises.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
         # Spark 4.2 binds parameters while it parses, and Delta's parser (4.4) does not pass their values on: all would
         # be told to be unbound. As in earlier releases, they are bound behind the parser.
         spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")

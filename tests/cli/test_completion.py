@@ -1,0 +1,103 @@
+"""`kgroups completion`: what a real bash offers; groups' names by a lake, without Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.cli import COMMANDS, main
+from kgroups_spark.commands.completion import SHELLS
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.cli.written_lake import ledger, write_lake
+
+# What bash does at a TAB: words and line into variables, then the function that `complete` names.
+PRESS_TAB = """
+eval "$(kgroups completion bash)"
+function=$(complete -p kgroups | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+COMP_LINE="$*"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+$function kgroups "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+GROUPS = ("billing", "billing.eu", "orders", "bi$(touch hacked)", "bi`touch hacked`", "bi ll", "bi*")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    group = {"offsets_partition": 0, "group_type": "classic", "state": "Empty", "is_simple": True, "member_count": 0}
+    rows = [group | {"audit_id": 1, "group_id": name} for name in GROUPS]
+    tables = {"audits": ledger({}), "groups": pa.Table.from_pylist(rows, arrow_schema("groups"))}
+    return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where bash runs: with a kgroups on its PATH, and files."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kgroups").write_text(f'#!/bin/sh\nexec {sys.executable} -m kgroups_spark.cli "$@"\n')
+    (tmp_path / "bin" / "kgroups").chmod(0o755)
+    (tmp_path / "queries.sql").touch()
+    return tmp_path
+
+
+def offered(folder: Path, *words: str, lake: str = "") -> list[str]:
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, "KGROUPS_LAKE": lake}
+    done = subprocess.run(
+        ["bash", "-c", PRESS_TAB, "bash", "kgroups", *words],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return sorted(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["gro"], ["groups"]),
+        (["expiring", "--ret"], ["--retention"]),
+        (["groups", "--format", ""], ["csv", "json", "table"]),
+        (["groups", "--engine", "d"], ["duckdb"]),
+        (["groups", "--lake", "b"], ["bin"]),
+        (["sql", "--file", "q"], ["queries.sql"]),
+        (["completion", "b"], ["bash"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_bash_completes(folder: Path, words: list[str], expected: list[str]) -> None:
+    assert offered(folder, *words) == expected
+
+
+def test_bash_completes_every_command(folder: Path) -> None:
+    found = offered(folder, "")
+    assert {command.NAME for command in COMMANDS} <= set(found)
+
+
+def test_bash_completes_names_of_groups_and_runs_none(folder: Path, lake: str) -> None:
+    assert offered(folder, "describe", "--lake", lake, "--group", "bi") == ["billing", "billing.eu"]
+    assert offered(folder, "describe", "--group", "or", lake=lake) == ["orders"]
+    assert offered(folder, "describe", "--group", "or", lake="./nowhere") == []
+    assert not (folder / "hacked").exists()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_there_is_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("expiring", "export-offsets", "duckdb", "--group-names"))
+
+
+def test_shells_that_are_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion"]) == 2
+    assert "kgroups completion: for which shell? There are bash, zsh, fish, tcsh" in capsys.readouterr().err
+    assert main(["completion", "bsh"]) == 2
+    assert "'bsh' is unknown; did you mean bash" in capsys.readouterr().err

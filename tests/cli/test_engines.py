@@ -1,0 +1,126 @@
+"""Both engines over one lake of all recordings: the same rows, the same refusals."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.commands.duckdb_reader import duckdb_reader
+from kgroups_spark.commands.reading import LakeReader, SqlError
+from kgroups_spark.commands.spark_reader import SparkReader
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
+from tests.cli.written_lake import ledger, waiting, write_lake
+from tests.views.recorded import tables_of_all
+
+Readers = tuple[LakeReader, LakeReader]
+MOMENT = datetime(2026, 11, 12, 7, 0, 0, 123_000, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def readers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Readers:
+    """DuckDB's and Spark's."""
+    tables = tables_of_all()
+    more = {"audits": ledger({"notes": ["one"], "rows_added": {"groups": 1}}, {"audit_id": 2, "status": "running"})}
+    more["offset_expiry"] = waiting(tables["committed_offsets"])
+    location = write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables | more)
+    by_duckdb = duckdb_reader(location, must=True)
+    assert by_duckdb is not None
+    return by_duckdb, SparkReader(spark, Lake.open(spark, location))
+
+
+def told(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows, types and all, in an order of their own."""
+    return sorted(repr(sorted(row.items())).replace("zoneinfo.ZoneInfo(key='UTC')", "UTC") for row in rows)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(readers: Readers, name: str) -> None:
+    one, other = (told(reader.rows(name)) for reader in readers)
+    assert one == other
+    few = {"group_events", "findings", "topic_offsets", "coordinator_state", "state_corrections", "quarantine"}
+    assert one or name in {*few, "previous_offset_expiry", "group_expiry", "group_traffic"}
+
+
+def test_the_last_audit(readers: Readers) -> None:
+    one, other = readers
+    assert one.last_audit == other.last_audit
+    assert (one.known_as_of(), one.as_of_ms) == (other.known_as_of(), other.as_of_ms)
+    assert (one.engine, other.engine) == ("duckdb", "spark")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM groups_as_of(:moment)",
+        "SELECT * FROM committed_offsets_as_of(:moment) WHERE group_id = :group",
+        "SELECT * FROM expiring(:late)",
+        "SELECT group_id, sum(log_offset) AS total, count(*) AS n, max(log_timestamp) AS newest "
+        "FROM offset_commits WHERE log_timestamp <= :moment GROUP BY group_id",
+        "SELECT :group AS text, ':group' AS quoted, :number AS n, :flag AS flag, :nothing AS nothing, :moment AS t",
+        "SELECT * FROM group_members WHERE array_contains(:groups, group_id) -- :no 'comment",
+        "SELECT * FROM lag WHERE offsets_partition = 1",
+    ],
+)
+def test_queries(readers: Readers, query: str) -> None:
+    rows = readers[0].sql("SELECT group_id, count(*) AS n FROM group_members GROUP BY group_id ORDER BY n DESC, 1")
+    groups = [row["group_id"] for row in rows][:3]
+    group = readers[0].sql("SELECT min(group_id) AS g FROM committed_offsets_as_of(:t)", t=MOMENT)[0]["g"]
+    given = {
+        "moment": MOMENT,
+        "late": datetime(2027, 1, 1, tzinfo=UTC),
+        "group": group,
+        "groups": groups,
+        "number": 7,
+        "flag": True,
+        "nothing": None,
+    }
+    one, other = (told(reader.sql(query, **given)) for reader in readers)
+    assert one == other
+    assert one or "lag" in query
+
+
+def test_names_that_are_not_there(readers: Readers, capfd: pytest.CaptureFixture[str]) -> None:
+    for reader in readers:
+        with pytest.raises(SqlError, match="group_member_history"):
+            reader.sql("SELECT * FROM group_member_historie")
+        with pytest.raises(SqlError, match="group_id") as refused:
+            reader.sql("SELECT grup_id FROM groups")
+        assert "Traceback" not in str(refused.value) and "JVM" not in str(refused.value)
+        with pytest.raises(SqlError, match=r"(?i)syntax error"):
+            reader.sql("SELECT * FROM groups WHERE (")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE delta.`{lake}/groups`",
+        "DELETE FROM delta.`{lake}/groups`",
+        "INSERT INTO delta.`{lake}/groups` SELECT * FROM groups",
+        "WITH g AS (SELECT * FROM groups) INSERT INTO delta.`{lake}/groups` SELECT * FROM g",
+        "FROM groups INSERT INTO delta.`{lake}/groups` SELECT *",
+        "CREATE TABLE mine AS SELECT 1",
+        "ALTER TABLE delta.`{lake}/groups` ADD COLUMNS (x INT)",
+        "INSERT OVERWRITE DIRECTORY '{lake}/x' USING csv SELECT 1",
+        "VACUUM delta.`{lake}/groups`",
+        "BEGIN SELECT 1; END",
+        "SET spark.sql.ansi.enabled = false",
+    ],
+)
+def test_spark_changes_nothing_either(readers: Readers, statement: str) -> None:
+    by_spark = readers[1]
+    before = sorted(Path(by_spark.location).rglob("*"))
+    with pytest.raises(SqlError, match="this is not one query"):
+        by_spark.sql(statement.format(lake=by_spark.location))
+    assert sorted(Path(by_spark.location).rglob("*")) == before
+
+
+@pytest.mark.parametrize("statement", ["SHOW TABLES", "DESCRIBE groups", "EXPLAIN SELECT * FROM groups"])
+def test_both_tell_what_there_is(readers: Readers, statement: str) -> None:
+    for reader in readers:
+        assert "group_id" in str(reader.sql(statement)) or "groups" in str(reader.sql(statement))

@@ -1,0 +1,156 @@
+"""`kgroups sql`: statements from the command line, a file, stdin and a terminal; no Spark."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands.sql_statements import statements
+from tests.cli.written_lake import ledger, write_lake
+from tests.views.recorded import tables_of
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
+
+
+@pytest.mark.parametrize(
+    ("text", "complete", "rest"),
+    [
+        ("SELECT 1; SELECT ';' ;", ["SELECT 1", "SELECT ';'"], ""),
+        ("SELECT ';", [], "SELECT ';"),
+        ('SELECT "a;b", `c;d` -- e;f\n', [], 'SELECT "a;b", `c;d` -- e;f'),
+        ("SELECT 'it''s;' /* ; */ ; SELECT 2", ["SELECT 'it''s;' /* ; */"], "SELECT 2"),
+        (" ;; -- nothing\n", [], ""),
+        ("/* open ; ", [], ""),
+    ],
+)
+def test_statements_end_with_a_semicolon_outside_of_texts(text: str, complete: list[str], rest: str) -> None:
+    assert statements(text) == (complete, rest)
+
+
+def test_tables_json_and_csv(lake: str, capsys: Captured) -> None:
+    query = "SELECT group_id, state_since, resolved_regex_topics FROM groups ORDER BY group_id LIMIT 2"
+    out = {}
+    for form in ("table", "json", "csv"):
+        assert main(["sql", "--lake", lake, query, "--format", form]) == 0
+        out[form], said = capsys.readouterr()
+        assert said == "2 rows (audit 1, as of 2026-11-16 06:30:00 UTC)\n"
+    groups = sorted(row["group_id"] for row in tables_of("kip848-4.3")["groups"].to_pylist())[:2]
+    assert [line.split()[0] for line in out["table"].splitlines()] == ["group_id", *groups]
+    assert [json.loads(line)["group_id"] for line in out["json"].splitlines()] == groups
+    rows = list(csv.DictReader(out["csv"].splitlines()))
+    assert [row["group_id"] for row in rows] == groups
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["state_since"]) for row in rows)
+
+
+def test_values_of_every_kind(lake: str, capsys: Captured) -> None:
+    query = """
+      SELECT DATE '2026-01-02' AS d, 1.50::DECIMAL(5, 2) AS x, 'nan'::DOUBLE AS f, 'a'::BLOB AS b, [1, NULL] AS l,
+        {'k': TIMESTAMP '2026-01-02 03:04:05'} AS s, 1 AS a, 2 AS a, sum(1) AS n, NULL AS nothing
+    """
+    assert main(["sql", "--lake", lake, query, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "d": "2026-01-02", "x": "1.50", "f": "nan", "b": "YQ==", "l": [1, None], "s": {"k": "2026-01-02T03:04:05.000Z"},
+        "a": 1, "a_1": 2, "n": 1, "nothing": None,
+    }  # fmt: skip
+
+
+def test_several_statements_from_a_file_and_from_stdin(
+    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "queries.sql"
+    file.write_text("SELECT 1 AS one; -- first\nSELECT 2 AS two")
+    assert main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"]) == 0
+    from_file = capsys.readouterr().out
+    assert from_file == "one\n1\ntwo\n2\n"
+    with open(file) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert main(["sql", "--lake", lake, "--format", "csv"]) == 0
+    assert capsys.readouterr().out == from_file
+    assert main(["sql", "--lake", lake, "--file", str(tmp_path / "nowhere.sql")]) == 1
+    assert "nowhere.sql: No such file" in capsys.readouterr().err
+    assert main(["sql", "--lake", lake, "SELECT 1", "--file", str(file)]) == 2
+
+
+def test_what_fails_is_told_and_what_follows_is_not_run(lake: str, capsys: Captured) -> None:
+    assert main(["sql", "--lake", lake, "SELECT 1 AS one; SELECT * FROM offset_histori; SELECT 3 AS three"]) == 1
+    out, said = capsys.readouterr()
+    assert "one" in out and "three" not in out
+    assert (
+        'kgroups: Catalog Error: Table with name offset_histori does not exist!\nDid you mean "offset_history"?' in said
+    )
+    assert "Traceback" not in said
+
+
+def test_what_there_is(lake: str, capsys: Captured) -> None:
+    assert main(["sql", "--lake", lake, ".tables", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    kinds = {row["name"].partition("(")[0]: row["kind"] for row in rows}
+    assert (kinds["groups"], kinds["offset_history"], kinds["groups_as_of"]) == ("table", "view", "function")
+    assert all(len(row["what"]) > 5 for row in rows)
+    for name in ("groups", "offset_history", "consumer_group_metadata_records"):
+        assert main(["sql", "--lake", lake, f".describe {name}", "--format", "csv"]) == 0
+        columns = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+        assert main(["sql", "--lake", lake, f"DESCRIBE {name}", "--format", "csv"]) == 0
+        described = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+        assert [row["column"] for row in columns] == [row["column_name"] for row in described] != []
+        assert all(row["type"] and row["what"] for row in columns)
+    assert main(["sql", "--lake", lake, ".describe expiring"]) == 0
+    assert capsys.readouterr().err.startswith("expiring(until := NULL, retention := NULL): Committed offsets")
+    assert main(["sql", "--lake", lake, r"\d offset_histri"]) == 2
+    assert "no table, view or function offset_histri; did you mean offset_history" in capsys.readouterr().err
+    assert main(["sql", "--lake", lake, ".tabels"]) == 2
+    assert "kgroups sql: .tabels is unknown; did you mean .tables?" in capsys.readouterr().err
+
+
+def test_no_audit_has_finished(tmp_path: Path, capsys: Captured) -> None:
+    empty: dict[str, pa.Table] = {"audits": ledger({"status": "running"})}
+    assert main(["sql", "--lake", write_lake(tmp_path / "lake", empty), "SELECT * FROM groups"]) == 0
+    assert capsys.readouterr().err == "0 rows (no audit has finished)\n"
+
+
+def test_a_terminal(lake: str) -> None:
+    """TAB completes a view's name, a statement goes on in the next line, a mistake does not end it, Ctrl-D does."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "kgroups_spark.cli", "sql", "--lake", lake]
+    env = os.environ | {"TERM": "dumb", "INPUTRC": os.devnull, "COLUMNS": "200", "LINES": "50"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, close_fds=True) as running:
+        os.close(theirs)
+        try:
+            until(ours, "kgroups> ")
+            os.write(ours, b"SELECT count(*) AS n_of FROM offset_his\t\n")
+            assert "offset_history" in until(ours, "     ... ")
+            os.write(ours, b"WHERE group_id = 'nobody';\n")
+            assert re.search(r"n_of\s+0\s+1 row \(audit 1", until(ours, "kgroups> "))
+            os.write(ours, b"SELECT * FROM nothing_like_it;\n")
+            assert "nothing_like_it does not exist" in until(ours, "kgroups> ")
+            os.write(ours, b".help\n")
+            assert ".describe NAME" in until(ours, "kgroups> ")
+            os.write(ours, b"\x04")
+            until(ours, "\n")
+            assert running.wait() == 0
+        finally:
+            running.kill()
+            os.close(ours)
+
+
+def until(terminal: int, text: str) -> str:
+    """What the terminal shows up to a text."""
+    shown = ""
+    while text not in shown:
+        shown += os.read(terminal, 4096).decode()
+    return shown
