@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from kgroups_spark.nearest import did_you_mean
+
 NEWEST = "4.3"
 # Raised whenever a rule here or in the state machine changes, and when more can be decoded than before: states made by
 # other rules are rebuilt, versions and quarantine with them.
@@ -212,7 +214,7 @@ RELEASES: dict[str, Release] = {
 def release(version: str) -> Release:
     """The rules of the release that `version` names: the longest name known that it begins with.
 
-    Raises ValueError that names what there is.
+    Raises ValueError that names the nearest ones, or what there is.
     """
     match = re.fullmatch(r"v?(\d+(?:\.\d+)*)(-java)?", version.strip().lower())
     numbers, suffix = (match[1].split("."), match[2] or "") if match else ([], "")
@@ -220,4 +222,5 @@ def release(version: str) -> Release:
         found = RELEASES.get(".".join(numbers[:length]) + suffix)
         if found is not None:
             return found
-    raise ValueError(f"release {version!r} is unknown; known are {', '.join(RELEASES)}")
+    nearest = did_you_mean(version, RELEASES) or f"; known are {', '.join(RELEASES)}"
+    raise ValueError(f"release {version!r} is unknown{nearest}")

@@ -35,9 +35,25 @@ def test_a_version_names_the_rules_of_its_release(asked, name):
     assert release(asked).name == name
 
 
-@pytest.mark.parametrize("asked", ["", "4", "5.0", "4.4", "four", "4.3-java", "4.30"])
+@pytest.mark.parametrize("asked", ["", "four", "kafka-3.9"])
 def test_an_unknown_release_is_refused_with_what_there_is(asked):
     with pytest.raises(ValueError, match=r"is unknown; known are 4\.3, 4\.2"):
+        release(asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "nearest"),
+    [
+        ("5.0", "4.0"),
+        ("4.4", "4.3"),
+        ("4.3-java", "3.9-java"),
+        ("4.30", "4.3"),
+        ("3,9", "3.9"),
+        ("3.9java", "3.9-java"),
+    ],
+)
+def test_a_mistyped_release_brings_the_nearest(asked, nearest):
+    with pytest.raises(ValueError, match=f"is unknown; did you mean {nearest}"):
         release(asked)
 
 

@@ -1,0 +1,106 @@
+"""What `kgroups compare` says before its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kgroups_spark.audit.compare import Comparison, Facts, Side
+from kgroups_spark.commands.compare import columns, summary_lines
+from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD, Difference
+from kgroups_spark.errors import UsageError
+
+DAY = 86_400_000
+
+
+def said(differences: list[Difference] | None = None, a: str = "4.3", b: str = "3.9", **more: Any) -> list[str]:
+    fields: dict[str, Any] = {"audit_id": 1, "as_of_ms": 1_763_275_281_000, "is_reduced": False, "partitions": 50}
+    sides = Side(a, more.pop("retention_a", 7 * DAY)), Side(b, more.pop("retention_b", 7 * DAY))
+    return list(summary_lines(Comparison(*sides, **(fields | more), differences=differences or [])))
+
+
+def test_nothing_differs():
+    assert said(b="4.2") == [
+        "4.3 and 4.2 over the log of 50 offsets partitions up to 2025-11-16 06:41:21 UTC, retention 7d",
+        "nothing differs",
+    ]
+
+
+def test_retention_of_both_is_said_where_it_differs():
+    assert said(retention_b=DAY)[0].endswith("retention 7d and 1d")
+
+
+def test_partitions_that_are_not_loaded_come_first():
+    failing = Facts(unserved_groups=42, unserved_offsets=310, failing={17: "log offset 9: b", 3: "log offset 5: a"})
+    load = Difference("load", 3, None, "load", "loads", "fails at ...")
+    group = Difference("group", 3, "orders", "group", "share, Stable", WITHOUT_LOAD["scala"], why="no load")
+    lines = said([load, group], facts=(Facts(), failing))
+    assert lines[1:] == [
+        "3.9 could not load partitions 3, 17: 42 groups with 310 committed offsets in there; brokers answer that "
+        "there is no such group and no offset",
+        "  the first: partition 3, log offset 5: a",
+    ]
+    failing.compacted_perhaps = {3}
+    assert "in partition 3 Kafka's cleaner may have removed" in said([load], b="4.0", facts=(Facts(), failing))[3]
+    assert "brokers answer NOT_COORDINATOR" in said([load], b="4.0", facts=(Facts(), failing))[1]
+
+
+def test_types_that_are_skipped_are_counted_by_kind_of_group():
+    skipping = Facts(skipped=Counter({3: 2, 8: 1000, 16: 1, 11: 4, 17: 5}))
+    assert said(facts=(Facts(topic_ids=12), skipping))[1:3] == [
+        "3.9 skips records of types that it does not know (KIP-915): 1,003 of consumer groups, 4 of share groups, 5 of "
+        "streams groups",
+        "3.9 keeps no topic ids: 12 committed offsets lose theirs (KAFKA-19141)",
+    ]
+
+
+def test_groups_and_offsets_are_counted():
+    differences = [
+        Difference("group", 1, "gone", "group", "share, Stable, members: 1", None),
+        Difference("group", 1, "new", "group", None, "classic, Empty, members: 0"),
+        Difference("group", 1, "other", "group_type", "consumer, Stable, members: 1", "classic, Empty, members: 0"),
+        Difference("group", 1, "epochs", "group_epoch", "1", "0"),
+        Difference("group", 1, "epochs", "assignment_epoch", "1", "0"),
+        Difference("member", 1, "epochs", "member_epoch", "1", "0", "m"),
+        Difference("committed_offset", 1, "g", "committed_offset", "5", "6", topic="t", partition=0),
+        Difference("pending_offset", 1, "g", "committed_offset", "5", None, None, 7, "t", 0),
+        Difference("offset_expiry", 1, "g", "decision", "keep (a)", "expire (b)", topic="t", partition=0),
+        Difference("offset_expiry", 1, "g", "expires_at", None, "2026", topic="t", partition=1),
+        Difference("group_expiry", 1, "g", "decision", "keep (a)", "delete (b)"),
+    ]
+    assert said(differences)[1:] == [
+        "1 group would be gone in 3.9: gone",
+        "1 group would be new in 3.9: new",
+        "1 group would be of another type in 3.9: other",
+        "1 group would differ otherwise: epochs",
+        "1 group would have other members: epochs",
+        "1 committed offset would differ",
+        "1 offset of open transactions would differ",
+        "2 committed offsets would expire at another time in 3.9, 1 of them at the next check",
+        "1 group would be deleted at another time in 3.9, 1 of them at the next check",
+    ]
+
+
+def test_values_stand_below_the_names_of_the_releases():
+    by_name = {column.name: column.heading for column in columns("4.3", "3.9")}
+    assert (by_name["value_a"], by_name["value_b"]) == ("4.3", "3.9")
+    assert set(Difference._fields) == set(by_name)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("compare", "name one release or two"),
+        ("compare --release-version 4.3 --release-version 4.2 --release-version 4.1", "name one release or two"),
+        ("compare --release-version 4.33", "release '4.33' is unknown; did you mean 4.3"),
+        ("compare --lake x --segments y --release-version 3.9", "two sources"),
+    ],
+)
+def test_wrong_usage_is_told_before_spark_starts(words, message):
+    from kgroups_spark.cli import parse
+
+    with pytest.raises(UsageError, match=message):
+        arguments = parse(words.split())
+        arguments.run(arguments)
