@@ -396,7 +396,7 @@ def _about_dead(reader: LakeReader, name: str, description: Description, argumen
     moment = format_time(removal.offsets_as_of)
     group = shlex.quote(description.group_id)
     command = f"kgroups export-offsets --lake {shlex.quote(reader.location)} --group {group} --as-of {moment}"
-    lines += [f"Its last offsets come back by what this writes: {command} --output offsets.csv"]
+    lines += [f"To bring its last offsets back: {command} --output offsets.csv"]
     if not arguments.state:
         what = "its last members" if arguments.members else "what it had"
         lines.append(f"Below: {what}, before the removal.")

@@ -1,5 +1,12 @@
 from datetime import UTC, datetime, timedelta
 
+from kgroups_spark.commands.held_back import (
+    abort_command,
+    about_hanging,
+    bytes_behind,
+    log_offsets_behind,
+    waiting_groups,
+)
 from kgroups_spark.commands.pending import COLUMNS, CONTRACT_COLUMNS, pending_rows
 from kgroups_spark.tables.current import OPEN_TRANSACTIONS, PENDING_OFFSETS
 from kgroups_spark.times import to_epoch_ms
@@ -73,3 +80,43 @@ def test_column_names_are_those_of_the_tables():
     contract = {*OPEN_TRANSACTIONS.names, *PENDING_OFFSETS.names}
     assert {column.name for column in COLUMNS} - contract == {"age", "age_ms", "is_hanging"}
     assert set(PENDING_OFFSETS.names) <= {column.name for column in CONTRACT_COLUMNS}
+
+
+HEALTH = {"end_offset": 400, "records": 200, "bytes": 30_000}
+
+
+def test_what_lies_behind_a_transaction_is_counted_from_its_first_record():
+    """300 places, each taken for a record of 150 bytes."""
+    one = transaction(7, AS_OF)
+    assert log_offsets_behind(one, HEALTH) == 300
+    assert bytes_behind(one, HEALTH) == 45_000
+    assert bytes_behind(one, HEALTH | {"records": 0}) is None
+
+
+def test_kafkas_command_that_ends_it_depends_on_the_brokers():
+    one = transaction(7, AS_OF)
+    command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets --partition 3"
+    for release in ("3.0", "4.3.1"):
+        assert abort_command(one, release, {}) == f"{command} --start-offset 100"
+    older = f"{command} --producer-id 7 --producer-epoch 5 --coordinator-epoch"
+    assert abort_command(one, "2.8", {(3, 7): 12, (4, 7): 13}) == f"{older} 12"
+    assert abort_command(one, "2.8", {(3, 7): -1}) == abort_command(one, "2.8", {}) == f"{older} 0"
+
+
+def test_groups_that_wait_and_what_hangs_are_told_once():
+    transactions = [transaction(7, AS_OF - 20 * MINUTE), transaction(8, AS_OF - MINUTE)]
+    offsets = [offset(7, 0), offset(7, 1), offset(8, 5)]
+    rows = pending_rows(transactions, offsets, as_of_ms=to_epoch_ms(AS_OF), max_transaction_timeout_ms=900_000)
+    behind = {"log_offsets_behind": 300, "bytes_behind": 45_000, "abort_command": "the command"}
+    told = about_hanging([row | behind for row in rows])
+    assert told[0] == (
+        "producer 7 on __consumer_offsets-3, open for 20m: likely hanging; "
+        "the cleaner cannot pass 100: 300 offsets, about 45.0 kB, to the log's end"
+    )
+    assert [line.split("   ")[-1].strip() for line in told[1:]] == [
+        "kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic __consumer_offsets --partition 3",
+        "the command",
+    ]
+    (waiting,) = waiting_groups(rows)
+    assert waiting.endswith("members of billing (3 offsets)")
+    assert waiting_groups(pending_rows(transactions, [], as_of_ms=0, max_transaction_timeout_ms=1)) == []
