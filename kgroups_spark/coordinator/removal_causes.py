@@ -8,9 +8,12 @@ timestamp are one *act*. What each explanation needs:
                     all of its offsets were
     group_deleted   the group went in the same act, and nothing of it was left. Scala writes no tombstone of a simple
                     group: all of its offsets went, and more than one of them where single offsets could be deleted, too
+                    (what is pending may be left). Of a log that Scala may have begun, also by Java's rules
     offset_deleted  the group stayed, and did not subscribe to the topic (Kafka refuses to delete such offsets)
     topic_deleted   no group of the offsets partition has an offset of the topic any more, or the group subscribes
                     to it, and Java's group stayed
+
+A tombstone whose value the log does not have any more leaves all of them: unknown.
 
 What is due is told as expired: who deletes it by hand before the next check comes writes the same. Else the only
 explanation is the cause; if one act took the topic from several groups, topic_deleted; several: unknown.
