@@ -75,7 +75,9 @@ def ghost_member(evidence: Evidence) -> Iterator[Finding]:
 
 # A member of a classic group has no epoch; one of a consumer group has, also where it speaks the classic protocol.
 _IN_CLASSIC_GROUP = (
-    pc.coalesce(pc.field("uses_classic_protocol"), pc.scalar(False)) & pc.field("member_epoch").is_null()
+    pc.field("uses_classic_protocol").is_valid()
+    & pc.field("uses_classic_protocol")
+    & pc.field("member_epoch").is_null()
 )
 
 
