@@ -1,0 +1,143 @@
+"""Two releases compared over a lake: what Spark's tasks tell is what Kafka's own classes of both releases held, why, and
+what both would expire."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.compare import Comparison, Side, compare
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.run import run_audit
+from kgroups_spark.coordinator.release_differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.tables.lake import Lake
+from tests.coordinator.oracle_differences import expected, fails
+from tests.coordinator.test_generated_logs import LOGS, answers
+from tests.coordinator.test_release_differences import loaded, place
+from tests.expiry import twin
+
+# No two of them have an offsets partition in common.
+CHOSEN = ("adversarial-4002", "adversarial-4004", "adversarial-4007", "adversarial-loadable-5006", "compacted-3005")
+DAY_MS = 86_400_000
+AS_OF_MS = 1_700_500_000_000
+A, B = "4.3.1", "3.9.2"
+VERSIONS = {A: (4, 3, 1), B: (3, 9, 2)}
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    folder = tmp_path_factory.mktemp("compared")
+    with zipfile.ZipFile(LOGS) as archive:
+        for name in archive.namelist():
+            _, log, *rest = name.split("/")
+            if log in CHOSEN and rest:
+                path = folder.joinpath("segments", *rest)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(archive.read(name))
+    run_audit(spark, AuditOptions(lake=str(folder / "lake"), segments=[str(folder / "segments")]))
+    return Lake.open(spark, str(folder / "lake"))
+
+
+@pytest.fixture(scope="module")
+def found(lake: Lake) -> Comparison:
+    return compared(lake, A, B)
+
+
+def compared(lake: Lake, a: str, b: str, **more: Any) -> Comparison:
+    return compare(lake, Side(a, DAY_MS), Side(b, DAY_MS), AS_OF_MS, progress=lambda _: None, **more)
+
+
+def answered(version: str) -> dict[int, Any]:
+    return {answer["partition"]: answer for log, answer in answers(version) if log in CHOSEN}
+
+
+def test_differences_are_those_of_kafkas_own_classes(found: Comparison) -> None:
+    of_a, of_b = answered(A), answered(B)
+    said = {(number, *each) for number in of_a for each in expected(of_a[number], of_b[number], release(A), release(B))}
+    ours = {
+        (each.offsets_partition, *place(each))
+        for each in found.differences
+        if each.difference not in (OFFSET_EXPIRY, GROUP_EXPIRY)
+    }
+    assert ours == said
+    assert found.facts[0].failing.keys() == {number for number, answer in of_a.items() if fails(answer)}
+    assert found.facts[1].failing.keys() == {number for number, answer in of_b.items() if fails(answer)}
+    assert found.facts[0].failing.keys() - found.facts[1].failing.keys()
+
+
+def test_why_things_differ_is_found(found: Comparison) -> None:
+    assert [each for each in found.differences if each.why is None and each.difference != LOAD] == []
+    whys = {each.why for each in found.differences if each.difference == "committed_offset"}
+    # One rule alone makes most of them: tombstones in transactions, records with a producer id and no transaction.
+    assert any("(T21, T22)" in why for why in whys)
+    assert any("(T28)" in why for why in whys)
+
+
+def test_what_expires_is_what_the_obvious_loops_say(found: Comparison) -> None:
+    judged = [judgements(version) for version in (A, B)]
+    both = judged[0].keys() & judged[1].keys()
+    said = {place: tuple(each[place] for each in judged) for place in both if judged[0][place] != judged[1][place]}
+    ours = {
+        (each.offsets_partition, each.group_id, each.topic, each.partition): each
+        for each in found.differences
+        if each.difference == OFFSET_EXPIRY
+    }
+    assert ours.keys() == said.keys()
+    assert ours
+    decided = {place for place, (a, b) in said.items() if twin.expires(a[0]) != twin.expires(b[0])}
+    assert decided == {place for place, each in ours.items() if each.what == "decision"}
+
+
+def judgements(version: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Decision, and time, of every offset in partitions that both releases load."""
+    judged = {}
+    failing = {n for each in (A, B) for n, answer in answered(each).items() if fails(answer)}
+    for log, answer in answers(version):
+        number = answer["partition"]
+        if log not in CHOSEN or number in failing:
+            continue
+        tables = ms_rows(loaded(log, number, version).shard)
+        for row in tables.pop("committed_offsets"):
+            key = (number, row["group_id"], row["topic"], row["partition"])
+            java = version != B
+            reason, *_, at, _ = twin.judge_offset(
+                row, **tables, as_of=AS_OF_MS, retention_ms=DAY_MS, version=VERSIONS[version], java=java
+            )
+            judged[key] = (reason if twin.expires(reason) else "keep", at)
+    return judged
+
+
+def ms_rows(shard: Shard) -> dict[str, list[dict[str, Any]]]:
+    groups = [row._asdict() for row in shard.group_rows()]
+    for row in groups:
+        row["topology"] = None if row["topology"] is None else json.loads(row["topology"])
+    return {
+        "groups": groups,
+        "group_members": [row._asdict() for row in shard.member_rows()],
+        "committed_offsets": [
+            {k: None if v == -1 and k == "commit_timestamp" else v for k, v in row._asdict().items()}
+            for row in shard.committed_rows()
+        ],
+        "pending_offsets": [row._asdict() for row in shard.pending_rows()],
+    }
+
+
+def test_one_group_alone_is_compared_as_among_all(lake: Lake, found: Comparison) -> None:
+    group = next(each.group_id for each in found.differences if each.difference == "committed_offset")
+    alone = compared(lake, A, B, groups=[group])
+    assert [each for each in alone.differences if each.difference != LOAD] == [
+        each for each in found.differences if each.group_id == group
+    ]
+
+
+def test_the_same_rules_differ_in_nothing(lake: Lake) -> None:
+    same = compared(lake, "3.9", "3.7")
+    assert same.differences == []
+    assert same.facts[0] == same.facts[1]
