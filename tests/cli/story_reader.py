@@ -38,7 +38,8 @@ class ArrowReader(LakeReader):
             "release_version": release_version,
             "retention_ms": STORY_RETENTION_MS,
         }
-        self._views = with_functions(in_duckdb({**tables, "audits": table_rows("audits", audit)}, VIEWS))
+        self.tables = {**tables, "audits": table_rows("audits", audit)}
+        self._views = with_functions(in_duckdb(self.tables, VIEWS))
 
     def rows(self, table_or_view: str) -> Rows:
         return self.sql(f"SELECT * FROM {table_or_view}")

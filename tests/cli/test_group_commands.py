@@ -315,49 +315,57 @@ def test_offsets_without_a_group_are_told(kgroups: Any) -> None:
     assert "does not exist (Dead), but has offsets" in err
 
 
+def second(number: int) -> datetime:
+    return to_datetime(10**12 + 1000 * number)
+
+
 def gone(*, removed_at: datetime | None, events: list[dict[str, Any]]) -> ArrowReader:
-    """A group that committed three offsets at 1 s, lost one of a deleted topic at 2 s, one at 3 s, one and itself at
-    4 s."""
+    """A group that committed three offsets in second 1, lost one of a deleted topic in 2, one in 3, one and itself in
+    4."""
+    place = {"audit_id": 1, "log_timestamp": second(1)}
     slots = [("dead", 0), ("t", 0), ("t", 1)]
     commits = [
-        committed(3, 50 + n, to_datetime(1000), topic=topic, partition=p, log_offset=n, record_type=1, value_version=3)
-        | PLACE
+        committed(3, 50 + n, second(1), topic=topic, partition=p, log_offset=n, record_type=1, value_version=3) | place
         for n, (topic, p) in enumerate(slots)
     ]
     tombstones = [
-        {**row, "committed_offset": None, "log_offset": 10 + n, "log_timestamp": to_datetime(2000 + 1000 * n)}
+        {**row, "committed_offset": None, "log_offset": 10 + n, "log_timestamp": second(2 + n)}
         for n, row in enumerate(commits)
     ]
     versions = [
-        group(3, log_offset=0, **PLACE),
+        group(3, log_offset=0, **place),
         group(3, log_offset=13, is_removed=True, audit_id=1, log_timestamp=removed_at),
     ]
     return reader_of(offset_commits=[*commits, *tombstones], group_versions=versions, group_events=events)
 
 
-def removal(log_offset: int, seconds: int, event: str, cause: str) -> dict[str, Any]:
+def removal(log_offset: int, in_second: int, event: str, cause: str, **more: Any) -> dict[str, Any]:
     facts = {"offsets_partition": 3, "group_id": "g", "log_offset": log_offset, "event": event, "cause": cause}
-    return {"audit_id": 1, "log_timestamp": to_datetime(1000 * seconds), **facts}
+    return {"audit_id": 1, "log_timestamp": second(in_second), "event_timestamp": second(in_second), **facts, **more}
+
+
+def gone_piece_by_piece() -> ArrowReader:
+    events = [
+        removal(10, 2, "offset_removed", "topic_deleted", topic="dead", partition=0, offset_before=50),
+        removal(11, 3, "offset_removed", "expired", topic="t", partition=0, offset_before=51),
+        removal(12, 4, "offset_removed", "expired", topic="t", partition=1, offset_before=52),
+        removal(13, 4, "group_removed", "expired"),
+    ]
+    return gone(removed_at=second(4), events=events)
 
 
 def test_what_expired_piece_by_piece_comes_back_but_not_of_a_deleted_topic(rows: Any) -> None:
-    events = [
-        removal(10, 2, "offset_removed", "topic_deleted"),
-        removal(11, 3, "offset_removed", "expired"),
-        removal(12, 4, "offset_removed", "expired"),
-        removal(13, 4, "group_removed", "expired"),
-    ]
-    found = rows("describe --group g", gone(removed_at=to_datetime(4000), events=events))
+    found = rows("describe --group g", gone_piece_by_piece())
     assert offsets_of(found) == {("t", 0): 51, ("t", 1): 52}
-    assert {parse_time(row["as_of"]) for row in found} == {2999}
+    assert {parse_time(row["as_of"]) for row in found} == {10**12 + 2999}
 
 
 def test_a_removal_that_nobody_saw_is_told_as_such(kgroups: Any) -> None:
     code, _, err = kgroups("describe --group g", gone(removed_at=None, events=[]))
     assert code == 0
     assert "when and why it was removed is not known" in err
-    code, _, err = kgroups("describe --group g", gone(removed_at=to_datetime(4000), events=[]))
-    assert "removed 1970-01-01 00:00:04 UTC, why is not known: the lake has no events of that time" in err
+    code, _, err = kgroups("describe --group g", gone(removed_at=second(4), events=[]))
+    assert "removed 2001-09-09 01:46:44 UTC, why is not known: the lake has no events of that time" in err
 
 
 def test_csv_names_the_group_only_among_several(kgroups: Any) -> None:

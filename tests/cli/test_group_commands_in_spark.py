@@ -1,0 +1,68 @@
+"""describe, history and export-offsets say the same by Spark as by DuckDB: of a group that is gone, now and as of a
+moment. (tests/cli/test_engines.py has the readers themselves.)"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
+from kgroups_spark.views import VIEWS
+from tests.cli.story_reader import ArrowReader
+from tests.cli.test_group_commands import Said, gone_piece_by_piece, kgroups  # noqa: F401  (a fixture)
+from tests.views.arrow_tables import in_spark
+from tests.views.history_logs import with_functions_in_spark
+
+pytestmark = pytest.mark.spark
+
+
+class SparkArrowReader(LakeReader):
+    """The same tables in a Spark session."""
+
+    engine = "spark"
+    location = "lake"
+
+    def __init__(self, spark: SparkSession, tables: Mapping[str, pa.Table]) -> None:
+        spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")  # as SparkReader does
+        self._views = with_functions_in_spark(in_spark(spark, tables, VIEWS))
+
+    def rows(self, table_or_view: str) -> Rows:
+        return self.sql(f"SELECT * FROM {table_or_view}")
+
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        return self._views.sql(query, args=dict(parameters or {})).toArrow()
+
+    def sql(self, query: str, **parameters: Any) -> Rows:
+        return to_rows(self.arrow(query, parameters))
+
+
+@pytest.fixture(scope="module")
+def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
+    by_duckdb = gone_piece_by_piece()
+    return by_duckdb, SparkArrowReader(spark, by_duckdb.tables)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "describe --group g --format json",
+        f"describe --group g --as-of {10**12} --members --format json",
+        f"describe --group g --as-of {10**12 + 1500} --format json",
+        f"history --group g --since {10**12} --topic t:0,1 --topic dead --format json",
+        "history --group g --commits --limit 4 --format json",
+        f"export-offsets --group g --as-of {10**12 + 2500}",
+        "describe --group gg",
+    ],
+)
+def test_both_engines_say_the_same(
+    readers: tuple[ArrowReader, SparkArrowReader],
+    kgroups: Callable[..., Said],  # noqa: F811
+    line: str,
+) -> None:
+    one, other = (kgroups(line, reader) for reader in readers)
+    assert one == other
+    assert one[1] or one[0] == 1 or "--members" in line
