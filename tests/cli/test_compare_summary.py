@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from kgroups_spark.audit.compare import Comparison, Facts, Side
+from kgroups_spark.cli import main
+from kgroups_spark.commands import compare
 from kgroups_spark.commands.compare import columns, summary_lines
 from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD, Difference
 from kgroups_spark.errors import UsageError
@@ -104,3 +107,56 @@ def test_wrong_usage_is_told_before_spark_starts(words, message):
     with pytest.raises(UsageError, match=message):
         arguments = parse(words.split())
         arguments.run(arguments)
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """Runs the command line where the comparison has found one difference."""
+    found = Comparison(Side("4.3", DAY), Side("3.9", DAY), 1, 1_763_275_281_000, False, 1)
+    found.differences = [Difference("committed_offset", 1, "g", "committed_offset", "5", None, topic="t", partition=0)]
+    found.facts[0].names.add("orders")
+    monkeypatch.setattr(compare, "require_lake_path", lambda location: None)
+    monkeypatch.setattr(compare, "require_lake", lambda location, command: None)
+    monkeypatch.setattr(compare, "_compare", lambda arguments, location: found)
+    return lambda words: main(["compare", "--lake", "x", "--release-version", "3.9", *words.split()])
+
+
+def test_rows_have_all_columns_and_something_that_differs_can_fail_a_script(compared, capsys):
+    assert compared("--format json") == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row == {
+        "difference": "committed_offset",
+        "offsets_partition": 1,
+        "group_id": "g",
+        "member_id": None,
+        "producer_id": None,
+        "topic": "t",
+        "partition": 0,
+        "what": "committed_offset",
+        "value_a": "5",
+        "value_b": None,
+        "why": None,
+    }
+    assert compared("--fail-if-any") == 4
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == [
+        "DIFFERENCE",
+        "OFFSETS-PARTITION",
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "WHAT",
+        "4.3",
+        "3.9",
+        "WHY",
+    ]
+    assert len(table) == 2
+
+
+def test_a_group_that_is_not_there_brings_the_nearest(compared, capsys):
+    assert compared("--group ordres") == 1
+    said = capsys.readouterr()
+    assert said.err == (
+        "kgroups: no group ordres in this history, by the rules of neither release; did you mean orders?\n"
+    )
+    assert said.out == ""
