@@ -13,6 +13,7 @@ Ask = Callable[[str], list[Row]]
 _FOLDER = Path(__file__).parent / "queries"
 _OF_A_GROUP = Path(__file__).parent / "group_queries"
 NAMES = tuple(sorted(path.stem for path in _FOLDER.glob("*.sql")))
+GROUP_NAMES = tuple(sorted(path.stem for path in _OF_A_GROUP.glob("*.sql")))
 
 
 def query(name: str) -> str:
@@ -21,5 +22,5 @@ def query(name: str) -> str:
 
 
 def group_query(name: str) -> str:
-    """A question about one group, :group_id; `offsets` and `rewound` ask of the time from :since until :until."""
+    """The text of one of GROUP_NAMES, asked of :group_id; `offsets` and `rewound` ask from :since until :until."""
     return (_OF_A_GROUP / f"{name}.sql").read_text().strip()

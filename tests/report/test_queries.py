@@ -17,7 +17,7 @@ from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.commands.duckdb_reader import DuckDbReader, duckdb_reader
 from kgroups_spark.commands.reading import open_by_spark
-from kgroups_spark.report.queries import NAMES, query
+from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 
 Row = dict[str, Any]
 
@@ -40,6 +40,11 @@ def test_spark_and_duckdb_answer_the_same(lake: str, reader: DuckDbReader) -> No
     by_spark = open_by_spark(lake, "report")
     for name in NAMES:
         assert sorted(by_spark.sql(query(name)), key=repr) == sorted(reader.sql(query(name)), key=repr), name
+    night = datetime(2026, 11, 11, tzinfo=UTC)
+    asked = {"group_id": "invoice-export", "since": night, "until": night + timedelta(hours=6)}
+    for name in GROUP_NAMES:
+        rows = reader.sql(group_query(name), **asked)
+        assert by_spark.sql(group_query(name), **asked) == rows != [], name
 
 
 def test_groups_of_a_day_are_those_as_of_its_end(reader: DuckDbReader) -> None:
