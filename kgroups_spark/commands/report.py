@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import importlib.util
 import os
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from kgroups_spark.commands.options import add_engine_option, add_lake_option
@@ -79,17 +78,12 @@ def _require_libraries() -> None:
 
 
 def _write(output: Path, page: bytes) -> None:
-    """All of the page or, where it does not fit, none of it: who has the old one open keeps it."""
+    """All of the page or, where that fails, none of it: an older one stays as it is. Raises KgroupsError."""
+    part = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as part:
-            part.write(page)
-        # As any new file: readable by whom the umask lets.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(part.name).chmod(0o666 & ~umask)
-        Path(part.name).replace(output)
+        part.write_bytes(page)
+        part.replace(output)
     except OSError as error:
-        if "part" in locals():
-            Path(part.name).unlink(missing_ok=True)
-        reason = os.strerror(error.errno or errno.EIO)
-        raise KgroupsError(f"the report could not be written to {output}: {reason}") from error
+        with suppress(OSError):
+            part.unlink()
+        raise KgroupsError(f"the report could not be written to {output}: {error.strerror}") from error
