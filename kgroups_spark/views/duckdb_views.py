@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 # Delta's protocol of tables that are what their files say: neither deletion vectors nor column mapping.
 PLAIN_READER = 1
 
+# Says of which columns files have statistics. Without it deltalake 1.6 takes a column that has none for one without
+# values, and a condition on it finds nothing.
+STATISTICS = "delta.dataSkippingStatsColumns"
+
 SETTINGS = "SET TimeZone = 'UTC'"
 # Nor Python's variables, which DuckDB else takes for tables; and SQL cannot set it otherwise again.
 NO_FILES = "SET python_enable_replacements = false; SET enable_external_access = false; SET lock_configuration = true"
@@ -49,11 +53,13 @@ class DuckDbLake:
         if ledger is None:
             raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
         require_known_version(location, lake_version_in(ledger.metadata().configuration))
+        _require_readable(ledger, "audits")
         numbers = ledger.to_pyarrow_dataset(schema=arrow_schema("audits")).to_table(columns=["audit_id", "status"])
         self.audit_id = last_finished_of(numbers)
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
-        for table in others.values():
+        for name, table in others.items():
             if table is not None:
+                _require_readable(table, name)
                 _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
         self._connection: DuckDBPyConnection | None = None
@@ -127,17 +133,23 @@ def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -
 def _table(location: str, name: str, storage_options: dict[str, str] | None) -> DeltaTable | None:
     """The table's newest version; None: it is not there."""
     from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaProtocolError
 
     path = f"{location.rstrip('/')}/{name}"
     if not DeltaTable.is_deltatable(path, storage_options):
         return None
-    table = DeltaTable(path, storage_options=storage_options)
+    return DeltaTable(path, storage_options=storage_options)
+
+
+def _require_readable(table: DeltaTable, name: str) -> None:
+    """Raises DeltaProtocolError for a table that deltalake, as we use it, does not read rightly."""
+    from deltalake.exceptions import DeltaProtocolError
+
     protocol = table.protocol()
     if protocol.min_reader_version > PLAIN_READER:
         features = ", ".join(sorted(protocol.reader_features or [])) or f"reader version {protocol.min_reader_version}"
         raise DeltaProtocolError(f"table {name} is more than its files ({features})")
-    return table
+    if STATISTICS not in table.metadata().configuration:
+        raise DeltaProtocolError(f"table {name} has lost its property {STATISTICS}")
 
 
 def _go_back_to(table: DeltaTable, audit_id: int) -> None:

@@ -141,6 +141,11 @@ def test_what_duckdb_cannot_read_is_left_to_spark_or_refused(
     assert by_spark.pop() == lake
     with pytest.raises(KgroupsError, match=r"cannot be read by --engine duckdb: .*table groups is more than its files"):
         opened(lake, "duckdb")
+    other = write_lake(tmp_path / "other", {"audits": ledger({})})
+    metadata = tmp_path / "other" / "topics" / "_delta_log" / f"{0:020}.json"
+    metadata.write_text(metadata.read_text().replace("delta.dataSkippingStatsColumns", "delta.anotherOne"))
+    with pytest.raises(KgroupsError, match=r"table topics has lost its property delta\.dataSkippingStatsColumns"):
+        opened(other, "duckdb")
     opened("s3a://bucket/lake")
     assert by_spark.pop() == "s3a://bucket/lake"
     monkeypatch.setattr(by_duckdb, "PACKAGES", ("duckdb", "deltalake_of_another_name"))

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
+from kgroups_spark.commands.output import plain_value
 from kgroups_spark.tables.last_finished import APP_ID
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -26,7 +28,8 @@ def write_lake(path: Path, tables: Mapping[str, pa.Table], *, layout: int = LAKE
     for name in TABLES:
         if name != without:
             rows = tables.get(name, arrow_schema(name).empty_table())
-            create(path, name, rows.schema, {LAKE_VERSION_PROPERTY: str(layout)})
+            kept = {"delta.dataSkippingStatsColumns": ",".join(TABLES[name].statistics)}
+            create(path, name, rows.schema, {LAKE_VERSION_PROPERTY: str(layout)} | kept)
             if name in tables:
                 add(path, name, rows, audit_id=1)
     return str(path)
@@ -38,12 +41,27 @@ def create(path: Path, name: str, schema: pa.Schema, properties: Mapping[str, st
     commit(path, name, protocol(1), {"metaData": _metadata(schema, properties)})
 
 
-def add(path: Path, name: str, rows: pa.Table, *, audit_id: int) -> None:
-    """Appends rows as an audit of that number does."""
+def add(path: Path, name: str, rows: pa.Table, *, audit_id: int) -> Path:
+    """Appends rows as an audit of that number does: the file."""
     file = path / name / f"{uuid.uuid4()}.parquet"
     pq.write_table(rows, file)
     stands = {"path": file.name, "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 0}
-    commit(path, name, {"txn": {"appId": APP_ID, "version": audit_id}}, {"add": stands | {"dataChange": True}})
+    stands |= {"dataChange": True, "stats": json.dumps(_statistics(name, rows))}
+    commit(path, name, {"txn": {"appId": APP_ID, "version": audit_id}}, {"add": stands})
+    return file
+
+
+def _statistics(name: str, rows: pa.Table) -> dict[str, Any]:
+    """What Delta keeps of a file's columns, as an audit has it kept."""
+    columns = [column for column in TABLES[name].statistics if rows.num_rows and column in rows.column_names]
+    bounds = {column: pc.min_max(rows[column]).as_py() for column in columns}
+    said = {column: both for column, both in bounds.items() if both["min"] is not None}
+    return {
+        "numRecords": rows.num_rows,
+        "minValues": {column: plain_value(both["min"]) for column, both in said.items()},
+        "maxValues": {column: plain_value(both["max"]) for column, both in said.items()},
+        "nullCount": {column: rows[column].null_count for column in columns},
+    }
 
 
 def commit(path: Path, name: str, *actions: dict[str, Any]) -> None:
