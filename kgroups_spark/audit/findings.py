@@ -6,7 +6,6 @@ Where the driver reaches the files by pyarrow no Spark job is needed; else Spark
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
@@ -27,7 +26,7 @@ from kgroups_spark.findings.looked import FINDINGS, audits_that_looked
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import to_epoch_ms
 
 
@@ -84,11 +83,17 @@ def _found_before(lake: Lake, audits: Iterable[AuditRow]) -> list[Row]:
     return rows
 
 
-@dataclass(frozen=True)
-class LakeTables:
-    """The newest rows of a lake's tables."""
+# A table of fewer rows is read once, whole: it is asked for several times, and opening its files costs the most.
+SMALL_TABLE_ROWS = 50_000
 
-    lake: Lake
+
+class LakeTables:
+    """The newest rows of a lake's tables, for as long as nothing is written to them."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self._files: dict[str, list[TableFile]] = {}
+        self._small: dict[str, pa.Table] = {}
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
         schema = pa.schema([arrow_schema(name).field(column) for column in columns])
@@ -97,9 +102,17 @@ class LakeTables:
             for condition in conditions:
                 frame = frame.where(_spark_condition(condition))
             return frame.select(*columns).toArrow().cast(schema)
-        files = [file for file in self.lake.table(name).files() if all(_may_hold(file, each) for each in conditions)]
+        if name not in self._files:
+            self._files[name] = self.lake.table(name).files()
+        files = [file for file in self._files[name] if all(_may_hold(file, each) for each in conditions)]
         where = reduce(and_, map(_arrow_condition, conditions)) if conditions else None
-        return self.lake.rows(name, files=files, columns=columns, where=where)
+        whole = sum(file.stats["numRecords"] for file in self._files[name])
+        if TABLES[name].kind == "history" or whole > SMALL_TABLE_ROWS:
+            return self.lake.rows(name, files=files, columns=columns, where=where)
+        if name not in self._small:
+            self._small[name] = self.lake.rows(name, files=self._files[name])
+        rows = self._small[name]
+        return (rows if where is None else rows.filter(where)).select(columns)
 
 
 def _arrow_condition(condition: Condition) -> pc.Expression:

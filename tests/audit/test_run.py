@@ -102,6 +102,8 @@ def test_findings_ask_spark_where_pyarrow_does_not_reach(spark, whole, monkeypat
         return [(rows.schema, sorted(map(repr, rows.to_pylist(maps_as_pydicts="strict")))) for rows in found]
 
     by_arrow = answers()
+    monkeypatch.setattr("kgroups_spark.audit.findings.SMALL_TABLE_ROWS", 0)
+    assert answers() == by_arrow
     assert [bool(rows) for _, rows in by_arrow] == [True] * 5 + [False]
     monkeypatch.setattr(Lake, "files_in_reach", False)
     assert answers() == by_arrow
