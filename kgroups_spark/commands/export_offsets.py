@@ -211,8 +211,9 @@ def _how_to_import(reader: LakeReader, offsets: Rows, arguments: argparse.Namesp
         "then --execute in place of --dry-run. Only while no member is in the group; offsets beyond an end of the "
         "topic's log are moved to that end"
     )
-    if not is_single and len(groups) == 1:
-        lines.append("the tool prints CsvReadException first and goes on: the file names groups, and one is asked for")
+    if not is_single:
+        # OffsetsUtils.parseResetPlan of 4.3.1 prints why its first try failed, by the form without groups.
+        lines.append("the tool prints a stack trace and goes on: it first takes the file for one without groups")
     return lines
 
 

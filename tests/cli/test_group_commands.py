@@ -123,6 +123,15 @@ def test_pending_offsets_and_expiry_stand_beside_what_is_committed(rows: Any) ->
     assert (state["state"], state["offset_count"], state["pending_count"]) == ("Stable", 3, 1)
 
 
+def test_a_share_group_has_the_partitions_that_were_initialized_by_then(rows: Any) -> None:
+    """Its start offsets stand in another topic; it was given members' partitions at 07:03:25."""
+    assert rows("describe --group packing-tasks --as-of 2026-10-26T07:03:20") == []
+    found = rows("describe --group packing-tasks --as-of 2026-10-26T07:03:22")
+    assert [(row["topic"], row["partition"], row["owner_member_id"]) for row in found] == [
+        ("shipments", number, None) for number in range(3)
+    ]
+
+
 def test_members_as_kafka_writes_their_assignments(kgroups: Any) -> None:
     _, out, _ = kgroups("describe --group shipment-tracker --members --verbose")
     assert "orders:0;shipments:0,2" in out
@@ -346,6 +355,7 @@ def removal(log_offset: int, in_second: int, event: str, cause: str, **more: Any
 
 def gone_piece_by_piece() -> ArrowReader:
     events = [
+        removal(1, 1, "offset_removed", "expired", topic="t", partition=1, offset_before=1),  # and committed again
         removal(10, 2, "offset_removed", "topic_deleted", topic="dead", partition=0, offset_before=50),
         removal(11, 3, "offset_removed", "expired", topic="t", partition=0, offset_before=51),
         removal(12, 4, "offset_removed", "expired", topic="t", partition=1, offset_before=52),
@@ -384,6 +394,7 @@ def test_csv_names_the_group_only_among_several(kgroups: Any) -> None:
     _, out, err = kgroups("export-offsets --all-groups")
     assert len(list(csv.reader(io.StringIO(out)))) == 186
     assert "kafka-streams-groups.sh --bootstrap-server HOST:PORT --group order-totals" in err
+    assert "the tool prints a stack trace and goes on" in err
 
 
 def test_csv_quotes_what_must_be_and_leaves_out_what_the_tool_cannot_take() -> None:

@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
-from kgroups_spark.views import VIEWS
 from tests.cli.story_reader import ArrowReader
 from tests.cli.test_group_commands import Said, gone_piece_by_piece, kgroups  # noqa: F401  (a fixture)
 from tests.views.arrow_tables import in_spark
@@ -28,7 +27,7 @@ class SparkArrowReader(LakeReader):
 
     def __init__(self, spark: SparkSession, tables: Mapping[str, pa.Table]) -> None:
         spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")  # as SparkReader does
-        self._views = with_functions_in_spark(in_spark(spark, tables, VIEWS))
+        self._views = with_functions_in_spark(in_spark(spark, tables))
 
     def rows(self, table_or_view: str) -> Rows:
         return self.sql(f"SELECT * FROM {table_or_view}")
