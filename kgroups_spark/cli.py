@@ -140,7 +140,7 @@ def command_line() -> OptionParser:
             command.NAME, help=command.SUMMARY, description=command.DESCRIPTION, epilog=command.EXAMPLES
         )
         command.add_options(subparser)
-        subparser.set_defaults(run=command.run, known=subparser.option_strings())
+        subparser.set_defaults(run=command.run, known=subparser.option_strings(), all_commands=parser)
     return parser
 
 

@@ -22,10 +22,10 @@ DESCRIPTION = """\
 Prints a script for the shell. Once it has been read, TAB completes commands, options, values and file names, and after
 --group the names of the groups of the lake that --lake or $KGROUPS_LAKE names."""
 EXAMPLES = """\
-switch it on:
-  bash    echo 'eval "$(kgroups completion bash)"' >> ~/.bashrc
-  zsh     kgroups completion zsh > ~/.zfunc/_kgroups      (a folder of $fpath, before compinit)
-  fish    kgroups completion fish > ~/.config/fish/completions/kgroups.fish"""
+examples:
+  kgroups completion zsh > ~/.zfunc/_kgroups              a folder of $fpath, before compinit
+  kgroups completion fish > ~/.config/fish/completions/kgroups.fish
+  echo 'eval "$(kgroups completion bash)"' >> ~/.bashrc   every bash from then on"""
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
@@ -66,9 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.shell is None:
         raise UsageError(f"kgroups completion: for which shell? There are {', '.join(SHELLS)}")
-    from kgroups_spark.cli import command_line
-
-    sys.stdout.write(script(command_line(), arguments.shell) + "\n")
+    sys.stdout.write(script(arguments.all_commands, arguments.shell) + "\n")
     return 0
 
 
