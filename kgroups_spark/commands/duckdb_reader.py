@@ -47,7 +47,8 @@ class DuckDbReader(LakeReader):
                     raise SqlError(NO_QUERY)
                 return self.lake.query(text, used)
             except duckdb.Error as error:
-                raise SqlError(str(error)) from error
+                # Raised by a function of ours: its own words.
+                raise SqlError(str(error).removeprefix("Invalid Input Error: ")) from error
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
