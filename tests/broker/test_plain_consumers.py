@@ -214,11 +214,12 @@ def lake_without_them(spark: SparkSession, lab: Lab, gone: object, tmp_path_fact
 def imported(lab: Lab, file: Path, groups: tuple[str, ...]) -> dict[str, Offsets]:
     """What the groups have after Kafka's tool has imported the file; then they are deleted again."""
     named = [word for group in groups for word in ("--group", group)]
-    lab.clients.tool(
+    said = lab.clients.tool(
         "consumer.group.ConsumerGroupCommand",
         *("--bootstrap-server", lab.address, *named),
         *("--reset-offsets", "--from-file", str(file), "--execute"),
     )
+    assert ("OffsetsUtils.parseResetPlan" in said) == (len(groups) > 1)  # as export-offsets tells
     asked = Asking(lab.clients)
     found = {group: {(row[0], row[1]): row[2] for row in asked.committed(group)} for group in groups}
     for group in groups:
