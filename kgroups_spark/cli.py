@@ -1,7 +1,7 @@
 """`kgroups`: reads the command line, runs one command, turns what went wrong into one message and an exit code.
 
 Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarantined something or found lost offsets;
-4 expiring, pending or compare with --fail-if-any that found some; 130 interrupted.
+4 expiring, pending, findings or compare with --fail-if-any that found some; 130 interrupted.
 """
 
 import argparse
