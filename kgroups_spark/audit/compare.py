@@ -347,6 +347,7 @@ def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
 def _expiry_differences(frame: DataFrame, found: Comparison, groups: Collection[str]) -> Iterator[Difference]:
     decided = [_decided(frame, side, found, groups) for side in (A, B)]
     changed_groups = {(each.offsets_partition, each.group_id) for each in found.differences if each.difference == GROUP}
+    differing = {(each.offsets_partition, each.group_id) for each in found.differences}
     for kind, keys, when in (
         (OFFSET_EXPIRY, ["offsets_partition", "group_id", "topic", "partition"], "expires_at"),
         (GROUP_EXPIRY, ["offsets_partition", "group_id"], "deletes_at"),
@@ -357,7 +358,11 @@ def _expiry_differences(frame: DataFrame, found: Comparison, groups: Collection[
         )
         differs = _differ("decision") | _differ(when)
         for row in a.join(b, keys).where(differs).toArrow().to_pylist():
-            yield _expiry_difference(kind, when, row, found, changed_groups)
+            told = _expiry_difference(kind, when, row, found, changed_groups)
+            if told.why is None and (told.offsets_partition, told.group_id) in differing:
+                told = told._replace(why="its offsets or transactions are others there (see their own rows)")
+            differing.add((told.offsets_partition, told.group_id))
+            yield told
 
 
 def _differ(name: str) -> Column:
