@@ -1,11 +1,10 @@
-"""Two releases compared over a lake: what Spark's tasks tell is what Kafka's own classes of both releases held, why, and
-what both would expire."""
+"""Two releases compared over a lake: what Spark's tasks tell is what Kafka's own classes of both releases held, why,
+and what both would expire."""
 
 from __future__ import annotations
 
 import json
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import pytest
