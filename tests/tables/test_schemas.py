@@ -76,7 +76,7 @@ def test_keys_and_statistics_are_columns_and_keys_are_never_null_where_they_can_
     assert set(table.key) <= set(table.schema.names)
     assert set(table.statistics) <= set(table.schema.names)
     nullable_in_keys = {column for column in table.key if table.schema[column].nullable}
-    # Records without a time have no hour; a state entry need not be about a group, a finding about nothing in particular.
+    # Records without a time have no hour; a state entry need not be about a group, a finding about anything.
     assert nullable_in_keys <= {"hour"} or table.kind == "internal" or name == "findings"
 
 
