@@ -128,7 +128,7 @@ def _moves(overview: Overview, width: int | None, style: Style) -> list[str]:
         table.add([*cells, MOVES[move["event"]], CAUSES[move["cause"]]])
     if not table.rows:
         return []
-    title = "Committed offsets that did not just go on, the newest first"
+    title = "Committed offsets that went back, or ahead, the newest first"
     return _section(title, table, width, style) + _more(overview.moves, style)
 
 

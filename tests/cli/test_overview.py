@@ -117,7 +117,7 @@ MOVE = {
 def test_offsets_that_moved_stand_in_a_table_and_the_last_ones_history_can_be_typed():
     late = {"group_id": "too late", "event": "offset_restarted", "cause": "unknown", "read_again": None, "skipped": 10}
     lines = screen(moves=[MOVE | late, MOVE])
-    start = lines.index("Committed offsets that did not just go on, the newest first")
+    start = lines.index("Committed offsets that went back, or ahead, the newest first")
     heading, first, second, nothing = lines[start + 1 : start + 5]
     assert re.split(r"  +", heading.strip())[3:] == ["#PARTITIONS", "READ-AGAIN", "NEVER-READ", "WHAT", "HOW"]
     assert re.split(r"  +", first.strip()) == [
