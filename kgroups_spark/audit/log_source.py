@@ -20,7 +20,6 @@ from kgroups_spark.times import to_epoch_ms
 if TYPE_CHECKING:
     from kgroups_spark.audit.cluster_facts import ClusterFacts
     from kgroups_spark.sources.client_properties import ClientProperties
-
     from kgroups_spark.sources.cluster import Cluster
 
 
@@ -69,7 +68,6 @@ def _segments(options: AuditOptions) -> LogSource:
 
 def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> LogSource:
     from kgroups_spark.audit.cluster_facts import cluster_facts
-
     from kgroups_spark.sources.live_log import live_logs
 
     now_ms = to_epoch_ms(datetime.now(UTC))
