@@ -31,7 +31,7 @@ class AuditSummary:
         return self.now.rows
 
     @property
-    def has_findings(self) -> bool:
+    def lacks_records(self) -> bool:
         """Whether something was quarantined, or lost before it was read: what `--strict` exits 3 for."""
         return bool(self.audit.quarantined) or any(p.lost_from is not None for p in self.audit.partitions or ())
 
@@ -48,6 +48,8 @@ class AuditSummary:
             yield f"  quarantine: {count:,} {reason}"
         for note in self.audit.notes or ():
             yield f"  {note}"
+        if findings := (self.audit.rows_added or {}).get("findings", 0):
+            yield f"  {counted(findings, 'finding')}: kgroups findings tells what is odd, why it matters, what to do"
 
     def _read(self) -> Iterator[str]:
         audit = self.audit

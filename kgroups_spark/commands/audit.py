@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     client = _client(arguments) if arguments.bootstrap_server else None
     summary = audit(arguments, lake_location(arguments), arguments.segments, client)
     say_lines(summary.lines())
-    return 3 if arguments.strict and summary.has_findings else 0
+    return 3 if arguments.strict and summary.lacks_records else 0
 
 
 def check_sources(arguments: argparse.Namespace) -> None:

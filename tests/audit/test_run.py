@@ -201,7 +201,7 @@ def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, log, tmp_path, da
         data[3000:3400] = bytes((7 * i) % 251 for i in range(400))
     segment.write_bytes(data)
     summary = audit(spark, tmp_path / "lake", tmp_path / "log")
-    assert summary.has_findings
+    assert summary.lacks_records
     quarantined = rows(tmp_path / "lake", "quarantine")
     assert {row["reason"] for row in quarantined} == {"corrupt_batch"}
     assert all(row["file"].endswith(segment.name) and row["file_position"] <= 3000 for row in quarantined)
@@ -210,7 +210,7 @@ def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, log, tmp_path, da
     assert max(behind) > max(row["log_offset"] for row in quarantined)
     # It is counted once, whatever comes later.
     again = audit(spark, tmp_path / "lake", tmp_path / "log")
-    assert not again.has_findings
+    assert not again.lacks_records
     assert rows(tmp_path / "lake", "quarantine") == quarantined
 
 

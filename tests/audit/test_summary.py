@@ -70,6 +70,11 @@ def test_what_is_quarantined_and_noted_is_said():
     assert said[-2:] == ["  quarantine: 2 truncated", "  partition 4 was not given"]
 
 
+def test_findings_are_counted_and_where_they_are_told_is_said():
+    assert lines(replace(AUDIT, rows_added={"findings": 2}))[-1].startswith("  2 findings: kgroups findings tells ")
+    assert lines(replace(AUDIT, rows_added={"findings": 0}))[-1].endswith("rows added: none")
+
+
 def test_no_difference_is_said_too():
     assert list(Changes.between(6, THEN, THEN).lines()) == ["since audit 6: the same groups, in the same states"]
 

@@ -94,7 +94,7 @@ class Agreement:
         summary = nights[name].summaries[lake]
         ends = {str(each.offsets_partition): each.end_offset for each in summary.audit.partitions}
         assert ends == nights[name].answer["ends"]
-        assert not summary.has_findings
+        assert not summary.lacks_records
         assert_every_record_is_in_one_table(nights[name].folders[lake])
 
     @every_night
