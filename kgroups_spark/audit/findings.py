@@ -20,8 +20,9 @@ from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.findings import Evidence, Finding, all_findings
-from kgroups_spark.findings.evidence import Condition, LargeRecord, Row, TimesOff
+from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, Row, TimesOff
+from kgroups_spark.findings.finders import all_findings
+from kgroups_spark.findings.finding import Finding
 from kgroups_spark.findings.looked import FINDINGS, audits_that_looked
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake

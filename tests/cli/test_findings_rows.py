@@ -11,7 +11,7 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.findings import COLUMNS, EXAMPLES
-from kgroups_spark.findings import KINDS
+from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES
 
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from kgroups_spark.audit.findings import _arrow_condition, findings_table
-from kgroups_spark.findings import Evidence, Finding, all_findings
-from kgroups_spark.findings.evidence import Condition, LargeRecord, TimesOff, moment
+from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, TimesOff, moment
+from kgroups_spark.findings.finders import all_findings
+from kgroups_spark.findings.finding import Finding
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.pipeline import Audited

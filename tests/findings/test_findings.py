@@ -12,7 +12,8 @@ import pytest
 
 from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.findings import FINDERS, KINDS, all_findings
+from kgroups_spark.findings.finders import FINDERS, all_findings
+from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.pipeline import How, audit, audit_nights, borders, cut_ranges, read_folder
 from tests.audit.test_corpora import ANSWERS, audited
