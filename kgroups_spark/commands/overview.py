@@ -16,7 +16,7 @@ from kgroups_spark.commands.text_table import TextTable, printable
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.findings.finding import SEVERITIES
-from kgroups_spark.report.words import CAUSES, MOVES
+from kgroups_spark.report.words import CAUSES, MOVES, counted_from
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 
 Rows = Sequence[dict[str, Any]]
@@ -109,15 +109,7 @@ def why(row: dict[str, Any]) -> str:
     """The reason of a decision in words, of a row of offset_expiry with the group's state."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set this time"
-    since = format_time_for_people(row["base_timestamp"])[:16] if row["base_timestamp"] is not None else "?"
-    retention = format_duration(row["retention_ms"])
-    if row["reason"] == "orphan":
-        return f"no such group; committed {since}, retention {retention}"
-    if row["base"] == "current_state_timestamp":
-        return f"{row['state']} since {since}, retention {retention}"
-    if row["state"] not in ("Empty", "Dead", None):
-        return f"not subscribed to; committed {since}, retention {retention}"
-    return f"committed {since}, retention {retention}"
+    return f"{counted_from(row)}, retention {format_duration(row['retention_ms'])}"
 
 
 def _moves(overview: Overview, width: int | None, style: Style) -> list[str]:

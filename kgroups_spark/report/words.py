@@ -25,7 +25,8 @@ MOVES = {
 
 
 def counted_from(row: Row) -> str:
-    """What the first offset's retention counts from, of a row of the query expiring_groups."""
+    """What an offset's retention counts from, of a row of offset_expiry or of the query expiring_groups, with the state
+    of its group."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set the time"
     since = "?" if row["base_timestamp"] is None else format_time_for_people(row["base_timestamp"])[:16]
