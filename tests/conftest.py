@@ -10,9 +10,45 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.session import spark_session
 
+# Files of minutes, the longest first: whichever process is free takes the next file, and one that begins a long one
+# last lets the others wait for it. Whatever is not named here comes behind.
+LONG_FILES = (
+    "audit/test_maintain.py",
+    "audit/test_rebuild.py",
+    "crash/test_commit_points.py",
+    "cluster/test_standalone.py",
+    "crash/test_kills.py",
+    "audit/test_run.py",
+    "cli/test_hive_lake.py",
+    "audit/test_many_nights.py",
+    "tables/test_migrations.py",
+    "audit/test_reading_again.py",
+    "crash/test_tasks.py",
+    "views/test_readers.py",
+    "cluster/test_object_storage.py",
+    "broker/test_java_coordinator.py",
+    "broker/test_scala_coordinator.py",
+    "broker/test_logs_that_changed.py",
+    "broker/test_disturbed_audits.py",
+    "broker/test_leaders_that_move.py",
+    "crash/test_storage.py",
+    "report/test_queries.py",
+    "broker/test_secrets.py",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Pytest-xdist deals the files in the order of their tests here, not those of many tests first."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with the session are marked `spark` (`-m "not spark"` leaves them out)."""
+    """Long files come first. Tests with the session are marked `spark` (`-m "not spark"` leaves them out)."""
+    folder = Path(__file__).parent
+    ranks = {folder / name: rank for rank, name in enumerate(LONG_FILES)}
+    assert all(path.is_file() for path in ranks), "LONG_FILES names a file that is not there"
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")

@@ -89,11 +89,17 @@ def broken_at(
 
 
 def photographs(lake: Path, folder: Path, do: Callable[[], object]) -> dict[CommitPoint, Path]:
-    """Copies of the lake as it was before each commit."""
+    """Copies of the lake as it was before each commit. Raises AssertionError if a table changed between two of them:
+    then there would be states that no copy shows."""
     found: dict[CommitPoint, Path] = {}
+    left: list[Path] = []
 
     def act(point: CommitPoint, when: str) -> None:
-        if when == BEFORE and lake.exists():
+        logs = sorted(lake.glob("*/_delta_log/*.json"))
+        if when == AFTER:
+            left[:] = logs
+        elif lake.exists():
+            assert logs == left or not found, point
             found[point] = folder / f"{len(found):02d}"
             shutil.copytree(lake, found[point])
 
