@@ -91,7 +91,8 @@ def watched(spark: SparkSession, lived: LivedIn, killed_at: tuple[str, int] | No
     """Looks at the lake before each commit: then it is as it would be had the audit been killed there.
 
     The `killed_at` commit (table, which of its commits) is never made. Spark, which is slow, looks once: when all but
-    the last table have been written.
+    the last table have been written. Of the many commits that shut killed audits out, and hold no rows, every tenth is
+    looked at.
     """
     commit, lock, counts = Lake.commit, threading.Lock(), dict[str, int]()
     lake = Lake.open(spark, str(lived.path))
@@ -100,6 +101,9 @@ def watched(spark: SparkSession, lived: LivedIn, killed_at: tuple[str, int] | No
     def look(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
         with lock:
             counts[table] = counts.get(table, 0) + 1
+            counts[operation] = counts.get(operation, 0) + 1
+            if operation == "shut out" and counts[operation] % 10 != 5:
+                return commit(self, table, operation, write)
             lived.moments += 1
             lived.committed.add(table)
             now = in_duckdb(lived.path)
