@@ -27,6 +27,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import LakeWriter
 from tests.audit.lakes import contents, copy_until, rows, versions
 from tests.audit.pipeline import unordered
+from tests.crash.commit_points import photographs
 from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
@@ -148,7 +149,8 @@ def state_of_history(spark, lake):
     ]
 
 
-def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spark, lake, log, undisturbed):
+def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spark, asked, log, undisturbed):
+    lake, (_, newest) = asked
     now = contents(lake, NOW)
     keep_ms = half_of_the_log(lake)
     before = {name: len(rows(lake, name)) for name in HISTORY}
@@ -159,6 +161,9 @@ def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spa
     assert summary.rows_removed == {name: count for name, count in gone.items() if count}
     assert {"offset_commits", "transaction_markers"} <= summary.rows_removed.keys()
     assert foreseen.rows_removed["offset_commits"] == summary.rows_removed["offset_commits"]
+    # Old ends of topics go, but never the newest, however long ago both were.
+    assert foreseen.rows_removed["topic_offsets"] == summary.rows_removed["topic_offsets"] == 2
+    assert ends_by(lake) == {newest: 2}
     assert contents(lake, NOW) == now
     replayed, saved = state_of_history(spark, lake)
     assert replayed == saved
@@ -179,30 +184,42 @@ def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spa
     assert replayed == saved
 
 
-def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(spark, lake, log, undisturbed, monkeypatch):
-    keep_ms, now, commit, seen = half_of_the_log(lake), contents(lake, NOW), Lake.commit, []
+def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(spark, lake, log, undisturbed, tmp_path):
+    keep_ms, now = half_of_the_log(lake), contents(lake, NOW)
+    killed = photographs(lake, tmp_path / "killed", lambda: maintain(spark, lake, keep_ms=keep_ms))
+    broken = {table for table, operation, _ in killed if operation in ("append", "replace")}
+    assert {"state_corrections", "offset_commits", "transaction_markers"} <= broken
+    for number, (point, copy) in enumerate(killed.items()):
+        assert contents(copy, NOW) == now, point
+        if number % 6 == 4:
+            maintain(spark, copy, keep_ms=keep_ms)
+            assert contents(copy, HISTORY) == contents(lake, HISTORY), point
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
+    # Whatever was half done, an audit goes on from there.
+    audit(spark, copy, log)
+    assert contents(copy, NOW) == {name: undisturbed[name] for name in NOW}
+    replayed, saved = state_of_history(spark, copy)
+    assert replayed == saved
+
+
+def test_broken_again_and_again_it_is_done_in_the_end(spark, lake, log, undisturbed, monkeypatch):
+    keep_ms, now, commit = half_of_the_log(lake), contents(lake, NOW), Lake.commit
+    left = ["transaction_markers", "offset_commits", "group_traffic"]
 
     def break_each_once(self, table, operation, write):
-        if (table, operation) not in seen:
-            seen.append((table, operation))
-            if table != "audits":
-                raise OSError("the storage is gone")
+        if left and table == left[-1]:
+            left.pop()
+            raise OSError("the storage is gone")
         return commit(self, table, operation, write)
 
     with monkeypatch.context() as patch:
         patch.setattr(Lake, "commit", break_each_once)
-        while True:
-            try:
+        while left:
+            with pytest.raises(OSError, match="the storage is gone"):
                 maintain(spark, lake, keep_ms=keep_ms)
-                break
-            except OSError:
-                assert contents(lake, NOW) == now
-    broken = {table for table, operation in seen if operation in ("append", "replace")}
-    assert {"state_corrections", "offset_commits", "transaction_markers"} <= broken
-    replayed, saved = state_of_history(spark, lake)
-    assert replayed == saved
-    audit(spark, lake, log)
-    assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
+            assert contents(lake, NOW) == now
+        maintain(spark, lake, keep_ms=keep_ms)
     replayed, saved = state_of_history(spark, lake)
     assert replayed == saved
 
@@ -274,10 +291,13 @@ def test_what_is_refused(spark, lake, tmp_path):
     assert {**versions(lake), "audits": 0} == {**before, "audits": 0}
 
 
-def test_by_sparks_writer_answers_stay_too(spark, lake):
+def test_by_sparks_writer_answers_stay_too(spark, asked):
+    lake, (_, newest) = asked
     now, keep_ms = contents(lake, NOW), half_of_the_log(lake)
     summary = maintain(spark, lake, keep_ms=keep_ms, writer="spark")
     assert summary.rows_removed["offset_commits"] > 0
+    assert summary.rows_removed["topic_offsets"] == 2
+    assert ends_by(lake) == {newest: 2}
     assert contents(lake, NOW) == now
     assert all(count <= 1 for count in file_counts(lake).values())
     replayed, saved = state_of_history(spark, lake)
@@ -318,17 +338,6 @@ def test_ends_of_topics_stay_through_upkeep_and_rebuilds(spark, asked):
     run_rebuild(spark, RebuildOptions(lake=str(lake), release_version="4.2"))
     assert contents(lake, ["topic_offsets"]) == before
     assert ends_by(lake) == dict.fromkeys(written, 2)
-
-
-@pytest.mark.parametrize("writer", ["parts", "spark"])
-def test_keep_takes_old_ends_of_topics_but_never_the_newest(spark, asked, writer):
-    lake, (_, newest) = asked
-    # However long ago both were.
-    foreseen = maintain(spark, lake, keep_ms=1, dry_run=True)
-    summary = maintain(spark, lake, keep_ms=1, writer=writer)
-    assert foreseen.rows_removed["topic_offsets"] == summary.rows_removed["topic_offsets"] == 2
-    assert ends_by(lake) == {newest: 2}
-    assert "topic_offsets" not in maintain(spark, lake, keep_ms=1, writer=writer).rows_removed
 
 
 def test_a_table_of_ends_that_somebody_deleted_is_made_again_and_rebuilds_nothing(spark, asked, log):
