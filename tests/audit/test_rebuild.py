@@ -61,22 +61,39 @@ def logs(tmp_path_factory):
     return folder / "first", folder / "second"
 
 
-def two_nights(spark, logs, folder, release):
-    for log in logs:
-        audit(spark, folder / "lake", log, release_version=release)
-    return folder / "lake"
+@pytest.fixture(scope="module")
+def first_night(spark, logs, tmp_path_factory):
+    """A lake of the first night by the rules of 4.3."""
+    lake = tmp_path_factory.mktemp("first") / "lake"
+    audit(spark, lake, logs[0], release_version="4.3")
+    return lake
 
 
 @pytest.fixture(scope="module")
-def java(spark, logs, tmp_path_factory):
+def java(spark, logs, first_night, tmp_path_factory):
     """A lake of two nights by the rules of 4.3."""
-    return two_nights(spark, logs, tmp_path_factory.mktemp("java"), "4.3")
+    lake = tmp_path_factory.mktemp("java") / "lake"
+    shutil.copytree(first_night, lake)
+    audit(spark, lake, logs[1], release_version="4.3")
+    return lake
 
 
 @pytest.fixture(scope="module")
 def scala(spark, logs, tmp_path_factory):
     """The same by those of 3.9."""
-    return two_nights(spark, logs, tmp_path_factory.mktemp("scala"), "3.9")
+    lake = tmp_path_factory.mktemp("scala") / "lake"
+    for log in logs:
+        audit(spark, lake, log, release_version="3.9")
+    return lake
+
+
+@pytest.fixture(scope="module")
+def hidden_night(spark, logs, tmp_path_factory):
+    """A lake of the first night, audited by software that knew less."""
+    lake = tmp_path_factory.mktemp("hidden") / "lake"
+    with mock.patch("kgroups_spark.audit.work.open_uri", open_as_old):
+        audit(spark, lake, logs[0])
+    return lake
 
 
 @pytest.mark.parametrize("writer", ["parts", "spark"])
@@ -101,12 +118,13 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
     assert next(iter(summary.lines())) == "audit 3: all tables rebuilt from the history of 13 partitions"
 
 
-def test_another_release_makes_the_versions_again_too_and_the_night_follows(spark, logs, java, scala, tmp_path):
-    first, second = logs
+def test_another_release_makes_the_versions_again_too_and_the_night_follows(
+    spark, logs, first_night, java, scala, tmp_path
+):
     for writer in ("parts", "spark"):
         lake = tmp_path / writer
-        audit(spark, lake, first, release_version="4.3")
-        summary = audit(spark, lake, second, release_version="3.9", writer=writer)
+        shutil.copytree(first_night, lake)
+        summary = audit(spark, lake, logs[1], release_version="3.9", writer=writer)
         assert "state rebuilt from history: audit 1 used release 4.3, this one 3.9" in summary.audit.notes
         assert told(lake) == told(scala)
     rebuild(spark, lake, release_version="4.3")
@@ -150,10 +168,9 @@ def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(spark, log
 
 
 @pytest.mark.parametrize("writer", ["parts", "spark"])
-def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java, tmp_path, writer):
+def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java, hidden_night, tmp_path, writer):
     lake = tmp_path / "lake"
-    with mock.patch("kgroups_spark.audit.work.open_uri", open_as_old):
-        audit(spark, lake, logs[0])
+    shutil.copytree(hidden_night, lake)
     hidden = rows(lake, "quarantine")
     reasons = {(r["reason"], r["record_type"], r["value_version"]) for r in hidden if r["record_count"]}
     assert ("unknown_record_type", HIDDEN_TYPE, None) in reasons
