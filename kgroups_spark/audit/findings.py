@@ -84,7 +84,8 @@ def _found_before(lake: Lake, audits: Iterable[AuditRow]) -> list[Row]:
     return rows
 
 
-# A table of fewer rows is read once, whole: it is asked for several times, and opening its files costs the most.
+# A table of fewer rows is read once, whole: it is asked for several times, and opening its files costs the most, or the
+# Spark job.
 SMALL_TABLE_ROWS = 50_000
 
 
@@ -97,23 +98,28 @@ class LakeTables:
         self._small: dict[str, pa.Table] = {}
 
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
-        schema = pa.schema([arrow_schema(name).field(column) for column in columns])
-        if not self.lake.files_in_reach:
-            frame = self.lake.read(name)
-            for condition in conditions:
-                frame = frame.where(_spark_condition(condition))
-            return frame.select(*columns).toArrow().cast(schema)
         if name not in self._files:
             self._files[name] = self.lake.table(name).files()
-        files = [file for file in self._files[name] if all(_may_hold(file, each) for each in conditions)]
         where = reduce(and_, map(_arrow_condition, conditions)) if conditions else None
-        whole = sum(file.stats["numRecords"] for file in self._files[name])
-        if TABLES[name].kind == "history" or whole > SMALL_TABLE_ROWS:
+        if self._is_small(name):
+            if name not in self._small:
+                self._small[name] = self.lake.rows(name, files=self._files[name])
+            rows = self._small[name]
+            return (rows if where is None else rows.filter(where)).select(columns)
+        if self.lake.files_in_reach:
+            files = [file for file in self._files[name] if all(_may_hold(file, each) for each in conditions)]
             return self.lake.rows(name, files=files, columns=columns, where=where)
-        if name not in self._small:
-            self._small[name] = self.lake.rows(name, files=self._files[name])
-        rows = self._small[name]
-        return (rows if where is None else rows.filter(where)).select(columns)
+        frame = self.lake.read(name)
+        for condition in conditions:
+            frame = frame.where(_spark_condition(condition))
+        schema = pa.schema([arrow_schema(name).field(column) for column in columns])
+        return frame.select(*columns).toArrow().cast(schema)
+
+    def _is_small(self, name: str) -> bool:
+        """As far as the log tells, which may count rows that Delta has deleted since; not where it does not say. Of
+        history the few files of an audit alone are wanted."""
+        counts = (file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in self._files[name])
+        return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS
 
 
 def _arrow_condition(condition: Condition) -> pc.Expression:
