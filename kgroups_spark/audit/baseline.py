@@ -16,6 +16,7 @@ from kgroups_spark.audit.history_replay import (
     replay_rows_of_state,
 )
 from kgroups_spark.audit.horizons import Horizons, horizons_frame
+from kgroups_spark.audit.packed_rows import unpacked
 from kgroups_spark.audit.redecode import unresolved
 from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.stages import open_uri, replay_frame
@@ -64,8 +65,7 @@ def state_at(lake: Lake, horizon: Horizons, release_version: str, audit_id: int)
     never = dict.fromkeys(horizon, NEVER)
     context = ReplayContext(audit_id, release_version, None, Topics(), open_uri, history_from=never)
     tasks = min(len(horizon), 2 * lake.spark.sparkContext.defaultParallelism)
-    replayed = replay_frame(rows, max(1, tasks), context)
-    return replayed.where("coordinator_state IS NOT NULL").select("coordinator_state.*")
+    return unpacked(replay_frame(rows, max(1, tasks), context), "coordinator_state")
 
 
 def baseline_rows(lake: Lake, horizon: Horizons, release_version: str, audit_id: int) -> DataFrame:

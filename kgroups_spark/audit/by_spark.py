@@ -13,9 +13,16 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.history_replay import replay_rows_of_history, replay_rows_of_state
-from kgroups_spark.audit.replay_rows import REPLAY_ROWS
+from kgroups_spark.audit.packed_rows import row_counts, unpacked
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
-from kgroups_spark.audit.stages import REPLAY_TABLES, commits_frame, others_frame, progress_from_text, replay_frame
+from kgroups_spark.audit.stages import (
+    REPLAY_TABLES,
+    commits_frame,
+    others_frame,
+    progress_in,
+    replay_frame,
+    replay_rows_in,
+)
 from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
@@ -34,14 +41,16 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
     others = others_frame(work.spark, work.hands, work.read_context(), with_commits=work.is_live).persist()
     try:
         with tasks_told(work.spark, say, reading):
-            progress = [progress_from_text(row.progress) for row in others.where("progress IS NOT NULL").collect()]
+            progress = progress_in(others)
+            rows_read = _stage_1_rows(progress)
             if work.is_live:
-                writer.append("offset_commits", _rows_of(others, "offset_commits"))
+                writer.append("offset_commits", unpacked(others, "offset_commits"))
                 _require_all(work, progress)
-            else:
+            elif rows_read["offset_commits"]:
                 writer.append("offset_commits", commits_frame(work.spark, work.hands, work.read_context()))
         for name in ("group_records", "group_traffic"):
-            writer.append(name, _rows_of(others, name))
+            if rows_read[name]:
+                writer.append(name, unpacked(others, name))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
         tasks = min(len(work.shards), 2 * work.slots)
         replayed = replay_frame(_replay_rows(work, others), tasks, work.night_context(progress)).persist()
@@ -71,10 +80,10 @@ def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:
     history = replay_rows_of_history(
         work.lake.read("offset_commits").where(_is_new(work)),
         work.lake.read("group_records").where(_is_new(work)),
-        _rows_of(others, "transaction_markers"),
-        _rows_of(others, "quarantine").where("false"),
+        unpacked(others, "transaction_markers"),
+        work.spark.createDataFrame([], TABLES["quarantine"].schema),
     )
-    rows = history.unionByName(others.where("replay IS NOT NULL").select("replay.*").select(*REPLAY_ROWS.names))
+    rows = history.unionByName(replay_rows_in(others))
     state = _state(work)
     return rows if state is None else rows.unionByName(replay_rows_of_state(state))
 
@@ -98,21 +107,20 @@ def _write_replayed(
 ) -> AuditResult:
     writer = work.writer
     rows_added = _stage_1_rows(progress)
-    counts = replayed.select(*(F.count(name).alias(name) for name in REPLAY_TABLES)).first()
-    assert counts is not None
+    counts = row_counts(replayed, REPLAY_TABLES)
     for name in BY_BOTH_STAGES:
-        writer.append(name, _rows_of(others, name).unionByName(_rows_of(replayed, name)))
-    for name in ("group_versions", "group_member_versions", "group_events"):
-        writer.append(name, _rows_of(replayed, name))
-    if work.plan.read_again:
-        writer.append("state_corrections", _rows_of(replayed, "state_corrections"))
+        if rows_added[name] + counts[name]:
+            writer.append(name, unpacked(others, name).unionByName(unpacked(replayed, name)))
+    for name in ("group_versions", "group_member_versions", "group_events", "state_corrections"):
+        if counts[name]:
+            writer.append(name, unpacked(replayed, name))
     for name in REPLAY_TABLES:
         if TABLES[name].kind == "history":
             rows_added[name] += counts[name]
-        elif TABLES[name].kind == "current":
-            writer.replace(name, _rows_of(replayed, name))
+        elif TABLES[name].kind == "current" and (counts[name] or work.lake.table(name).files()):
+            writer.replace(name, unpacked(replayed, name))
     writer.replace("topics", work.spark.createDataFrame(work.topics_table(progress), TABLES["topics"].schema))
-    writer.replace("coordinator_state", _rows_of(replayed, "coordinator_state"), work.state.kept_audit_id)
+    writer.replace("coordinator_state", unpacked(replayed, "coordinator_state"), work.state.kept_audit_id)
     return AuditResult(progress, rows_added, quarantined_by_reason(progress, counts["quarantine"]))
 
 
@@ -121,7 +129,3 @@ def _stage_1_rows(progress: list[RangeProgress]) -> Counter[str]:
     for each in progress:
         rows.update(each.rows)
     return rows
-
-
-def _rows_of(union: DataFrame, name: str) -> DataFrame:
-    return union.where(F.col(name).isNotNull()).select(f"{name}.*")

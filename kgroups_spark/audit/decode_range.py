@@ -347,7 +347,7 @@ class RangeDecoder:
     def _traffic_rows(self) -> Iterator[Output]:
         rows = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
         if rows.num_rows:
-            yield "group_traffic", rows
+            yield self._counted("group_traffic", rows)
 
     def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
         self.progress.rows[name] += rows.num_rows

@@ -24,7 +24,7 @@ ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
 # What one batch on its way to Spark holds at most (rows, bytes).
 ROWS_PER_BATCH = 1 << 16
-BYTES_PER_BATCH = 32 << 20
+BYTES_PER_BATCH = 8 << 20
 
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 

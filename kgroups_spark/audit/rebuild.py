@@ -28,6 +28,7 @@ from kgroups_spark.audit.history_replay import (
     replay_rows_of_state,
 )
 from kgroups_spark.audit.load_failures import coordinator_fails, misread
+from kgroups_spark.audit.packed_rows import row_counts, unpacked
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.redecode import DECODED_TABLES, decoded_again, unresolved
 from kgroups_spark.audit.replay import AuditSpans
@@ -140,11 +141,9 @@ class _Rebuild:
         quarantine = self._finished("quarantine")
         found = decoded_again(quarantine, self.work.audit_id).persist()
         try:
-            row = found.select(*(F.count(name).alias(name) for name in DECODED_TABLES)).first()
-            assert row is not None
-            added = Counter({name: row[name] for name in DECODED_TABLES if row[name]})
+            added = Counter({name: rows for name, rows in row_counts(found, DECODED_TABLES).items() if rows})
             for name in added:
-                rows = found.where(F.col(name).isNotNull()).select(f"{name}.*")
+                rows = unpacked(found, name)
                 self.writer.append(name, _added_up(rows) if name == "group_traffic" else rows)
         finally:
             found.unpersist()

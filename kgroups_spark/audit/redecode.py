@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from kgroups_spark.audit.commit_rows import CommitBatches
 from kgroups_spark.audit.history_rows import HistoryRows
 from kgroups_spark.audit.markers import marker_facts
-from kgroups_spark.audit.outputs import union_batches, union_schema
+from kgroups_spark.audit.packed_rows import PACKED, packed_outputs
 from kgroups_spark.audit.traffic import GroupTraffic
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
@@ -35,17 +35,17 @@ PADDING = 32
 
 
 def decoded_again(quarantine: DataFrame, audit_id: int) -> DataFrame:
-    """Rows of DECODED_TABLES, a struct column each, of the records in quarantine that decode now. A group's hour may
+    """Rows of DECODED_TABLES, packed (packed_rows.py), of the records in quarantine that decode now. A group's hour may
     have several rows of group_traffic, which are to be added up."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for start in range(0, batch.num_rows, ROWS_AT_ONCE):
                 rows = batch.slice(start, ROWS_AT_ONCE).to_pylist()
-                yield from union_batches(DECODED_TABLES, _decoded(rows, audit_id))
+                yield from packed_outputs(_decoded(rows, audit_id))
 
     columns = ("offsets_partition", "log_offset", "log_timestamp", "producer_id", "raw_key", "raw_value")
-    return _unresolved_records(quarantine).select(*columns).mapInArrow(task, union_schema(DECODED_TABLES))
+    return _unresolved_records(quarantine).select(*columns).mapInArrow(task, PACKED)
 
 
 def unresolved(quarantine: DataFrame) -> DataFrame:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.outputs import MANIFEST, PartCollector, manifest_batch, part_line, union_batches, union_schema
+from kgroups_spark.audit.outputs import MANIFEST, PartCollector, manifest_batch, part_line
+from kgroups_spark.audit.packed_rows import PACKED, packed_outputs, unpacked
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.replay import Output, ReplayContext, replay_partitions
 from kgroups_spark.audit.replay_rows import REPLAY_ROWS
@@ -47,14 +48,14 @@ class ReplayedParts:
 
 @dataclass(frozen=True)
 class ReplayedRows:
-    """Rows as a frame with a struct column a table."""
+    """Rows as a frame, packed."""
 
     frame: DataFrame
 
     def replace(
         self, writer: LakeWriter, name: str, more: DataFrame | None = None, keep_audit: int | None = None
     ) -> None:
-        rows = self.frame.where(F.col(name).isNotNull()).select(f"{name}.*")
+        rows = unpacked(self.frame, name)
         writer.replace(name, rows if more is None else rows.unionByName(more), keep_audit)
 
 
@@ -74,9 +75,9 @@ def replayed_shards(
         return
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from union_batches(names, _outputs(batches, names, context, read_by))
+        yield from packed_outputs(_outputs(batches, names, context, read_by))
 
-    frame = in_order.mapInArrow(task, union_schema(names)).persist()
+    frame = in_order.mapInArrow(task, PACKED).persist()
     try:
         yield ReplayedRows(frame)
     finally:

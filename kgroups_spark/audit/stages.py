@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.decode_range import CLIMBS, REPLAY, RangeDecoder, RangeProgress, ReadContext
@@ -28,9 +29,8 @@ from kgroups_spark.audit.outputs import (
     manifest_batch,
     part_line,
     plain_batches,
-    union_batches,
-    union_schema,
 )
+from kgroups_spark.audit.packed_rows import PACKED, packed, packed_outputs, unpacked
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
 from kgroups_spark.audit.replay_rows import (
@@ -45,7 +45,7 @@ from kgroups_spark.audit.replay_rows import (
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.schemas import TABLES
 
 Hand = Sequence[LogRange]
 # Where a range's replay rows are, and its climbs (None: there are none).
@@ -67,6 +67,9 @@ REPLAY_TABLES = (
 )
 # What stage 1 writes besides offset_commits.
 OTHER_HISTORY = ("group_records", "transaction_markers", "quarantine", "group_traffic")
+# What travels with them: the progress of each range as JSON.
+PROGRESS = "progress"
+PROGRESS_TEXT = StructType([StructField(PROGRESS, StringType(), False)])
 
 
 @dataclass
@@ -235,27 +238,36 @@ def commits_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadConte
 def others_frame(
     spark: SparkSession, hands: Sequence[Hand], context: ReadContext, *, with_commits: bool = False
 ) -> DataFrame:
-    """Stage 1 for Spark's writer: everything else, a struct column per table, the replay rows that no history table
-    gets (column `replay`), and what was read (column `progress`, JSON). `with_commits`: offset_commits as well, for a
-    log that cannot be read twice."""
+    """Stage 1 for Spark's writer, packed (packed_rows.py): the rows of all other history tables, the replay rows that
+    no history table gets (`replay`), and what was read (`progress`). `with_commits`: offset_commits as well, for a log
+    that cannot be read twice."""
     hands = [list(hand) for hand in hands]
     tables = ("offset_commits", *OTHER_HISTORY) if with_commits else OTHER_HISTORY
-    schema = union_schema(tables).add("replay", REPLAY_ROWS_SPARK, True).add("progress", "string", True)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for log_range, name, rows in _outputs(hands, _numbers(batches), context):
             if name in tables:
-                for batch in union_batches(tables, [(name, rows)]):
-                    yield _widened(tables, batch, None, None)
+                yield from packed_outputs([(name, rows)])
             elif name == REPLAY:
                 # Nothing of what is read again is added to history: the replay finds it here alone.
                 kept = rows if log_range.is_reread else rows.filter(_only_here(rows))
                 if kept.num_rows:
-                    yield _widened(tables, None, kept, None)
-            elif name == "progress":
-                yield _widened(tables, None, None, rows)
+                    yield packed(REPLAY, kept)
+            elif name == PROGRESS:
+                yield packed(PROGRESS, pa.RecordBatch.from_arrays([pa.array([rows])], names=PROGRESS_TEXT.names))
 
-    return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), schema)
+    return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), PACKED)
+
+
+def progress_in(others: DataFrame) -> list[RangeProgress]:
+    """What the tasks of `others_frame` say that they read."""
+    texts = unpacked(others, PROGRESS, PROGRESS_TEXT).collect()
+    return [progress_from_json(json.loads(row.progress)) for row in texts]
+
+
+def replay_rows_in(others: DataFrame) -> DataFrame:
+    """The replay rows among `others_frame`."""
+    return unpacked(others, REPLAY, REPLAY_ROWS_SPARK)
 
 
 def _only_here(rows: pa.RecordBatch) -> pa.Array:
@@ -263,24 +275,6 @@ def _only_here(rows: pa.RecordBatch) -> pa.Array:
     records."""
     kind, deferred = rows.column("kind").to_pylist(), rows.column("is_deferred").to_pylist()
     return pa.array([k == UNREADABLE or (k == MARKER and bool(d)) for k, d in zip(kind, deferred, strict=True)])
-
-
-def _widened(
-    tables: Sequence[str], batch: pa.RecordBatch | None, replay: pa.RecordBatch | None, progress: str | None
-) -> pa.RecordBatch:
-    rows = batch.num_rows if batch is not None else replay.num_rows if replay is not None else 1
-    columns = {
-        name: pa.nulls(rows, pa.struct(list(arrow_schema(name)))) if batch is None else batch.column(name)
-        for name in tables
-    }
-    replay_type = pa.struct(list(REPLAY_ROWS))
-    columns["replay"] = (
-        pa.nulls(rows, replay_type)
-        if replay is None
-        else pa.StructArray.from_arrays(replay.columns, fields=list(REPLAY_ROWS))
-    )
-    columns["progress"] = pa.nulls(rows, pa.string()) if progress is None else pa.array([progress])
-    return pa.RecordBatch.from_pydict(columns)
 
 
 def _outputs(
@@ -294,11 +288,11 @@ def _outputs(
                 for name, rows in reading.outputs():
                     rows = _with_partition(rows, log_range.offsets_partition) if name == REPLAY else rows
                     yield log_range, name, rows
-                yield log_range, "progress", json.dumps(progress_to_json(reading.progress))
+                yield log_range, PROGRESS, json.dumps(progress_to_json(reading.progress))
 
 
 def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFrame:
-    """Stage 2 for Spark's writer: replay rows in any order -> a struct column per table of REPLAY_TABLES.
+    """Stage 2 for Spark's writer: replay rows in any order -> the rows of REPLAY_TABLES, packed (packed_rows.py).
 
     One shard is one offsets partition, as in Kafka: partitions are placed by range and come sorted by log offset.
     """
@@ -306,9 +300,9 @@ def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFr
     in_order = placed.sortWithinPartitions("offsets_partition", F.col("log_offset").asc_nulls_first(), "kind")
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from union_batches(REPLAY_TABLES, replay_partitions(batches, context))
+        yield from packed_outputs(replay_partitions(batches, context))
 
-    return in_order.select(REPLAY_ROWS.names).mapInArrow(with_storage(task), union_schema(REPLAY_TABLES))
+    return in_order.select(REPLAY_ROWS.names).mapInArrow(with_storage(task), PACKED)
 
 
 def _one_per_hand(spark: SparkSession, hands: int) -> DataFrame:
@@ -324,11 +318,6 @@ def progress_to_json(progress: RangeProgress) -> dict[str, Any]:
     """The progress as something JSON can hold."""
     counts = [(record_type, version, count) for (record_type, version), count in progress.record_counts.items()]
     return {**vars(progress), "record_counts": counts}
-
-
-def progress_from_text(text: str) -> RangeProgress:
-    """The progress that a row of `others_frame` holds."""
-    return progress_from_json(json.loads(text))
 
 
 def progress_from_json(payload: dict[str, Any]) -> RangeProgress:

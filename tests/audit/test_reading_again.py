@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.history_replay import replay_rows_of_corrections, replay_rows_of_history
+from kgroups_spark.audit.packed_rows import unpacked
 from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.replay_rows import CORRECTION
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -98,7 +99,7 @@ def assert_history_alone_says_the_same(spark: SparkSession, path: Path) -> None:
     context = ReplayContext(3, "4.3", 50, Topics(), open_uri)
     replayed = replay_frame(replay_rows, 1, context).persist()
     for name in (*CURRENT, *VERSIONS):
-        found = replayed.where(f"{name} IS NOT NULL").select(f"{name}.*").toArrow().to_pylist()
+        found = unpacked(replayed, name).toArrow().to_pylist()
         assert comparable(found) == comparable(rows(path, name)), name
     replayed.unpersist()
 

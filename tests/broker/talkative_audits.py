@@ -29,7 +29,7 @@ from kgroups_spark.audit import by_spark
 from kgroups_spark.audit.decode_range import ReadContext
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.replay import ReplayContext
-from kgroups_spark.audit.stages import commits_frame, open_uri, others_frame, replay_frame
+from kgroups_spark.audit.stages import commits_frame, open_uri, others_frame, replay_frame, replay_rows_in
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.session import spark_session
 from kgroups_spark.sources.client_properties import client_properties, read_properties_file
@@ -77,7 +77,7 @@ def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
     hands = [[LogRange(0, 0, 0, (piece,))]]
     others = others_frame(spark, hands, context, with_commits=True)
     replay = ReplayContext(1, "4.3", 4, Topics(), open_uri)
-    replayed = replay_frame(others.where("replay IS NOT NULL").select("replay.*"), 1, replay)
+    replayed = replay_frame(replay_rows_in(others), 1, replay)
     for frame in (commits_frame(spark, hands, context), others, replayed):
         for mode in ("simple", "extended", "codegen", "cost", "formatted"):
             frame.explain(mode)

@@ -43,7 +43,7 @@ def main(log: str, marks: str, *lakes: str) -> None:
     batches = first_attempt_fails(lambda lines: iter([one_batch(lines)]), marks)
     stages.manifest_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
     stages.plain_batches = first_attempt_fails(stages.plain_batches, marks)
-    stages.union_batches = first_attempt_fails(stages.union_batches, marks)
+    stages.packed_outputs = first_attempt_fails(stages.packed_outputs, marks)
     lake_writer.manifest = first_attempt_fails(lake_writer.manifest, marks)
     for writer, lake in (text.split("=", 1) for text in lakes):
         run_audit(spark, AuditOptions(lake=lake, segments=[log], writer=writer))
