@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.session import PER_SESSION
 from tests.audit.lakes import contents, copy_until, rows
 from tests.cluster.data_files import data_files
@@ -27,10 +28,12 @@ def shared(log, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def local(facts, local_lake):
+def local(spark, shared, tmp_path_factory):
     """The tables of the same two nights on one machine."""
-    assert facts["nights"]["local 1.0"][0] == 0
-    return contents(local_lake)
+    lake = tmp_path_factory.mktemp("local") / "lake"
+    for share in NIGHTS:
+        run_audit(spark, AuditOptions(lake=str(lake), segments=[f"{shared}/log-{share}"]))
+    return contents(lake)
 
 
 @pytest.fixture(scope="session")
