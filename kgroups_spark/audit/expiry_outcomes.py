@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import FINISHED, AuditRow
+from kgroups_spark.views.needed import needed_for
 from kgroups_spark.views.spark_views import register_views
 
 OUTCOMES = ("removed", "kept_alive", "still_there", "not_foreseen")
@@ -50,7 +51,7 @@ def outcome_line(counts: Mapping[str, int]) -> str:
 
 
 def _by_view(lake: Lake) -> Counter[str]:
-    register_views(lake.spark, lake)
+    register_views(lake.spark, lake, needed_for("expiry_outcomes", "spark"))
     return Counter(lake.spark.table("expiry_outcomes").groupBy("outcome").count().rdd.collectAsMap())
 
 
