@@ -105,7 +105,7 @@ def decide_by_parts(lake: Lake, writer: LakeWriter, judging: Judging) -> None:
     before = LakeAsOfAudit.last_finished(lake)
     kept = [] if before.audit_id == 0 else lake.table("offset_expiry").files(before.version("offset_expiry"))
     numbers = _numbers(lake, {name: files[name] for name in ("groups", "committed_offsets")})
-    rows = max(_rows_in(files["committed_offsets"]), _rows_in(kept))
+    rows = max(rows_in(files["committed_offsets"]), rows_in(kept))
     lot = max(1, ROWS_AT_ONCE * len(numbers) // max(rows, 1))
     work = _Work(
         lake.uri,
@@ -158,7 +158,7 @@ def _numbers(lake: Lake, files: Mapping[str, Sequence[TableFile]]) -> range:
 BOUNDS = ("minValues", "maxValues")
 
 
-def _rows_in(files: Iterable[TableFile]) -> int:
+def rows_in(files: Iterable[TableFile]) -> int:
     """How many; where a file does not say, no fewer."""
     return sum(file.stats.get("numRecords", file.size) for file in files)
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from kgroups_spark.audit.decide_by_parts import SMALLEST_HAND_ROWS, rows_in
 from kgroups_spark.audit.judging import DECIDED_BY, HELD_GROUPS, Judging, columns_needed
 from kgroups_spark.audit.packed_rows import PACKED, packed, packed_outputs, unpacked
 from kgroups_spark.audit.saved_state import state_files
@@ -34,12 +35,25 @@ def decide_by_spark(lake: Lake, writer: LakeWriter, judging: Judging) -> None:
     tables = {name: lake.read_files(name) for name in DECIDED_BY if name != HELD_GROUPS}
     if judging.looks_at_held_groups:
         tables[HELD_GROUPS] = _held_groups(lake)
+    if rows_in(lake.table("committed_offsets").files()) < SMALLEST_HAND_ROWS:
+        for name, rows in judging.decided(_on_driver(tables)):
+            writer.replace(name, lake.spark.createDataFrame(rows, TABLES[name].schema))
+        return
     decided = decided_frame(tables, judging).persist()
     try:
         for name in ("offset_expiry", "group_expiry"):
             writer.replace(name, unpacked(decided, name))
     finally:
         decided.unpersist()
+
+
+def _on_driver(tables: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
+    """The rows of small tables: to deal them to tasks costs more than all that there is to decide."""
+    found = {name: columns_needed(name).empty_table() for name in DECIDED_BY}
+    for name, frame in tables.items():
+        schema = columns_needed(name)
+        found[name] = frame.select(*schema.names).toArrow().cast(schema)
+    return found
 
 
 def decided_frame(tables: Mapping[str, DataFrame], judging: Judging) -> DataFrame:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit import decide_by_parts
+from kgroups_spark.audit import decide_by_parts, decide_by_spark
 from kgroups_spark.audit.decide import decide
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import Ledger
@@ -103,7 +103,7 @@ def decided(lake: Lake, writer: WriterName) -> tuple[Rows, Rows]:
     return offsets, groups
 
 
-@pytest.mark.parametrize("how", ["spark", "by the driver", "by tasks, in lots"])
+@pytest.mark.parametrize("how", ["spark by the driver", "spark by tasks", "by the driver", "by tasks, in lots"])
 def test_decisions_over_a_lake_are_those_of_the_twin(
     spark: SparkSession,
     tmp_path: Path,
@@ -112,14 +112,16 @@ def test_decisions_over_a_lake_are_those_of_the_twin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lake = lake_of(spark, tmp_path / "lake", *tables)
+    if how == "spark by tasks":
+        monkeypatch.setattr(decide_by_spark, "SMALLEST_HAND_ROWS", 1)
     if how == "by tasks, in lots":
         monkeypatch.setattr(decide_by_parts, "SMALLEST_HAND_ROWS", 1)
         monkeypatch.setattr(decide_by_parts, "ROWS_AT_ONCE", 50)
     offsets, groups = twin_rows(*tables, RELEASE)
     assert {row["reason"] for row in groups} >= {"open_transaction", "empty_and_nothing_left"}
-    assert decided(lake, "spark" if how == "spark" else "parts") == (in_order(offsets), in_order(groups))
+    assert decided(lake, "spark" if how.startswith("spark") else "parts") == (in_order(offsets), in_order(groups))
     files = {file.bound("minValues", "offsets_partition") for file in lake.table("offset_expiry").files()}
-    assert (len(files) > 1) == (how == "by tasks, in lots") or how == "spark"
+    assert (len(files) > 1) == (how == "by tasks, in lots") or how.startswith("spark")
 
 
 def test_files_without_statistics_are_read_whole(
