@@ -5,34 +5,36 @@ as ever; nothing in the lake changes, and only what finished audits wrote counts
 has reduced is replayed as a broker loads a compacted log. Why a thing differs is found by experiment: the groups that
 differ are replayed once more, by rules of A with one of B's in them.
 
-    history -> both shards -> differences, facts, tables of now of both -> expiry of both -> differences
+    history -> both shards -> differences, facts, expiry of both -> differences
                                   \\-> those groups again, one rule after the other exchanged -> why
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.audit.baselines import Baselines
 from kgroups_spark.audit.compare_shards import (
-    DECIDED_BY,
+    WHEN,
     ReleaseReplay,
     Undecodable,
+    decided,
+    expiry_differences,
     replay_releases,
-    tables_of_now,
 )
 from kgroups_spark.audit.history_replay import replay_rows_of_corrections, replay_rows_of_history
+from kgroups_spark.audit.judging import Judging
 from kgroups_spark.audit.load_failures import coordinator_fails
-from kgroups_spark.audit.outputs import union_batches, union_schema
 from kgroups_spark.audit.rebuild import deal_shards
 from kgroups_spark.audit.redecode import unresolved
 from kgroups_spark.audit.replayed import in_log_order
@@ -53,21 +55,17 @@ from kgroups_spark.coordinator.release_rules import RULES, expiry_reason, tried_
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
-from kgroups_spark.expiry import group_expiry, offset_expiry
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.lake import Lake, never_null
+from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.last_finished import FINISHED
 from kgroups_spark.tables.ledger import Ledger
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import format_time
 
-# Of one task: a difference or a fact as JSON in `line`, or a row of a table of now, by `side`.
-A, B = 0, 1
+# Of one task, as JSON: a difference, facts of one side, or a row that expires differently, by the decision's table.
+_DIFFERENCE, _FACTS = "difference", ("a", "b")
 LINES_AT_ONCE = 8192
-_SIDED = StructType(
-    [StructField("side", ByteType()), StructField("line", StringType()), *union_schema(DECIDED_BY).fields]
-)
 _LINE = StructType([StructField("line", StringType())])
+_TOLD = StructType([StructField("kind", StringType()), *_LINE.fields])
 _EXPLAINED = (GROUP, MEMBER, COMMITTED, PENDING)
 
 
@@ -81,6 +79,9 @@ class Side:
     @property
     def rules(self) -> Release:
         return release(self.release_version)
+
+    def judging(self, as_of_ms: int, audit_id: int) -> Judging:
+        return Judging(as_of_ms, self.retention_ms, self.release_version, audit_id)
 
 
 @dataclass
@@ -101,7 +102,6 @@ class Facts:
     compacted_perhaps: set[int] = field(default_factory=set)
     skipped: Counter[int] = field(default_factory=Counter)
     names: set[str] = field(default_factory=set)
-    held: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, told: dict[str, Any]) -> None:
         """Takes in the facts of an offsets partition."""
@@ -118,7 +118,6 @@ class Facts:
                 self.compacted_perhaps.add(number)
         self.skipped.update({int(kind): count for kind, count in told["skipped"].items()})
         self.names.update(told["groups"])
-        self.held += [(number, group_id) for group_id in told["held"]]
 
 
 @dataclass
@@ -145,22 +144,20 @@ def compare(
     progress(
         f"replaying {counted(len(history.records), 'offsets partition')} by {a.release_version} and {b.release_version}"
     )
-    frame = history.sided(a.rules, b.rules).persist()
-    try:
-        for row in frame.where("line IS NOT NULL").select("side", "line").collect():
-            told = json.loads(row.line)
-            if row.side is None:
-                found.differences.append(Difference(*told))
-            else:
-                found.facts[row.side].add(told)
-        if groups:
-            found.differences = [d for d in found.differences if d.group_id is None or d.group_id in groups]
-        progress("finding out why")
-        found.differences = _with_reasons(history, found)
-        progress("deciding what expires")
-        found.differences += _expiry_differences(frame, found, groups)
-    finally:
-        frame.unpersist()
+    decided_otherwise: list[tuple[str, dict[str, Any]]] = []
+    for kind, told in history.told(a, b, as_of_ms):
+        if kind == _DIFFERENCE:
+            found.differences.append(Difference(*told))
+        elif kind in _FACTS:
+            found.facts[_FACTS.index(kind)].add(told)
+        else:
+            decided_otherwise.append((kind, told))
+    if groups:
+        found.differences = [d for d in found.differences if d.group_id is None or d.group_id in groups]
+        decided_otherwise = [(kind, row) for kind, row in decided_otherwise if row["group_id"] in groups]
+    progress("finding out why")
+    found.differences = _with_reasons(history, found)
+    found.differences += _expiry_differences(decided_otherwise, found)
     found.differences.sort(key=_order)
     return found
 
@@ -223,15 +220,20 @@ class _History:
             for row in rows
         }
 
-    def sided(self, a: Release, b: Release) -> DataFrame:
-        """What tasks tell of both (`_SIDED`)."""
-        sides = [(a, self.undecodable(a)), (b, self.undecodable(b))]
+    def told(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
+        """What tasks tell of both (`_TOLD`)."""
+        sides = [(side.rules, self.undecodable(side.rules)) for side in (a, b)]
+        judgings = [side.judging(as_of_ms, self.audit_id) for side in (a, b)]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for replays in replay_releases(batches, sides):
-                yield from _sided_batches(replays)
+                lines = ((kind, json.dumps(told)) for kind, told in _told(replays, judgings))
+                while some := list(itertools.islice(lines, LINES_AT_ONCE)):
+                    columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
+                    yield pa.RecordBatch.from_arrays(columns, names=_TOLD.names)
 
-        return self._in_log_order(self.rows, self.records).mapInArrow(task, _SIDED)
+        for row in self._in_log_order(self.rows, self.records).mapInArrow(task, _TOLD).collect():
+            yield row.kind, json.loads(row.line)
 
     def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:
         """The differences of these groups (and of others, by chance), with the rules that make them."""
@@ -281,28 +283,13 @@ def _key(difference: Difference) -> Difference:
     return difference._replace(value_a=None, value_b=None, why=None)
 
 
-def _sided_batches(replays: Sequence[ReleaseReplay]) -> Iterator[pa.RecordBatch]:
+def _told(replays: Sequence[ReleaseReplay], judgings: Sequence[Judging]) -> Iterator[tuple[str, Any]]:
     a, b = (each.loaded for each in replays)
-    yield from _lines(None, [json.dumps(each) for each in differences(a, b)])
-    for side, replay in enumerate(replays):
-        yield from _lines(side, [json.dumps(facts(replay))])
-        if a.fails or b.fails:
-            continue
-        for batch in union_batches(DECIDED_BY, tables_of_now(replay.loaded.shard)):
-            yield _sided(side, batch.num_rows, dict(zip(DECIDED_BY, batch.columns, strict=True)))
-
-
-def _lines(side: int | None, lines: list[str]) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(lines), LINES_AT_ONCE):
-        some = pa.array(lines[start : start + LINES_AT_ONCE], pa.string())
-        yield _sided(side, len(some), {"line": some})
-
-
-def _sided(side: int | None, rows: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    types = {"line": pa.string()} | {name: pa.struct(list(arrow_schema(name))) for name in DECIDED_BY}
-    arrays = [columns[name] if name in columns else pa.nulls(rows, kind) for name, kind in types.items()]
-    sides = pa.array([side] * rows, pa.int8())
-    return pa.RecordBatch.from_arrays([sides, *arrays], names=["side", *types])
+    yield from ((_DIFFERENCE, each) for each in differences(a, b))
+    yield from ((kind, facts(replay)) for kind, replay in zip(_FACTS, replays, strict=True))
+    if not a.fails and not b.fails:
+        by_a, by_b = (decided(each.shard, judging) for each, judging in zip((a, b), judgings, strict=True))
+        yield from expiry_differences(by_a, by_b)
 
 
 def facts(replay: ReleaseReplay) -> dict[str, Any]:
@@ -317,7 +304,6 @@ def facts(replay: ReleaseReplay) -> dict[str, Any]:
         "failure": str(failures) if replay.loaded.fails else None,
         "may_be_compacted": failures.may_be_compacted,
         "skipped": dict(replay.skipped),
-        "held": sorted(shard.groups_in_transactions()) if shard.release.open_transactions_by == "group" else [],
     }
 
 
@@ -344,59 +330,18 @@ def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
     ]
 
 
-def _expiry_differences(frame: DataFrame, found: Comparison, groups: Collection[str]) -> Iterator[Difference]:
-    decided = [_decided(frame, side, found, groups) for side in (A, B)]
+def _expiry_differences(
+    decided_otherwise: Iterable[tuple[str, dict[str, Any]]], found: Comparison
+) -> Iterator[Difference]:
+    """Of offsets first: what differs there explains a group."""
     changed_groups = {(each.offsets_partition, each.group_id) for each in found.differences if each.difference == GROUP}
     differing = {(each.offsets_partition, each.group_id) for each in found.differences}
-    for kind, keys, when in (
-        (OFFSET_EXPIRY, ["offsets_partition", "group_id", "topic", "partition"], "expires_at"),
-        (GROUP_EXPIRY, ["offsets_partition", "group_id"], "deletes_at"),
-    ):
-        a, b = (
-            each[kind].select(*keys, *(F.col(name).alias(f"{name}_{side}") for name in ("decision", "reason", when)))
-            for each, side in zip(decided, "ab", strict=True)
-        )
-        differs = _differ("decision") | _differ(when)
-        for row in a.join(b, keys).where(differs).toArrow().to_pylist():
-            told = _expiry_difference(kind, when, row, found, changed_groups)
-            if told.why is None and (told.offsets_partition, told.group_id) in differing:
-                told = told._replace(why="its offsets or transactions are others there (see their own rows)")
-            differing.add((told.offsets_partition, told.group_id))
-            yield told
-
-
-def _differ(name: str) -> Column:
-    return ~F.col(f"{name}_a").eqNullSafe(F.col(f"{name}_b"))
-
-
-def _decided(frame: DataFrame, side: int, found: Comparison, groups: Collection[str]) -> dict[str, DataFrame]:
-    """offset_expiry and group_expiry of one side."""
-    who = (found.a, found.b)[side]
-    rows = frame.where(F.col("side") == side)
-    tables = {name: _table(rows, name) for name in DECIDED_BY}
-    if groups:
-        tables = {name: table.where(F.col("group_id").isin(sorted(groups))) for name, table in tables.items()}
-    by: dict[str, Any] = {
-        "as_of": found.as_of_ms,
-        "retention_ms": who.retention_ms,
-        "release_version": who.release_version,
-        "audit_id": found.audit_id,
-    }
-    held = frame.sparkSession.createDataFrame(found.facts[side].held, "offsets_partition int, group_id string")
-    offsets = offset_expiry(
-        tables["committed_offsets"], tables["groups"], tables["group_members"], tables["pending_offsets"], **by
-    )
-    by_group = who.rules.open_transactions_by == "group"
-    decided = group_expiry(
-        offsets, tables["groups"], tables["pending_offsets"], **by, held_groups=held if by_group else None
-    )
-    return {OFFSET_EXPIRY: offsets, GROUP_EXPIRY: decided}
-
-
-def _table(rows: DataFrame, name: str) -> DataFrame:
-    of_table = rows.where(F.col(name).isNotNull()).select(f"{name}.*")
-    fields = TABLES[name].schema.fields
-    return of_table.select(*(F.col(field.name) if field.nullable else never_null(field) for field in fields))
+    for table, row in sorted(decided_otherwise, key=lambda each: list(WHEN).index(each[0])):
+        told = _expiry_difference(table, WHEN[table], row, found, changed_groups)
+        if told.why is None and (told.offsets_partition, told.group_id) in differing:
+            told = told._replace(why="its offsets or transactions are others there (see their own rows)")
+        differing.add((told.offsets_partition, told.group_id))
+        yield told
 
 
 def _expiry_difference(

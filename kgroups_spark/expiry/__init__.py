@@ -1,4 +1,4 @@
-"""Which committed offsets and groups the broker's next clean-up takes, and when: DataFrame -> DataFrame.
+"""Which committed offsets and groups the broker's next clean-up takes, and when: Arrow tables -> an Arrow table.
 
 What a clean-up looks at, in this order (an offset's reason is the first that holds):
 
@@ -16,6 +16,9 @@ What a clean-up looks at, in this order (an offset's reason is the first that ho
 
 A group goes in the same pass when it has no members and nothing is left of it. Before 2.1 only the offset's own time
 counted. Releases differ: coordinator/expiry_rules.py has what in which, and Kafka's classes it comes from.
+
+The tables are those of one or of several coordinator shards: a group and all that is of it lie in one. Rows are found
+and judged by whole columns; only what stands in a map or in JSON is read group by group.
 
 Nothing here reads a clock: `as_of` may lie in the future ("if nobody comes back until then"), `retention_ms` may be one
 that nobody has set yet. What no record tells (a rebalance that is going on, a session that ran out without a trace) is

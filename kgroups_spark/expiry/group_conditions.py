@@ -2,126 +2,150 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
+from kgroups_spark.expiry.matching import NOWHERE, Column, Flags, Rows, columns_of, rows_among
+from kgroups_spark.expiry.moment import NONE, Ms, times_in
+from kgroups_spark.tables.columns import STRING
 
 GROUP = ["offsets_partition", "group_id"]
 
-# Of a StreamsGroupTopologyValue as JSON.
-TOPOLOGY = (
-    "subtopologies array<struct<sourceTopics: array<string>, repartitionSourceTopics: array<struct<name: string>>>>"
-)
 
+@dataclass(frozen=True)
+class GroupConditions:
+    """What holds for the offsets of each row of `groups`; one element more, of the row NOWHERE, is of no group.
 
-def group_conditions(groups: DataFrame, group_members: DataFrame, rules: ExpiryRules) -> DataFrame:
-    """One row per group: offsets_partition, group_id, has_group (true) and
-
-    blocked_by          why nothing of it expires: `group_active`, `subscription_unknown`; null: something may
-    emptied_ms          what the retention counts from instead of each commit (classic, Empty, once joined); null: the
-                        commit subscribed_topics   topics whose offsets stay
-    if_empty            what holds for its offsets without its members: `wait` a retention from then on, `own_time` of
-                        each, `never` (share); null: it has none
+    is_active, is_unknown    nothing of it expires: `group_active`, `subscription_unknown`
+    emptied_ms               what the retention counts from instead of each commit (classic, Empty, once joined)
+    subscribed               rows of groups, and topics of theirs whose offsets stay
+    waits, goes_by_own_time  what holds for its offsets without its members: a retention from then on, the own time of
+                             each. Neither, and has_none: it has no members
     """
+
+    is_active: Flags
+    is_unknown: Flags
+    emptied_ms: Ms
+    subscribed: tuple[Column, Column]
+    waits: Flags
+    goes_by_own_time: Flags
+    has_none: Flags
+
+
+def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRules) -> GroupConditions:
+    """The conditions of each group, by the rules of a release."""
+    nothing = np.zeros(groups.num_rows + 1, bool)
     if not rules.depends_on_group:
-        return groups.select(*GROUP, *_unconditional())
-    return groups.join(_members_of_groups(group_members), GROUP, "left").select(
-        *GROUP,
-        F.lit(True).alias("has_group"),
-        _blocked_by(rules).alias("blocked_by"),
-        F.when(_is_classic() & _is_empty() & _was_joined(), F.unix_millis("current_state_timestamp")).alias(
-            "emptied_ms"
-        ),
-        _subscribed_topics(rules).alias("subscribed_topics"),
-        _if_empty().alias("if_empty"),
+        never = np.full(len(nothing), NONE)
+        return GroupConditions(nothing, nothing, never, _pairs([]), nothing, nothing, ~nothing)
+    is_classic, is_share = _is(groups, "group_type", ["classic"]), _is(groups, "group_type", ["share"])
+    is_empty = _is(groups, "state", ["Empty"])
+    by_subscription = _looks_at_subscriptions(groups, rules)
+    was_joined = _flags(pc.not_equal(groups["protocol_type"], ""))
+    is_waiting = is_classic & is_empty & was_joined
+    knows_subscriptions = _flags(groups["protocol"].is_valid()) & _has_readable_members(groups, group_members)
+    has_members = ~is_empty & ~is_share
+    return GroupConditions(
+        is_active=is_share | (is_classic & ~is_empty & ~by_subscription),
+        is_unknown=by_subscription & ~knows_subscriptions,
+        emptied_ms=np.where(is_waiting, np.append(times_in(groups["current_state_timestamp"]), NONE), NONE),
+        subscribed=_subscribed(groups, group_members, by_subscription, rules),
+        waits=has_members & is_classic,
+        goes_by_own_time=has_members & ~is_classic,
+        has_none=is_empty & ~is_share,
     )
 
 
-def _unconditional() -> list[Column]:
-    """The columns where the group does not matter."""
-    nothing = F.lit(None).cast("string")
-    return [
-        F.lit(True).alias("has_group"),
-        nothing.alias("blocked_by"),
-        F.lit(None).cast("bigint").alias("emptied_ms"),
-        _no_topics().alias("subscribed_topics"),
-        nothing.alias("if_empty"),
-    ]
+def _flags(column: Column) -> Flags:
+    """The column's truths, null being none, and one for no group: false."""
+    return np.append(column.fill_null(False).to_numpy(zero_copy_only=False), False).astype(bool)
 
 
-def _members_of_groups(group_members: DataFrame) -> DataFrame:
-    """Per group with members: all names they subscribe to, and whether every subscription could be read."""
-    return group_members.groupBy(*GROUP).agg(
-        F.array_distinct(F.flatten(F.collect_set("subscribed_topics"))).alias("member_topics"),
-        F.bool_and(F.col("subscribed_topics").isNotNull()).alias("has_readable_members"),
-    )
+def _is(groups: pa.Table, name: str, values: Iterable[str]) -> Flags:
+    return _flags(pc.is_in(groups[name], value_set=pa.array(sorted(values), STRING), skip_nulls=True))
 
 
-def _blocked_by(rules: ExpiryRules) -> Column:
-    knows_subscriptions = F.col("protocol").isNotNull() & F.coalesce("has_readable_members", F.lit(False))
-    return (
-        F.when(F.col("group_type") == "share", "group_active")
-        .when(_looks_at_subscriptions(rules), F.when(~knows_subscriptions, "subscription_unknown"))
-        .when(_is_classic() & ~_is_empty(), "group_active")
-    )
-
-
-def _subscribed_topics(rules: ExpiryRules) -> Column:
-    reads_topology = (F.col("group_type") == "streams") & ~F.col("state").isin(list(rules.topology_unread_states))
-    return (
-        F.when(F.col("group_type") == "consumer", F.concat(_member_topics(), _regex_topics()))
-        .when(_looks_at_subscriptions(rules), _member_topics())
-        .when(reads_topology, _topology_topics())
-        .otherwise(_no_topics())
-    )
-
-
-def _if_empty() -> Column:
-    return (
-        F.when(F.col("group_type") == "share", "never")
-        .when(_is_classic() & ~_is_empty(), "wait")
-        .when(~_is_empty(), "own_time")
-    )
-
-
-def _is_classic() -> Column:
-    return F.col("group_type") == "classic"
-
-
-def _is_empty() -> Column:
-    return F.col("state") == "Empty"
-
-
-def _was_joined() -> Column:
-    """It has a protocol type: a simple group has none, the placeholder snapshot of a new group has ''."""
-    return F.coalesce("protocol_type", F.lit("")) != ""
-
-
-def _looks_at_subscriptions(rules: ExpiryRules) -> Column:
+def _looks_at_subscriptions(groups: pa.Table, rules: ExpiryRules) -> Flags:
     """A classic group with members whose unsubscribed topics may expire."""
-    is_in_state = F.col("state").isin(list(rules.subscription_states))
-    return _is_classic() & F.coalesce(F.col("protocol_type") == "consumer", F.lit(False)) & is_in_state
+    is_consumer = _is(groups, "group_type", ["classic"]) & _is(groups, "protocol_type", ["consumer"])
+    return is_consumer & _is(groups, "state", rules.subscription_states)
 
 
-def _no_topics() -> Column:
-    return F.array().cast("array<string>")
+def _has_readable_members(groups: pa.Table, group_members: pa.Table) -> Flags:
+    """It has members, and the subscription of each could be read."""
+    group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
+    is_readable = group_members["subscribed_topics"].is_valid().to_numpy(zero_copy_only=False).astype(bool)
+    has_members, has_unreadable = np.zeros((2, groups.num_rows + 1), bool)
+    has_members[group] = True
+    has_unreadable[group[~is_readable]] = True
+    return has_members & ~has_unreadable  # type: ignore[no-any-return]
 
 
-def _member_topics() -> Column:
-    return F.coalesce("member_topics", _no_topics())
+def _subscribed(
+    groups: pa.Table, group_members: pa.Table, by_subscription: Flags, rules: ExpiryRules
+) -> tuple[Column, Column]:
+    is_consumer = _is(groups, "group_type", ["consumer"])
+    reads_topology = _is(groups, "group_type", ["streams"]) & ~_is(groups, "state", rules.topology_unread_states)
+    return _pairs(
+        [
+            _of_members(groups, group_members, is_consumer | by_subscription),
+            _of_each(groups, "resolved_regex_topics", is_consumer, _regex_topics),
+            _of_each(groups, "topology", reads_topology, _topology_topics),
+        ]
+    )
 
 
-def _regex_topics() -> Column:
-    return F.coalesce(F.flatten(F.map_values("resolved_regex_topics")), _no_topics())
+def _pairs(lots: list[tuple[Rows, Column]]) -> tuple[Column, Column]:
+    """Rows of groups and topics, together."""
+    rows = [pa.array(rows, pa.int64()) for rows, _ in lots]
+    chunks = [chunk for _, topics in lots for chunk in _chunks(topics)]
+    return pa.chunked_array(rows, pa.int64()), pa.chunked_array(chunks, STRING)
 
 
-def _topology_topics() -> Column:
-    """Source and repartition source topics of all subtopologies."""
-    subtopologies = F.from_json("topology", TOPOLOGY)["subtopologies"]
-    return F.coalesce(F.flatten(F.transform(subtopologies, _subtopology_topics)), _no_topics())
+def _chunks(column: Column) -> list[pa.Array]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
-def _subtopology_topics(subtopology: Column) -> Column:
-    repartition = F.transform(subtopology["repartitionSourceTopics"], lambda topic: topic["name"])
-    return F.concat(F.coalesce(subtopology["sourceTopics"], _no_topics()), F.coalesce(repartition, _no_topics()))
+def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tuple[Rows, Column]:
+    """What members of the groups that count subscribe to by name."""
+    group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
+    subscribed = group_members["subscribed_topics"].combine_chunks()
+    member = pc.list_parent_indices(subscribed).to_numpy(zero_copy_only=False).astype(np.int64)
+    row, topics = group[member], pc.list_flatten(subscribed)
+    is_wanted = counts[row]
+    return row[is_wanted], topics.filter(pa.array(is_wanted))
+
+
+def _of_each(
+    groups: pa.Table, name: str, counts: Flags, topics_in: Callable[[Any], Iterator[Any]]
+) -> tuple[Rows, Column]:
+    """The topics in a column of the groups that count; it is read group by group."""
+    rows = np.flatnonzero(counts[:NOWHERE])
+    told = groups[name].take(pa.array(rows, pa.int64())).to_pylist()
+    pairs = [
+        (row, topic)
+        for row, each in zip(rows.tolist(), told, strict=True)
+        if each is not None
+        for topic in topics_in(each)
+    ]
+    return np.array([row for row, _ in pairs], np.int64), pa.array([topic for _, topic in pairs], STRING)
+
+
+def _regex_topics(resolved: list[tuple[str, list[str] | None]]) -> Iterator[str]:
+    for _, topics in resolved:
+        yield from topics or ()
+
+
+def _topology_topics(topology: str) -> Iterator[str]:
+    """Source and repartition source topics of all subtopologies of a StreamsGroupTopologyValue as JSON."""
+    for subtopology in json.loads(topology).get("subtopologies") or ():
+        yield from subtopology.get("sourceTopics") or ()
+        for topic in subtopology.get("repartitionSourceTopics") or ():
+            yield topic["name"]

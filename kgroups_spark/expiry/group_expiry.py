@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule, expiry_rules
 from kgroups_spark.expiry.group_conditions import GROUP
-from kgroups_spark.expiry.moment import epoch_ms, timestamp
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.expiry.matching import NOWHERE, Flags, are_among, columns_of, rows_among
+from kgroups_spark.expiry.moment import NONE, Ms, epoch_ms, storable, times_in, timestamp, timestamps
+from kgroups_spark.expiry.offset_expiry import texts
+from kgroups_spark.tables.schemas import arrow_schema
+
+# In the order in which they are asked for.
+REASONS = ("has_members", "offsets_left", "open_transaction", "share_group", "empty_and_nothing_left")
+NOTHING_LEFT = REASONS.index("empty_and_nothing_left")
 
 
 def group_expiry(
-    offset_expiry: DataFrame,
-    groups: DataFrame,
-    pending_offsets: DataFrame,
+    offset_expiry: pa.Table,
+    groups: pa.Table,
+    pending_offsets: pa.Table,
     *,
     as_of: datetime | int,
     retention_ms: int,
     release_version: str,
     audit_id: int,
-    held_groups: DataFrame | None = None,
-) -> DataFrame:
-    """One row per group: whether a clean-up at `as_of` deletes it, why not, and when its time comes.
+    held_groups: pa.Table | None = None,
+) -> pa.Table:
+    """One row per group, in their order: whether a clean-up at `as_of` deletes it, why not, and when its time comes.
 
     `offset_expiry` is what the function of that name made of the same tables with the same arguments. `held_groups`
     (offsets_partition, group_id): groups that a 3.8 to 4.0.0 coordinator believes to be in a transaction though nothing
@@ -32,82 +40,73 @@ def group_expiry(
     alone changes nothing; of an Empty group without offsets it is `as_of`: the next check takes it, whatever the
     retention. ValueError for a release that is not known.
     """
-    rules = expiry_rules(release_version)
-    now = timestamp(F.lit(epoch_ms(as_of)))
-    return (
-        groups.select(*GROUP, "group_type", "state", "generation")
-        .join(_offsets_of_groups(offset_expiry), GROUP, "left")
-        .join(_groups_in_transactions(pending_offsets, held_groups, rules), GROUP, "left")
-        .select("*", _reason(rules).alias("reason"))
-        .select(
-            F.lit(audit_id).cast("bigint").alias("audit_id"),
-            "offsets_partition",
-            now.alias("as_of"),
-            F.lit(retention_ms).cast("bigint").alias("retention_ms"),
-            "group_id",
-            "group_type",
-            "state",
-            F.when(F.col("reason") == "empty_and_nothing_left", "delete").otherwise("keep").alias("decision"),
-            "reason",
-            F.when(~_outlives_its_offsets(rules), F.coalesce("last_expires_at", now)).alias("deletes_at"),
-            _writes_tombstone(rules).alias("writes_tombstone"),
-        )
-        .to(TABLES["group_expiry"].schema)
-    )
+    rules, now_ms, rows = expiry_rules(release_version), epoch_ms(as_of), groups.num_rows
+    offsets = _OffsetsOfGroups.of(offset_expiry, groups)
+    has_members = ~_truths(pc.equal(groups["state"], "Empty"))
+    is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)
+    is_kept_share = _truths(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
+    reason = np.select([has_members, offsets.has_kept, is_held, is_kept_share], range(NOTHING_LEFT), NOTHING_LEFT)
+    # Something that no time ends holds the group, or one of its offsets.
+    outlives_its_offsets = has_members | is_held | is_kept_share | offsets.has_timeless
+    deletes_ms = np.where(offsets.last_ms == NONE, storable(now_ms), offsets.last_ms)
+    writes_tombstone = _truths(pc.greater(groups["generation"], 0)) | rules.tombstone_at_generation_0
+    columns = {
+        "audit_id": pa.repeat(pa.scalar(audit_id, pa.int64()), rows),
+        "as_of": pa.repeat(timestamp(now_ms), rows),
+        "retention_ms": pa.repeat(pa.scalar(retention_ms, pa.int64()), rows),
+        "decision": texts(reason == NOTHING_LEFT, ("keep", "delete")),
+        "reason": texts(reason, REASONS),
+        "deletes_at": timestamps(np.where(outlives_its_offsets, NONE, deletes_ms)),
+        "writes_tombstone": pa.array(writes_tombstone),
+    }
+    schema = arrow_schema("group_expiry")
+    return pa.table([columns[name] if name in columns else groups[name] for name in schema.names], schema)
 
 
-def _offsets_of_groups(offset_expiry: DataFrame) -> DataFrame:
-    """Per group with committed offsets: whether one outlives the clean-up, whether one has no time at all, the last
-    time."""
-    return offset_expiry.groupBy(*GROUP).agg(
-        F.bool_or(F.col("decision") == "keep").alias("has_kept_offsets"),
-        F.bool_or(F.col("expires_at").isNull()).alias("has_timeless_offsets"),
-        F.max("expires_at").alias("last_expires_at"),
-    )
+@dataclass(frozen=True)
+class _OffsetsOfGroups:
+    """Per group: whether it has committed offsets, whether one outlives the clean-up, whether one has no time at all,
+    and the last time (NONE: there is none)."""
+
+    has_some: Flags
+    has_kept: Flags
+    has_timeless: Flags
+    last_ms: Ms
+
+    @classmethod
+    def of(cls, offset_expiry: pa.Table, groups: pa.Table) -> _OffsetsOfGroups:
+        group = rows_among(columns_of(offset_expiry, GROUP), columns_of(groups, GROUP))
+        expires_ms = times_in(offset_expiry["expires_at"])
+        # The last element is of orphans, the row NOWHERE.
+        has_some, has_kept, has_timeless = np.zeros((3, groups.num_rows + 1), bool)
+        last_ms = np.full(groups.num_rows + 1, NONE)
+        has_some[group] = True
+        has_kept[group[_truths(pc.equal(offset_expiry["decision"], "keep"))]] = True
+        has_timeless[group[expires_ms == NONE]] = True
+        np.maximum.at(last_ms, group, expires_ms)
+        return cls(has_some[:NOWHERE], has_kept[:NOWHERE], has_timeless[:NOWHERE], last_ms[:NOWHERE])
 
 
-def _groups_in_transactions(pending_offsets: DataFrame, held_groups: DataFrame | None, rules: ExpiryRules) -> DataFrame:
-    in_transactions = pending_offsets.select(*GROUP)
-    if held_groups is not None and rules.open_transaction is OpenTransactionRule.IF_IT_HAS_OFFSETS:
-        in_transactions = in_transactions.unionByName(held_groups.select(*GROUP))
-    return in_transactions.distinct().select(*GROUP, F.lit(True).alias("is_in_transaction"))
+def _truths(column: pa.ChunkedArray) -> Flags:
+    """Null is none."""
+    return column.fill_null(False).to_numpy(zero_copy_only=False).astype(bool)  # type: ignore[no-any-return]
 
 
-def _reason(rules: ExpiryRules) -> Column:
-    return (
-        F.when(_has_members(), "has_members")
-        .when(F.coalesce("has_kept_offsets", F.lit(False)), "offsets_left")
-        .when(_is_held_by_transaction(rules), "open_transaction")
-        .when(_is_kept_share(rules), "share_group")
-        .otherwise("empty_and_nothing_left")
-    )
-
-
-def _outlives_its_offsets(rules: ExpiryRules) -> Column:
-    """Something that no time ends holds the group, or one of its offsets."""
-    has_timeless_offsets = F.coalesce("has_timeless_offsets", F.lit(False))
-    return _has_members() | _is_held_by_transaction(rules) | _is_kept_share(rules) | has_timeless_offsets
-
-
-def _has_members() -> Column:
-    return F.col("state") != "Empty"
-
-
-def _is_kept_share(rules: ExpiryRules) -> Column:
-    return (F.col("group_type") == "share") & F.lit(not rules.deletes_share_groups)
-
-
-def _is_held_by_transaction(rules: ExpiryRules) -> Column:
-    is_in_transaction = F.coalesce("is_in_transaction", F.lit(False))
-    has_offsets = F.col("has_kept_offsets").isNotNull()
+def _is_held_by_transaction(
+    groups: pa.Table,
+    pending_offsets: pa.Table,
+    held_groups: pa.Table | None,
+    offsets: _OffsetsOfGroups,
+    rules: ExpiryRules,
+) -> Flags:
+    by_name = columns_of(groups, GROUP)
+    is_in_transaction = are_among(by_name, columns_of(pending_offsets, GROUP))
     match rules.open_transaction:
         case OpenTransactionRule.ALWAYS:
             return is_in_transaction
         case OpenTransactionRule.IF_IT_HAS_OFFSETS:
-            return is_in_transaction & has_offsets
+            if held_groups is not None:
+                is_in_transaction |= are_among(by_name, columns_of(held_groups, GROUP))
+            return is_in_transaction & offsets.has_some
         case OpenTransactionRule.NEVER:
-            return F.lit(False)
-
-
-def _writes_tombstone(rules: ExpiryRules) -> Column:
-    return F.lit(rules.tombstone_at_generation_0) | (F.coalesce("generation", F.lit(0)) > 0)
+            return np.zeros(groups.num_rows, bool)

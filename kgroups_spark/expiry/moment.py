@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.tables.columns import TIMESTAMP
+from kgroups_spark.times import LAST_MS, to_epoch_ms
 
-LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+Ms = NDArray[np.int64]
+
+NONE = np.iinfo(np.int64).min  # no time: no TIMESTAMP can be that one
 
 
 def epoch_ms(moment: datetime | int) -> int:
@@ -17,7 +21,38 @@ def epoch_ms(moment: datetime | int) -> int:
     return moment if isinstance(moment, int) else to_epoch_ms(moment)
 
 
-def timestamp(time_ms: Column) -> Column:
-    """The TIMESTAMP; null stays null. What lies behind the year 9999 becomes its last millisecond: few readers of a
+def times_in(column: pa.ChunkedArray) -> Ms:
+    """The milliseconds of TIMESTAMPs, rounded down; NONE where null."""
+    micros = column.cast(TIMESTAMP).cast(pa.int64()).fill_null(NONE).to_numpy()
+    return np.where(micros == NONE, NONE, micros // 1000)
+
+
+def first_known(*times: Ms) -> Ms:
+    """Of each row the first time that is one."""
+    found = times[0]
+    for other in times[1:]:
+        found = np.where(found == NONE, other, found)
+    return found
+
+
+def later(times: Ms, by_ms: int) -> Ms:
+    """So much later; NONE stays. What no number holds becomes a time far behind the year 9999."""
+    return np.where(times == NONE, NONE, times + storable(by_ms))
+
+
+def storable(ms: int) -> int:
+    """A number that a TIMESTAMP's milliseconds can be added to."""
+    return min(ms, 1 << 62)
+
+
+def timestamps(times: Ms) -> pa.Array:
+    """The TIMESTAMPs; null where NONE. What lies behind the year 9999 becomes its last millisecond: few readers of a
     table can show more, and a sum of two times would not fit at all."""
-    return F.timestamp_millis(F.when(time_ms > LAST_MS, F.lit(LAST_MS)).otherwise(time_ms))
+    is_none = times == NONE
+    micros = np.where(is_none, 0, np.minimum(times, LAST_MS) * 1000)
+    return pa.array(micros, mask=is_none).cast(TIMESTAMP)
+
+
+def timestamp(time_ms: int) -> pa.Scalar:
+    """The same of one time."""
+    return pa.scalar(min(time_ms, LAST_MS) * 1000, pa.int64()).cast(TIMESTAMP)

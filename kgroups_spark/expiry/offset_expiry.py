@@ -2,132 +2,161 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
-from kgroups_spark.expiry.group_conditions import GROUP, group_conditions
-from kgroups_spark.expiry.moment import epoch_ms, timestamp
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.expiry.group_conditions import GROUP, GroupConditions, group_conditions
+from kgroups_spark.expiry.matching import NOWHERE, Flags, Rows, are_among, columns_of, rows_among
+from kgroups_spark.expiry.moment import (
+    NONE,
+    Ms,
+    epoch_ms,
+    first_known,
+    later,
+    storable,
+    times_in,
+    timestamp,
+    timestamps,
+)
+from kgroups_spark.tables.columns import STRING
+from kgroups_spark.tables.schemas import arrow_schema
 
 SLOT = [*GROUP, "topic", "partition"]
 
-EXPIRES = ["expire_timestamp_passed", "retention_passed"]
-WAITS = ["before_expire_timestamp", "within_retention"]
-SPARED = ["subscribed", "pending_transaction"]  # there is a time, but topic or transaction keeps the offset
+# In the order in which they are asked for: the first that holds is an offset's reason.
+REASONS = (
+    "orphan",
+    "group_active",
+    "subscription_unknown",
+    "subscribed",
+    "pending_transaction",
+    "expire_timestamp_passed",
+    "before_expire_timestamp",
+    "retention_passed",
+    "within_retention",
+)
+ORPHAN = REASONS.index("orphan")
+SUBSCRIBED = REASONS.index("subscribed")
+EXPIRES = [REASONS.index("expire_timestamp_passed"), REASONS.index("retention_passed")]
+WAITS = [REASONS.index("before_expire_timestamp"), REASONS.index("within_retention")]
+# There is a time, but topic or transaction keeps the offset.
+SPARED = [SUBSCRIBED, REASONS.index("pending_transaction")]
+
+BASES = ("expire_timestamp", "current_state_timestamp", "commit_timestamp")
 
 
 def offset_expiry(
-    committed_offsets: DataFrame,
-    groups: DataFrame,
-    group_members: DataFrame,
-    pending_offsets: DataFrame,
+    committed_offsets: pa.Table,
+    groups: pa.Table,
+    group_members: pa.Table,
+    pending_offsets: pa.Table,
     *,
     as_of: datetime | int,
     retention_ms: int,
     release_version: str,
     audit_id: int,
-) -> DataFrame:
-    """One row per committed offset: what a clean-up at `as_of` does with it, why, and when its time comes.
+) -> pa.Table:
+    """One row per committed offset, in their order: what a clean-up at `as_of` does with it, why, and when its time
+    comes.
 
-    The frames are the current tables. `as_of` is a datetime with a zone, or epoch milliseconds. expires_at is null
-    where time alone changes nothing, and lies in the past where the offset is due. expires_at_if_empty of a group
-    without members is its expires_at. ValueError for a release that is not known.
+    The tables are the current ones, of all groups or of some offsets partitions; columns that are not looked at may be
+    missing. `as_of` is a datetime with a zone, or epoch milliseconds. expires_at is null where time alone changes
+    nothing, and lies in the past where the offset is due. expires_at_if_empty of a group without members is its
+    expires_at. ValueError for a release that is not known.
     """
-    rules = expiry_rules(release_version)
-    now_ms = epoch_ms(as_of)
-    return (
-        committed_offsets.select(*SLOT, "committed_offset", "log_offset", *_own_times(rules))
-        .join(group_conditions(groups, group_members, rules), GROUP, "left")
-        .join(_pending_slots(pending_offsets, rules), SLOT, "left")
-        .select("*", _base().alias("base"), F.coalesce("expire_ms", "emptied_ms", "commit_ms").alias("base_ms"))
-        .select("*", _due_ms(rules, retention_ms).alias("due_ms"))
-        .select("*", _reason(now_ms).alias("reason"))
-        .select(
-            F.lit(audit_id).cast("bigint").alias("audit_id"),
-            "offsets_partition",
-            timestamp(F.lit(now_ms)).alias("as_of"),
-            F.lit(retention_ms).cast("bigint").alias("retention_ms"),
-            "group_id",
-            "topic",
-            "partition",
-            "committed_offset",
-            "log_offset",
-            F.when(_is(EXPIRES), "expire").otherwise("keep").alias("decision"),
-            "reason",
-            F.when(_is(EXPIRES + WAITS + SPARED), F.col("base")).alias("base"),
-            F.when(_is(EXPIRES + WAITS + SPARED), timestamp(F.col("base_ms"))).alias("base_timestamp"),
-            F.when(_is(EXPIRES + WAITS), timestamp(F.col("due_ms"))).alias("expires_at"),
-            timestamp(_due_if_empty_ms(now_ms, retention_ms)).alias("expires_at_if_empty"),
-        )
-        .to(TABLES["offset_expiry"].schema)
+    rules, now_ms, rows = expiry_rules(release_version), epoch_ms(as_of), committed_offsets.num_rows
+    group = rows_among(columns_of(committed_offsets, GROUP), columns_of(groups, GROUP))
+    conditions = group_conditions(groups, group_members, rules)
+    is_pending = _is_pending(committed_offsets, pending_offsets, rules)
+    expire_ms, commit_ms = _own_times(committed_offsets, rules)
+    emptied_ms = conditions.emptied_ms[group]
+    base_ms = first_known(expire_ms, emptied_ms, commit_ms)
+    due_ms = later(first_known(expire_ms, later(base_ms, retention_ms)), 1 if rules.is_strict else 0)
+    has_given_time, is_due = expire_ms != NONE, due_ms <= now_ms
+    reason = np.select(
+        [
+            group == NOWHERE,
+            conditions.is_active[group],
+            conditions.is_unknown[group],
+            _is_subscribed(committed_offsets, group, conditions),
+            is_pending,
+            has_given_time & is_due,
+            has_given_time,
+            is_due,
+        ],
+        range(len(REASONS) - 1),
+        len(REASONS) - 1,
     )
+    has_base, has_time = np.isin(reason, EXPIRES + WAITS + SPARED), np.isin(reason, EXPIRES + WAITS)
+    base = np.select([has_given_time, emptied_ms != NONE], [0, 1], 2)
+    if_empty_ms = _due_if_empty_ms(conditions, group, expire_ms, commit_ms, due_ms, now_ms, retention_ms)
+    has_none_if_empty = (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
+    columns = {
+        "audit_id": pa.repeat(pa.scalar(audit_id, pa.int64()), rows),
+        "as_of": pa.repeat(timestamp(now_ms), rows),
+        "retention_ms": pa.repeat(pa.scalar(retention_ms, pa.int64()), rows),
+        "decision": texts(np.isin(reason, EXPIRES), ("keep", "expire")),
+        "reason": texts(reason, REASONS),
+        "base": texts(base, BASES, ~has_base),
+        "base_timestamp": timestamps(np.where(has_base, base_ms, NONE)),
+        "expires_at": timestamps(np.where(has_time, due_ms, NONE)),
+        "expires_at_if_empty": timestamps(np.where(has_none_if_empty, NONE, if_empty_ms)),
+    }
+    schema = arrow_schema("offset_expiry")
+    return pa.table([columns[name] if name in columns else committed_offsets[name] for name in schema.names], schema)
 
 
-def _own_times(rules: ExpiryRules) -> list[Column]:
-    """expire_ms, the time that the client gave as the release reads it (null: none), and commit_ms (Kafka's -1:
-    none)."""
-    expire_ms = F.unix_millis("expire_timestamp")
-    if rules.v1_without_expire_timestamp_expired:
-        expire_ms = F.coalesce(expire_ms, F.when(F.col("value_version") == 1, F.lit(-1).cast("bigint")))
+def texts(codes: NDArray[np.int64] | Flags, words: Sequence[str], mask: Flags | None = None) -> pa.Array:
+    """The word of each code; null where masked."""
+    return pa.array(words, STRING).take(pa.array(codes.astype(np.int64), mask=mask))
+
+
+def _own_times(committed_offsets: pa.Table, rules: ExpiryRules) -> tuple[Ms, Ms]:
+    """The time that the client gave as the release reads it, and that of the commit (Kafka's -1: none)."""
+    commit_ms = times_in(committed_offsets["commit_timestamp"])
+    commit_ms = np.where(commit_ms == NONE, -1, commit_ms)
     if not rules.honours_expire_timestamp:
-        expire_ms = F.lit(None).cast("bigint")
-    commit_ms = F.coalesce(F.unix_millis("commit_timestamp"), F.lit(-1).cast("bigint"))
-    return [expire_ms.alias("expire_ms"), commit_ms.alias("commit_ms")]
+        return np.full(len(commit_ms), NONE), commit_ms
+    expire_ms = times_in(committed_offsets["expire_timestamp"])
+    if rules.v1_without_expire_timestamp_expired:
+        is_v1 = pc.equal(committed_offsets["value_version"], 1).fill_null(False).to_numpy(zero_copy_only=False)
+        expire_ms = np.where((expire_ms == NONE) & is_v1, -1, expire_ms)
+    return expire_ms, commit_ms
 
 
-def _pending_slots(pending_offsets: DataFrame, rules: ExpiryRules) -> DataFrame:
-    """Partitions whose committed offset a pending one spares."""
-    slots = pending_offsets.select(*SLOT).distinct().select(*SLOT, F.lit(True).alias("is_pending"))
-    return slots if rules.pending_transaction_spares else slots.limit(0)
+def _is_pending(committed_offsets: pa.Table, pending_offsets: pa.Table, rules: ExpiryRules) -> Flags:
+    """A pending offset of the same partition spares the committed one."""
+    if not rules.pending_transaction_spares:
+        return np.zeros(committed_offsets.num_rows, bool)
+    return are_among(columns_of(committed_offsets, SLOT), columns_of(pending_offsets, SLOT))
 
 
-def _base() -> Column:
-    return (
-        F.when(F.col("expire_ms").isNotNull(), "expire_timestamp")
-        .when(F.col("emptied_ms").isNotNull(), "current_state_timestamp")
-        .otherwise("commit_timestamp")
-    )
+def _is_subscribed(committed_offsets: pa.Table, group: Rows, conditions: GroupConditions) -> Flags:
+    return are_among([pa.array(group), committed_offsets["topic"]], conditions.subscribed)
 
 
-def _due_ms(rules: ExpiryRules, retention_ms: int) -> Column:
-    """The first millisecond at which a clean-up takes it, if nothing else keeps it."""
-    due_ms = F.coalesce(F.col("expire_ms"), F.col("base_ms") + retention_ms)
-    return due_ms + 1 if rules.is_strict else due_ms
-
-
-def _reason(now_ms: int) -> Column:
-    has_given_time = F.col("expire_ms").isNotNull()
-    is_due = F.col("due_ms") <= now_ms
-    return (
-        F.when(F.col("has_group").isNull(), "orphan")
-        .when(F.col("blocked_by") == "group_active", "group_active")
-        .when(F.col("blocked_by") == "subscription_unknown", "subscription_unknown")
-        .when(F.array_contains("subscribed_topics", F.col("topic")), "subscribed")
-        .when(F.col("is_pending"), "pending_transaction")
-        .when(has_given_time & is_due, "expire_timestamp_passed")
-        .when(has_given_time, "before_expire_timestamp")
-        .when(is_due, "retention_passed")
-        .otherwise("within_retention")
-    )
-
-
-def _is(reasons: list[str]) -> Column:
-    return F.col("reason").isin(reasons)
-
-
-def _due_if_empty_ms(now_ms: int, retention_ms: int) -> Column:
-    """Due time, had the last member left at as_of: nothing is subscribed then, and a classic group begins to wait. Null
-    for orphans and share groups, for what a transaction spares, and where a group without members still holds the
-    topic."""
-    now = F.lit(now_ms)
-    from_now_ms = F.coalesce(F.col("expire_ms"), F.lit(now_ms + retention_ms))
-    from_commit_ms = F.coalesce(F.col("expire_ms"), F.col("commit_ms") + retention_ms)
-    return (
-        F.when(_is(["orphan"]) | F.col("is_pending"), None)
-        .when(F.col("if_empty") == "wait", F.greatest(from_now_ms, now))
-        .when(F.col("if_empty") == "own_time", F.greatest(from_commit_ms, now))
-        .when(F.col("if_empty").isNull() & ~_is(["subscribed"]), F.col("due_ms"))
+def _due_if_empty_ms(
+    conditions: GroupConditions,
+    group: Rows,
+    expire_ms: Ms,
+    commit_ms: Ms,
+    due_ms: Ms,
+    now_ms: int,
+    retention_ms: int,
+) -> Ms:
+    """Due time, had the last member left at as_of: nothing is subscribed then, and a classic group begins to wait. NONE
+    for share groups."""
+    from_now = np.full(len(group), storable(now_ms + retention_ms))
+    if_waiting = first_known(expire_ms, from_now)
+    if_by_own_time = first_known(expire_ms, later(commit_ms, retention_ms))
+    return np.select(
+        [conditions.waits[group], conditions.goes_by_own_time[group], conditions.has_none[group]],
+        [np.maximum(if_waiting, now_ms), np.maximum(if_by_own_time, now_ms), due_ms],
+        NONE,
     )

@@ -15,7 +15,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 import pyarrow.fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,6 +32,7 @@ from kgroups_spark.tables.layout import (
     lake_version_in,
     require_known_version,
 )
+from kgroups_spark.tables.parts_reader import dataset_of
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
 
@@ -150,13 +150,8 @@ class Lake:
         if not self.files_in_reach:
             whole = self.read(name, version).select(*schema.names).toArrow().cast(schema)
             return (whole if where is None else whole.filter(where)).select(columns)
-        file_system, folder = lake_file_system(self._path(name))
         files = self.table(name).files(version) if files is None else files
-        paths = [f"{folder}/{unquote(file.path)}" for file in files]
-        if not paths:
-            return schema.empty_table().select(columns)
-        spark_writes_int96 = pa.dataset.ParquetFileFormat(read_options={"coerce_int96_timestamp_unit": "us"})
-        dataset = pa.dataset.dataset(paths, schema=schema, filesystem=file_system, format=spark_writes_int96)
+        dataset = dataset_of(name, self._path(name), [file.path for file in files])
         return dataset.to_table(columns=list(columns), filter=where)
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:

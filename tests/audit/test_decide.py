@@ -1,37 +1,157 @@
-"""What the decisions are made from."""
+"""Decisions over a lake, by both writers and however they are dealt to tasks, against the twin."""
 
 from __future__ import annotations
 
-import pytest
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from kgroups_spark.audit import decide as module
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit import decide_by_parts, decide_by_spark
 from kgroups_spark.audit.decide import decide
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.tables.writer_choice import WriterName
+from tests.expiry import test_twin
+from tests.expiry.cases import NOW, R
+from tests.expiry.frames import AUDIT_ID, READ, arrow_table
+from tests.expiry.frames import rows_of as ms_rows
+from tests.expiry.test_twin import generated, in_order, twin_rows
 from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
 WEEK_MS = 604_800_000
+# A coordinator that looks at groups for which producers are noted.
+RELEASE = "4.0.0"
+SHARDS = 5
+
+Rows = list[dict[str, Any]]
 
 
-def test_groups_held_by_open_transactions_are_those_of_the_newest_state(spark, tmp_path, monkeypatch):
-    """The state of the audit before lies beside it, in case that this one is killed."""
-    lake = Lake.create(spark, str(tmp_path / "lake"))
-    for audit_id, group_id in ((1, "once"), (2, "now")):
-        row = {"audit_id": audit_id, "entry_type": "noted", "group_id": group_id}
-        part = LakeWriter(lake, audit_id, "parts", lambda: None).part_writer("coordinator_state")
-        lake.table("coordinator_state").commit(
-            [part.write(rows_of("coordinator_state", row))], by="t", transaction=None
+def spread(row: dict[str, Any]) -> dict[str, Any]:
+    """Every group to one of some shards; a number in between stays empty."""
+    number = sum(row["group_id"].encode()) % SHARDS * 2 + row["offsets_partition"] * 20
+    return {**row, "offsets_partition": number}
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[dict[str, Rows], set[tuple[int, str]]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(test_twin, "GROUPS_PER_RELEASE", 300)
+        tables, held = generated(RELEASE)
+    places = [spread({"offsets_partition": number, "group_id": group_id}) for number, group_id in held]
+    return (
+        {name: [spread(row) for row in rows] for name, rows in tables.items()},
+        {(row["offsets_partition"], row["group_id"]) for row in places},
+    )
+
+
+def write(lake: Lake, name: str, audit_id: int, *lots: pa.Table) -> None:
+    """A file for each lot."""
+    writer = LakeWriter(lake, audit_id, "parts", lambda: None).part_writer(name)
+    parts = [part for lot in lots if (part := writer.write(lot)) is not None]
+    lake.table(name).commit(parts, by="t", transaction=("t", audit_id))
+
+
+def whole(name: str, rows: Rows, audit_id: int) -> pa.Table:
+    """The rows with something in all other columns."""
+    given = arrow_table(name, rows)
+    filled = rows_of(name, *({"audit_id": audit_id} for _ in rows))
+    columns = {
+        column: given[column] if column in given.column_names else filled[column] for column in filled.schema.names
+    }
+    return pa.table(columns, filled.schema)
+
+
+def lake_of(spark: SparkSession, folder: Path, tables: dict[str, Rows], held: set[tuple[int, str]]) -> Lake:
+    lake = Lake.create(spark, str(folder))
+    for name in READ:
+        rows = whole(name, tables[name], AUDIT_ID).sort_by("offsets_partition")
+        write(lake, name, AUDIT_ID, rows.slice(0, rows.num_rows // 2), rows.slice(rows.num_rows // 2))
+    noted = [{"entry_type": "noted", "offsets_partition": number, "group_id": group} for number, group in sorted(held)]
+    other = {"entry_type": "group", "offsets_partition": 0, "group_id": "not noted"}
+    # The state of the audit before lies beside this one's, in case that this one is killed.
+    everybody = [
+        {key: row[key] for key in ("offsets_partition", "group_id")} | {"entry_type": "noted"}
+        for row in tables["groups"]
+    ]
+    for audit_id, state in ((AUDIT_ID - 1, everybody), (AUDIT_ID, [*noted, other])):
+        write(
+            lake,
+            "coordinator_state",
+            audit_id,
+            rows_of("coordinator_state", *({**r, "audit_id": audit_id} for r in state)),
         )
-    held = []
-    group_expiry = module.group_expiry
+    return lake
 
-    def watched(*tables, held_groups, **options):
-        held.extend(row.group_id for row in held_groups.collect())
-        return group_expiry(*tables, held_groups=held_groups, **options)
 
-    monkeypatch.setattr(module, "group_expiry", watched)
-    writer = LakeWriter(lake, 2, "parts", lambda: None)
-    decide(lake, writer, as_of_ms=WEEK_MS, retention_ms=WEEK_MS, release_version="4.0.0")
-    assert held == ["now"]
+def decided(lake: Lake, writer: WriterName) -> tuple[Rows, Rows]:
+    """The rows of offset_expiry and group_expiry that were written."""
+    decide(
+        lake,
+        LakeWriter(lake, AUDIT_ID, writer, lambda: None),
+        as_of_ms=NOW,
+        retention_ms=R,
+        release_version=RELEASE,
+    )
+    offsets, groups = (in_order(ms_rows(lake.rows(name))) for name in ("offset_expiry", "group_expiry"))
+    return offsets, groups
+
+
+@pytest.mark.parametrize("how", ["spark by the driver", "spark by tasks", "by the driver", "by tasks, in lots"])
+def test_decisions_over_a_lake_are_those_of_the_twin(
+    spark: SparkSession,
+    tmp_path: Path,
+    tables: tuple[dict[str, Rows], set[tuple[int, str]]],
+    how: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = lake_of(spark, tmp_path / "lake", *tables)
+    if how == "spark by tasks":
+        monkeypatch.setattr(decide_by_spark, "SMALLEST_HAND_ROWS", 1)
+    if how == "by tasks, in lots":
+        monkeypatch.setattr(decide_by_parts, "SMALLEST_HAND_ROWS", 1)
+        monkeypatch.setattr(decide_by_parts, "ROWS_AT_ONCE", 50)
+    offsets, groups = twin_rows(*tables, RELEASE)
+    assert {row["reason"] for row in groups} >= {"open_transaction", "empty_and_nothing_left"}
+    assert decided(lake, "spark" if how.startswith("spark") else "parts") == (in_order(offsets), in_order(groups))
+    files = {file.bound("minValues", "offsets_partition") for file in lake.table("offset_expiry").files()}
+    assert (len(files) > 1) == (how == "by tasks, in lots") or how.startswith("spark")
+
+
+def test_files_without_statistics_are_read_whole(
+    spark: SparkSession, tmp_path: Path, tables: tuple[dict[str, Rows], set[tuple[int, str]]]
+) -> None:
+    lake = lake_of(spark, tmp_path / "lake", *tables)
+    for name in READ:
+        spark.sql(
+            f"ALTER TABLE {lake.identifier(name)} SET TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'audit_id')"
+        )
+        spark.sql(f"OPTIMIZE {lake.identifier(name)}")
+    (file,) = lake.table("groups").files()
+    assert file.bound("minValues", "offsets_partition") is None
+    offsets, groups = twin_rows(*tables, RELEASE)
+    assert decided(lake, "parts") == (in_order(offsets), in_order(groups))
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_what_was_decided_before_is_kept(spark: SparkSession, tmp_path: Path, writer: WriterName) -> None:
+    """That of the last finished audit: one that was killed since has decided anew."""
+    lake = Lake.create(spark, str(tmp_path / "lake"))
+    finished = rows_of("audits", {"audit_id": 1, "status": "finished", "as_of": datetime(2026, 1, 1, tzinfo=UTC)})
+    write(lake, "audits", 1, finished)
+    assert Ledger(lake).last_finished().audit_id == 1
+    for audit_id, topic in ((1, "then"), (2, "killed")):
+        rows = rows_of("offset_expiry", {"audit_id": audit_id, "topic": topic, "expires_at": None})
+        made_by = LakeWriter(lake, audit_id, "parts", lambda: None)
+        made_by.replace_parts("offset_expiry", [made_by.part_writer("offset_expiry").write(rows)])
+    by = {"as_of_ms": WEEK_MS, "retention_ms": WEEK_MS, "release_version": "4.3"}
+    decide(lake, LakeWriter(lake, 3, writer, lambda: None), **by)
+    (kept,) = lake.rows("previous_offset_expiry").to_pylist()
+    assert (kept["audit_id"], kept["decided_by"], kept["topic"], kept["expires_at"]) == (3, 1, "then", None)
+    assert lake.rows("offset_expiry").num_rows == 0

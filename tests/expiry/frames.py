@@ -1,13 +1,12 @@
-"""Rows of the current tables as dicts (times in epoch milliseconds, a missing column is null) to DataFrames and
+"""Rows of the current tables as dicts (times in epoch milliseconds, a missing column is null) to Arrow tables and
 back."""
 
 import json
 
 import pyarrow as pa
-from pyspark.sql.types import StructType, TimestampType
 
 from kgroups_spark.expiry import group_expiry, offset_expiry
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.schemas import arrow_schema
 
 AUDIT_ID = 7
 READ = {  # the columns that expiry looks at, and no other
@@ -22,23 +21,13 @@ READ = {  # the columns that expiry looks at, and no other
     ),
     "pending_offsets": "offsets_partition group_id topic partition",
 }
-ARROW = {"integer": pa.int32(), "long": pa.int64(), "short": pa.int16(), "string": pa.string()}
-
-
-def arrow_type(field):
-    if field.name == "subscribed_topics":
-        return pa.list_(pa.string())
-    if field.name == "resolved_regex_topics":
-        return pa.map_(pa.string(), pa.list_(pa.string()))
-    if isinstance(field.dataType, TimestampType):
-        return pa.timestamp("us", "UTC")
-    return ARROW[field.dataType.typeName()]
+HELD = pa.schema([arrow_schema("groups").field(name) for name in ("offsets_partition", "group_id")])
 
 
 def plain(value, field):
     if value is None:
         return None
-    if isinstance(field.dataType, TimestampType):
+    if pa.types.is_timestamp(field.type):
         return value * 1000
     if field.name == "topology":
         return json.dumps(value)
@@ -47,14 +36,14 @@ def plain(value, field):
     return value
 
 
-def frame(spark, table, rows):
-    schema = StructType([TABLES[table].schema[name] for name in READ[table].split()])
-    columns = [pa.array([plain(row.get(f.name), f) for row in rows], arrow_type(f)) for f in schema]
-    return spark.createDataFrame(pa.Table.from_arrays(columns, names=schema.names), schema)
+def arrow_table(table, rows):
+    schema = pa.schema([arrow_schema(table).field(name) for name in READ[table].split()])
+    columns = [pa.array([plain(row.get(field.name), field) for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
-def held_frame(spark, held_groups):
-    return spark.createDataFrame(sorted(held_groups), "offsets_partition int, group_id string")
+def held_table(held_groups):
+    return pa.Table.from_pylist([dict(zip(HELD.names, group, strict=True)) for group in sorted(held_groups)], HELD)
 
 
 def rows_of(table):
@@ -68,19 +57,23 @@ def rows_of(table):
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def clean_up(spark, tables, *, as_of, retention_ms, release_version, held_groups=None):
+def clean_up(tables, *, as_of, retention_ms, release_version, held_groups=None):
     """Rows of both results of one clean-up over tables ({name: rows}), as dicts."""
-    frames = {name: frame(spark, name, tables.get(name, [])) for name in READ}
+    given = {name: arrow_table(name, tables.get(name, [])) for name in READ}
     arguments = {"as_of": as_of, "retention_ms": retention_ms, "release_version": release_version, "audit_id": AUDIT_ID}
-    offsets = offset_expiry(**frames, **arguments)
-    assert offsets.schema == TABLES["offset_expiry"].schema
-    stored = offsets.toArrow()  # as an audit does: the groups are judged by the written rows
+    offsets = offset_expiry(**given, **arguments)
     groups = group_expiry(
-        spark.createDataFrame(stored, TABLES["offset_expiry"].schema),
-        frames["groups"],
-        frames["pending_offsets"],
+        offsets,
+        given["groups"],
+        given["pending_offsets"],
         **arguments,
-        held_groups=None if held_groups is None else held_frame(spark, held_groups),
+        held_groups=None if held_groups is None else held_table(held_groups),
     )
-    assert groups.schema == TABLES["group_expiry"].schema
-    return rows_of(stored), rows_of(groups.toArrow())
+    for name, result, of in (
+        ("offset_expiry", offsets, given["committed_offsets"]),
+        ("group_expiry", groups, given["groups"]),
+    ):
+        assert result.schema == arrow_schema(name)
+        result.validate(full=True)
+        assert result["group_id"] == of["group_id"], "in the order in which they came"
+    return rows_of(offsets), rows_of(groups)

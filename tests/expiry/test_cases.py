@@ -1,4 +1,4 @@
-"""Every named case, by the DataFrames and by their twin in plain Python."""
+"""Every named case, by the vectorised rules and by their twin in plain Python."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_the_twin_says_so(case):
 
 
 @pytest.fixture(scope="module")
-def judged(spark):
+def judged():
     """(offset rows, group rows) of each case by its name; one clean-up for all releases with the same rules."""
     by_rules = {}
     for case in CASES:
@@ -49,18 +49,15 @@ def judged(spark):
             for name, rows in case.tables().items():
                 tables.setdefault(name, []).extend(rows)
         held = set().union(*(case.held_groups() for case in cases))
-        both = clean_up(
-            spark, tables, as_of=NOW, retention_ms=R, release_version=cases[0].release, held_groups=held or None
-        )
+        both = clean_up(tables, as_of=NOW, retention_ms=R, release_version=cases[0].release, held_groups=held or None)
         for place, rows in enumerate(both):
             for row in rows:
                 result[row["group_id"]][place].append(row)
     return result
 
 
-@pytest.mark.spark
 @ids
-def test_the_frames_say_so(case, judged):
+def test_the_rules_say_so(case, judged):
     offsets, groups = judged[case.name]
     columns = ("reason", "base", "expires_at", "expires_at_if_empty")
     got = {(row["topic"], row["partition"]): tuple(row[name] for name in columns) for row in offsets}
@@ -71,7 +68,6 @@ def test_the_frames_say_so(case, judged):
     assert all(row["decision"] == ("delete" if row["reason"] == "empty_and_nothing_left" else "keep") for row in groups)
 
 
-@pytest.mark.spark
 def test_a_row_says_what_was_judged_and_by_which_audit(judged):
     (offset,), (group,) = judged["T10 committed yesterday, Empty for 8 days"]
     assert {key: offset[key] for key in ("audit_id", "offsets_partition", "as_of", "retention_ms")} == {

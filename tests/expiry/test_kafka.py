@@ -91,12 +91,11 @@ def all_passes(name):
     return tables, retention_ms, offsets, groups
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("name", FILES)
-def test_the_frames_remove_what_kafka_removed(spark, name):
+def test_the_rules_remove_what_kafka_removed(name):
     tables, retention_ms, offsets, groups = all_passes(name)
     offset_rows, group_rows = clean_up(
-        spark, tables, as_of=COMMON_NOW, retention_ms=retention_ms, release_version=release_of(name)
+        tables, as_of=COMMON_NOW, retention_ms=retention_ms, release_version=release_of(name)
     )
     expire = [row for row in offset_rows if row["decision"] == "expire"]
     slot = ("offsets_partition", "group_id", "topic", "partition")

@@ -1,4 +1,4 @@
-"""Generated states of groups, all in one frame, against the twin."""
+"""Generated states of groups, all in one table, against the twin."""
 
 import random
 
@@ -167,12 +167,11 @@ def in_order(rows):
     )
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("release", RELEASES)
-def test_frames_equal_the_twin(spark, release):
+def test_the_rules_equal_the_twin(release):
     tables, held = generated(release)
     expected_offsets, expected_groups = twin_rows(tables, held, release)
-    offsets, groups = clean_up(spark, tables, as_of=NOW, retention_ms=R, release_version=release, held_groups=held)
+    offsets, groups = clean_up(tables, as_of=NOW, retention_ms=R, release_version=release, held_groups=held)
     assert in_order(offsets) == in_order(expected_offsets)
     assert in_order(groups) == in_order(expected_groups)
 

@@ -1,0 +1,58 @@
+"""Rows of one table found in another by equal columns, without a loop over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Column: TypeAlias = "pa.ChunkedArray | pa.Array"
+Rows = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+NOWHERE = -1
+
+
+def columns_of(table: pa.Table, names: Sequence[str]) -> list[pa.ChunkedArray]:
+    return [table[name] for name in names]
+
+
+def rows_among(wanted: Sequence[Column], among: Sequence[Column]) -> Rows:
+    """For each row of the columns `wanted` a row of the columns `among` with the same values; NOWHERE: there is none.
+
+    A null is like nothing, as in SQL.
+    """
+    of_wanted, of_among = np.zeros(len(wanted[0]), np.int64), np.zeros(len(among[0]), np.int64)
+    for column, other in zip(wanted, among, strict=True):
+        values = pc.unique(other)
+        of_wanted = _numbered(of_wanted, column, values)
+        # Numbers without gaps again: the next column multiplies them.
+        known, of_among = np.unique(_numbered(of_among, other, values), return_inverse=True)
+        of_wanted = _places(of_wanted, known)
+    rows = np.full(len(of_among) + 1, NOWHERE)
+    rows[of_among] = np.arange(len(of_among))
+    return rows[of_wanted]
+
+
+def are_among(wanted: Sequence[Column], among: Sequence[Column]) -> Flags:
+    """Whether there is such a row at all."""
+    is_there: Flags = rows_among(wanted, among) != NOWHERE
+    return is_there
+
+
+def _numbered(so_far: Rows, column: Column, values: pa.Array) -> Rows:
+    """One number for what the columns so far are and the value of this one; NOWHERE where either is none."""
+    codes = pc.index_in(column, value_set=values, skip_nulls=True).fill_null(NOWHERE).to_numpy(zero_copy_only=False)
+    return np.where((so_far == NOWHERE) | (codes == NOWHERE), NOWHERE, so_far * len(values) + codes)
+
+
+def _places(wanted: Rows, known: Rows) -> Rows:
+    """Where the numbers stand in `known`, which rises."""
+    if not len(known):
+        return np.full(len(wanted), NOWHERE)
+    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where((wanted != NOWHERE) & (known[places] == wanted), places, NOWHERE)
