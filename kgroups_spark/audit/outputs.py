@@ -1,13 +1,13 @@
 """What tasks do with the rows they make: write them as Parquet parts, or hand them to Spark.
 
 Parts: only a manifest goes back to the driver, which commits the parts it names. A task that fails or runs twice leaves
-files that nobody names. Spark: rows of several tables travel as one DataFrame with a struct column per table.
+files that nobody names. Spark: rows of several tables travel as one DataFrame (packed_rows.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.tables.parts_writer import ROWS_PER_GROUP, Part, PartWriter
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.schemas import arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 
@@ -89,21 +89,6 @@ def manifest_batch(lines: Sequence[tuple[str, Any]]) -> pa.RecordBatch:
 
 def part_line(part: Part) -> tuple[str, Any]:
     return "part", asdict(part)
-
-
-def union_schema(names: Iterable[str]) -> StructType:
-    """One nullable struct column for each of the tables."""
-    return StructType([StructField(name, TABLES[name].schema, True) for name in names])
-
-
-def union_batches(names: Sequence[str], outputs: Iterable[tuple[str, Rows]]) -> Iterator[pa.RecordBatch]:
-    """The outputs as batches of `union_schema(names)`: in every row one column is filled."""
-    types = {name: pa.struct(list(arrow_schema(name))) for name in names}
-    for name, rows in outputs:
-        for batch in plain_batches(name, rows):
-            filled = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
-            arrays = [filled if other == name else pa.nulls(batch.num_rows, types[other]) for other in names]
-            yield pa.RecordBatch.from_arrays(arrays, names=list(names))
 
 
 def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:
