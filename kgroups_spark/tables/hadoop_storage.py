@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from py4j.java_gateway import JavaPackage
 from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS
 from kgroups_spark.sources import s3
+from kgroups_spark.tables.java_classes import JavaClasses, dict_of
 
 
 def use_hadoops_storage(spark: SparkSession) -> None:
@@ -18,7 +18,7 @@ def use_hadoops_storage(spark: SparkSession) -> None:
     Access keys are asked for as Hadoop does, which may keep them in files of its own (a credential provider).
     """
     hadoop: Any = spark._jsc.hadoopConfiguration()
-    settings = dict(hadoop.getPropsWithPrefix("fs.s3a."))
+    settings = dict_of(hadoop.getPropsWithPrefix("fs.s3a."))
     for name in s3.SECRETS:
         secret = hadoop.getPassword(f"fs.s3a.{name}")
         if secret is not None:
@@ -26,7 +26,7 @@ def use_hadoops_storage(spark: SparkSession) -> None:
     s3.use(s3.S3Settings(settings))
 
 
-def name_for_hadoop(location: str, jvm: Any, hadoop: Any) -> str:
+def name_for_hadoop(location: str, java: JavaClasses, hadoop: Any) -> str:
     """The location by a scheme that Hadoop knows: S3 is s3a:// but where a platform brings its own s3:// (EMR).
 
     Raises UsageError for credentials in it, KgroupsError where Hadoop's S3 is not there.
@@ -35,7 +35,7 @@ def name_for_hadoop(location: str, jvm: Any, hadoop: Any) -> str:
     scheme, separator, rest = location.partition("://")
     if not s3.is_s3(location) or (scheme != "s3a" and hadoop.get(f"fs.{scheme}.impl") is not None):
         return location
-    if isinstance(jvm.org.apache.hadoop.fs.s3a.S3AFileSystem, JavaPackage):  # what py4j makes of a missing class
+    if not java.has("org.apache.hadoop.fs.s3a.S3AFileSystem"):
         raise KgroupsError(
             "Hadoop's S3 is not on Spark's class path; conf/s3.conf puts it there, or spark-submit "
             f"--packages {','.join((DELTA_JAR, *S3_JARS))} --exclude-packages {','.join(NOT_FOR_S3)}"

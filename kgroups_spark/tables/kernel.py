@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -26,6 +25,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.session import DELTA_JAR
 from kgroups_spark.tables.hadoop_storage import name_for_hadoop, use_hadoops_storage
+from kgroups_spark.tables.java_classes import JavaClasses, dict_of, items_of
 from kgroups_spark.tables.parts_writer import Part
 
 # What Kernel throws when another commit took the version: without retries, and on a conflict that no retry solves.
@@ -71,22 +71,23 @@ class TableFile:
         return self.stats.get(which, {}).get(column)
 
 
+DEFAULT_ENGINE = "io.delta.kernel.defaults.engine.DefaultEngine"
+
+
 class Kernel:
     """Delta Kernel in the driver's JVM, for all tables of a lake. Raises KgroupsError without Delta's jars."""
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm
-        self.jvm = jvm
+        self.java = JavaClasses(jvm)
         self.hadoop: Any = spark._jsc.hadoopConfiguration()
-        self.api: Any = jvm.io.delta.kernel
-        engine = self.api.defaults.engine.DefaultEngine
-        if isinstance(engine, JavaPackage):  # what py4j makes of a class that is not there
+        if not self.java.has(DEFAULT_ENGINE):
             raise KgroupsError(f"Delta is not on Spark's class path: spark-submit --packages {DELTA_JAR} puts it there")
-        self.engine: Any = engine.create(self.hadoop)
+        self.engine: Any = self.java(DEFAULT_ENGINE).create(self.hadoop)
         use_hadoops_storage(spark)
         # Under spark-submit's own logging Kernel would warn at each look at a log that has no checkpoint yet.
-        log4j = jvm.org.apache.logging.log4j
-        log4j.core.config.Configurator.setLevel("io.delta.kernel", log4j.Level.ERROR)
+        level = self.java("org.apache.logging.log4j.Level").ERROR
+        self.java("org.apache.logging.log4j.core.config.Configurator").setLevel("io.delta.kernel", level)
 
     def table(self, path: str) -> KernelTable:
         return KernelTable(self, path)
@@ -96,24 +97,28 @@ class Kernel:
         on_this_machine = "://" not in location and self.hadoop.get("fs.defaultFS", "file:///").startswith("file:")
         if on_this_machine:
             return f"file:{Path(location.removeprefix('file:')).resolve()}"
-        path = self.jvm.org.apache.hadoop.fs.Path(name_for_hadoop(location, self.jvm, self.hadoop))
+        path = self.java_path(name_for_hadoop(location, self.java, self.hadoop))
         return str(path.getFileSystem(self.hadoop).makeQualified(path).toString()).rstrip("/")
+
+    def java_path(self, *parts: str) -> Any:
+        """Hadoop's Path."""
+        return self.java("org.apache.hadoop.fs.Path")(*parts)
 
     def delete(self, file_or_folder: str) -> None:
         """Deletes it, a folder with all that is in it; nothing if it is not there."""
-        path = self.jvm.org.apache.hadoop.fs.Path(file_or_folder)
+        path = self.java_path(file_or_folder)
         path.getFileSystem(self.hadoop).delete(path, True)
 
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
         """Bytes and time of the last change (ms) of each file that lies in the folder, by name."""
-        path = self.jvm.org.apache.hadoop.fs.Path(folder)
+        path = self.java_path(folder)
         found = path.getFileSystem(self.hadoop).listStatus(path)
         files = (each for each in found if each.isFile())
         return {each.getPath().getName(): (each.getLen(), each.getModificationTime()) for each in files}
 
     def names_in(self, folder: str) -> list[str]:
         """The names of what lies in the folder; none if there is no such folder."""
-        path = self.jvm.org.apache.hadoop.fs.Path(folder)
+        path = self.java_path(folder)
         file_system = path.getFileSystem(self.hadoop)
         if not file_system.exists(path):
             return []
@@ -126,8 +131,12 @@ class KernelTable:
     def __init__(self, kernel: Kernel, path: str) -> None:
         self._kernel = kernel
         self._engine = kernel.engine
-        self._api = kernel.api
+        self._java = kernel.java
         self.path = path
+
+    def _api(self, name: str) -> Any:
+        """A class of Kernel."""
+        return self._java(f"io.delta.kernel.{name}")
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
         """Version 0 with the schema, as Spark's CREATE TABLE writes it; nothing if someone else has just made it.
@@ -135,7 +144,7 @@ class KernelTable:
         Written through Delta's LogStore by hand: Kernel's own builder keeps no table comment, and Spark's SQL costs
         0.15 CPU seconds a table (7 in a session that is still cold) against 0.01.
         """
-        log_folder = self._kernel.jvm.org.apache.hadoop.fs.Path(f"{self.path}/_delta_log")
+        log_folder = self._kernel.java_path(f"{self.path}/_delta_log")
         log_folder.getFileSystem(self._kernel.hadoop).mkdirs(log_folder)
         self._write_version(0, [PROTOCOL, _metadata(schema_json, comment, properties)], "CREATE TABLE")
 
@@ -153,13 +162,13 @@ class KernelTable:
 
     def _write_version(self, version: int, actions: list[dict[str, Any]], operation: str) -> bool:
         """Whether this is now what stands in the log as that version; False: something else is."""
-        jvm, now_ms = self._kernel.jvm, int(time.time() * 1000)
-        path = jvm.org.apache.hadoop.fs.Path(f"{self.path}/_delta_log/{version:020d}.json")
-        lines = jvm.java.util.ArrayList()
+        now_ms = int(time.time() * 1000)
+        path = self._kernel.java_path(f"{self.path}/_delta_log/{version:020d}.json")
+        lines = self._java("java.util.ArrayList")()
         commit_info = {"timestamp": now_ms, "operation": operation, "operationParameters": {}}
         for action in ({"commitInfo": commit_info}, *actions):
             lines.add(json.dumps(action))
-        store = self._api.defaults.internal.logstore.LogStoreProvider.getLogStore(
+        store = self._api("defaults.internal.logstore.LogStoreProvider").getLogStore(
             self._kernel.hadoop, path.getFileSystem(self._kernel.hadoop).getScheme()
         )
         try:
@@ -183,7 +192,7 @@ class KernelTable:
         return int(self._snapshot().getVersion())
 
     def properties(self) -> dict[str, str]:
-        return dict(self._snapshot().getMetadata().getConfiguration())
+        return dict_of(self._snapshot().getMetadata().getConfiguration())
 
     def schema_json(self) -> str:
         """The columns as they stand in the log."""
@@ -191,19 +200,19 @@ class KernelTable:
 
     def features(self) -> set[str]:
         """The features that the table's protocol names for readers."""
-        return set(self._snapshot().getProtocol().getReaderFeatures())
+        return set(items_of(self._snapshot().getProtocol().getReaderFeatures()))
 
     def set_properties(self, properties: dict[str, str], *, by: str) -> None:
         """The table now has these properties beside those it had; no commit if it has them."""
         if properties.items() <= self.properties().items():
             return
-        told = self._kernel.jvm.java.util.HashMap()
+        told = self._java("java.util.HashMap")()
         for key, value in properties.items():
             told.put(key, value)
-        operation = self._api.Operation.valueOf("MANUAL_UPDATE")
+        operation = self._api("Operation").valueOf("MANUAL_UPDATE")
         builder = self._table().createTransactionBuilder(self._engine, by, operation)
         delta_transaction = builder.withTableProperties(self._engine, told).build(self._engine)
-        delta_transaction.commit(self._engine, self._api.utils.CloseableIterable.emptyIterable())
+        delta_transaction.commit(self._engine, self._api("utils.CloseableIterable").emptyIterable())
 
     def last_transaction(self, app_id: str) -> int | None:
         """The version that the application last committed under `app_id`; None: never."""
@@ -223,7 +232,7 @@ class KernelTable:
     def refusal(self) -> str | None:
         """Why a plain Parquet file may not be added, as the end of a sentence; None: it may."""
         metadata = self._snapshot().getMetadata()
-        return refusal(dict(metadata.getConfiguration()), metadata.getSchemaString())
+        return refusal(dict_of(metadata.getConfiguration()), metadata.getSchemaString())
 
     def files(self, version: int | None = None) -> list[TableFile]:
         """The data files of a version (default: the newest)."""
@@ -234,7 +243,7 @@ class KernelTable:
         return [found for part in parts if (found := self._missing(part)) is not None]
 
     def _missing(self, part: Part) -> str | None:
-        path = self._kernel.jvm.org.apache.hadoop.fs.Path(self.path, part.path)
+        path = self._kernel.java_path(self.path, part.path)
         try:
             size = path.getFileSystem(self._kernel.hadoop).getFileStatus(path).getLen()
         except Py4JJavaError as error:
@@ -278,7 +287,7 @@ class KernelTable:
         changes_rows: bool,
     ) -> int:
         engine = self._engine
-        builder = self._table().createTransactionBuilder(engine, by, self._api.Operation.valueOf("WRITE"))
+        builder = self._table().createTransactionBuilder(engine, by, self._api("Operation").valueOf("WRITE"))
         if transaction is not None:
             builder = builder.withTransactionId(engine, *transaction)
         if remove is not None:
@@ -292,8 +301,8 @@ class KernelTable:
             if removes is not None and removals.size() != removes:
                 raise ChangedMeanwhile(f"{removals.size()} of {removes} files to be replaced are still there")
             actions = actions.combine(self._iterator(removals))
-        result = delta_transaction.commit(engine, self._api.utils.CloseableIterable.inMemoryIterable(actions))
-        for hook in result.getPostCommitHooks():
+        result = delta_transaction.commit(engine, self._api("utils.CloseableIterable").inMemoryIterable(actions))
+        for hook in items_of(result.getPostCommitHooks()):
             # Kernel leaves it to its user to write the checkpoints that delta.checkpointInterval asks for. Only one of
             # the newest version takes expired versions away, too; the hook's own does not, and listing them costs.
             if hook.getType().name() == "CHECKPOINT":
@@ -304,44 +313,44 @@ class KernelTable:
 
     def _append_actions(self, delta_transaction: Any, parts: Sequence[Part], changes_rows: bool) -> Any:
         # As Transaction.generateAppendActions, which knows no other dataChange than true.
-        schema, jvm = delta_transaction.getSchema(self._engine), self._kernel.jvm
-        folder = self._api.internal.fs.Path(self.path).toUri()
-        nothing, none = jvm.java.util.HashMap(), jvm.java.util.Optional.empty()
-        now_ms, actions = int(time.time() * 1000), jvm.java.util.ArrayList()
-        single_action = self._api.internal.actions.SingleAction
+        schema = delta_transaction.getSchema(self._engine)
+        folder = self._api("internal.fs.Path")(self.path).toUri()
+        nothing, none = self._java("java.util.HashMap")(), self._java("java.util.Optional").empty()
+        now_ms, actions = int(time.time() * 1000), self._java("java.util.ArrayList")()
+        single_action = self._api("internal.actions.SingleAction")
         for part in parts:
-            stats = self._api.statistics.DataFileStatistics.deserializeFromJson(part.stats_json, schema)
-            status = self._api.utils.DataFileStatus(f"{self.path}/{part.path}", part.size, now_ms, stats)
-            add = self._api.internal.actions.AddFile.convertDataFileStatus(
+            stats = self._api("statistics.DataFileStatistics").deserializeFromJson(part.stats_json, schema)
+            status = self._api("utils.DataFileStatus")(f"{self.path}/{part.path}", part.size, now_ms, stats)
+            add = self._api("internal.actions.AddFile").convertDataFileStatus(
                 schema, folder, status, nothing, changes_rows, nothing, none, none, none
             )
             actions.add(single_action.createAddFileSingleAction(add.toRow()))
         return self._iterator(actions)
 
     def _removals(self, snapshot: Any, remove: Removal, changes_rows: bool) -> Any:
-        actions, now = self._kernel.jvm.java.util.ArrayList(), self._kernel.jvm.java.util.Optional.empty()
+        actions, now = self._java("java.util.ArrayList")(), self._java("java.util.Optional").empty()
         for file in self._files(snapshot):
             if remove(file):
                 removal = file.add_action.toRemoveFileRow(changes_rows, now)
-                actions.add(self._api.internal.actions.SingleAction.createRemoveFileSingleAction(removal))
+                actions.add(self._api("internal.actions.SingleAction").createRemoveFileSingleAction(removal))
         return actions
 
     def _files(self, snapshot: Any) -> Iterator[TableFile]:
         batches = snapshot.getScanBuilder().build().getScanFiles(self._engine, True)
-        rows = self._api.internal.util.Utils.intoRows(batches)
+        rows = self._api("internal.util.Utils").intoRows(batches)
         try:
             while rows.hasNext():
-                add = self._kernel.jvm.io.delta.kernel.internal.actions.AddFile(rows.next().getStruct(0))
+                add = self._api("internal.actions.AddFile")(rows.next().getStruct(0))
                 stats = add.getStatsJson()
                 yield TableFile(add.getPath(), json.loads(stats.get()) if stats.isPresent() else {}, add)
         finally:
             rows.close()
 
     def _iterator(self, java_list: Any) -> Any:
-        return self._api.internal.util.Utils.toCloseableIterator(java_list.iterator())
+        return self._api("internal.util.Utils").toCloseableIterator(java_list.iterator())
 
     def _table(self) -> Any:
-        return self._api.Table.forPath(self._engine, self.path)
+        return self._api("Table").forPath(self._engine, self.path)
 
     def _snapshot(self, version: int | None = None) -> Any:
         if version is None:

@@ -207,10 +207,10 @@ def _vacuum(lake: Lake, name: str, retain_ms: int) -> str:
 
 def _quietly(lake: Lake, statement: str) -> list[Row]:
     """The statement's rows. VACUUM tells its story on the JVM's stdout, which here is for rows."""
-    jvm = lake.kernel.jvm
-    console = getattr(jvm.scala, "Console$").__getattr__("MODULE$")
+    java = lake.kernel.java
+    console = java("scala.Console$").__getattr__("MODULE$")
     out = console.out()
-    console.setOutDirect(jvm.java.lang.System.err)
+    console.setOutDirect(java("java.lang.System").err)
     try:
         return lake.spark.sql(statement).collect()
     finally:

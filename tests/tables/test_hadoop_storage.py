@@ -11,10 +11,16 @@ from py4j.java_gateway import JavaPackage
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.sources import s3
 from kgroups_spark.tables.hadoop_storage import name_for_hadoop, use_hadoops_storage
+from kgroups_spark.tables.java_classes import JavaClasses
 
 
-def jvm(s3a):
-    return mock.Mock(**{"org.apache.hadoop.fs.s3a.S3AFileSystem": s3a})
+def java(s3a):
+    return JavaClasses(SimpleNamespace(**{"org.apache.hadoop.fs.s3a.S3AFileSystem": s3a}))
+
+
+class JavaMap(dict):
+    def keySet(self):
+        return SimpleNamespace(toArray=lambda: list(self))
 
 
 class Hadoop(dict):
@@ -25,7 +31,8 @@ class Hadoop(dict):
         self.hidden = dict(hidden)
 
     def getPropsWithPrefix(self, prefix):
-        return {name.removeprefix(prefix): value for name, value in self.items() if name.startswith(prefix)}
+        found = {name.removeprefix(prefix): value for name, value in self.items() if name.startswith(prefix)}
+        return JavaMap(found)
 
     def getPassword(self, name):
         found = self.hidden.get(name) or self.get(name)
@@ -43,24 +50,24 @@ class Hadoop(dict):
     ],
 )
 def test_s3_is_s3a_to_hadoop(location, name):
-    assert name_for_hadoop(location, jvm("a class"), Hadoop()) == name
+    assert name_for_hadoop(location, java("a class"), Hadoop()) == name
 
 
 def test_a_platform_with_its_own_s3_keeps_it():
     emr = Hadoop({"fs.s3.impl": "com.amazon.ws.emr.hadoop.fs.EmrFileSystem"})
-    assert name_for_hadoop("s3://lakes/x", jvm("a class"), emr) == "s3://lakes/x"
+    assert name_for_hadoop("s3://lakes/x", java("a class"), emr) == "s3://lakes/x"
 
 
 def test_without_hadoops_s3_it_is_said_how_to_get_it():
     missing = JavaPackage("org.apache.hadoop.fs.s3a.S3AFileSystem", None)
     with pytest.raises(KgroupsError, match=r"spark-submit --packages \S*org.apache.hadoop:hadoop-aws:\S+ --exclude"):
-        name_for_hadoop("s3://lakes/x", jvm(missing), Hadoop())
-    assert name_for_hadoop("hdfs://lakes/x", jvm(missing), Hadoop()) == "hdfs://lakes/x"
+        name_for_hadoop("s3://lakes/x", java(missing), Hadoop())
+    assert name_for_hadoop("hdfs://lakes/x", java(missing), Hadoop()) == "hdfs://lakes/x"
 
 
 def test_a_lake_is_not_named_with_credentials():
     with pytest.raises(UsageError, match="with credentials in it would be printed"):
-        name_for_hadoop("s3a://me:hush@lakes/x", jvm("a class"), Hadoop())
+        name_for_hadoop("s3a://me:hush@lakes/x", java("a class"), Hadoop())
 
 
 def test_pyarrow_gets_keys_that_hadoop_keeps_in_files():

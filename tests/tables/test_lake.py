@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.kernel import DEFAULT_ENGINE
 from kgroups_spark.tables.lake import Lake, in_parallel
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY, is_path
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -118,7 +119,7 @@ def test_a_file_system_that_is_not_there_is_told_in_one_line(spark):
 
 
 def test_a_session_without_deltas_jars_is_told_how_to_get_them(spark):
-    nothing = SimpleNamespace(io=SimpleNamespace(delta=SimpleNamespace(kernel=spark._jvm.not_there)))
+    nothing = SimpleNamespace(**{DEFAULT_ENGINE: spark._jvm.not_there})
     with pytest.raises(KgroupsError, match=r"spark-submit --packages io\.delta:delta-spark_"):
         Lake(SimpleNamespace(_jvm=nothing, _jsc=spark._jsc), "./lake")
 
