@@ -62,7 +62,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "tests",
         {
             "spark.master": "local[2]",
-            "spark.driver.memory": "1g",
+            # What hundreds of audits leave in Delta's and Spark's memories: with 1 GB the JVM was always collecting.
+            "spark.driver.memory": "2g",
+            "spark.ui.retainedJobs": "100",
+            "spark.ui.retainedStages": "100",
+            "spark.sql.ui.retainedExecutions": "10",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(warehouse),
         },
