@@ -1,6 +1,7 @@
 # make demo   a virtual environment, the audit of the shipped segments into ./lake, what is in it, and report.html
 # make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
-# make soak   audits killed at random moments, 40 times, and what they leave (about half an hour)
+# make soak   every case of what `make test` chooses some of by a seed (the tests marked `soak`), then audits that are
+#             killed at random moments (SOAK_ARGS="--kills 40"); hours, SOAK_TESTS="-k maintain" and SOAK_ARGS shorten it
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
 # The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too. The report is looked
@@ -35,6 +36,7 @@ ifeq ($(BROWSER),)
 endif
 
 soak: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m soak $(SOAK_TESTS)
 	@$(BIN)/python -m tests.crash.soak $(SOAK_ARGS)
 
 bench: $(VENV)/.installed

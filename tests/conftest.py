@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.session import spark_session
+from tests.chosen import VARIABLE, Chosen, seed
 
 # Files of minutes, the longest first: whichever process is free takes the next file, and one that begins a long one
 # last lets the others wait for it. Whatever is not named here comes behind.
@@ -39,12 +40,19 @@ LONG_FILES = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Pytest-xdist deals the files in the order of their tests here, not those of many tests first."""
+    seed()
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first. Tests with the session are marked `spark` (`-m "not spark"` leaves them out)."""
+def pytest_report_header() -> str:
+    """What repeats the choices of this run."""
+    return f"cases are chosen by {VARIABLE}={seed()}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files come first. Tests with the session are marked `spark` (`-m "not spark"` leaves them out). Tests with
+    the marker `soak` run by `-m soak` alone."""
     folder = Path(__file__).parent
     ranks = {folder / name: rank for rank, name in enumerate(LONG_FILES)}
     assert all(path.is_file() for path in ranks), "LONG_FILES names a file that is not there"
@@ -52,6 +60,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+    if "soak" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("soak")]
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(params=["some", pytest.param("every", marks=pytest.mark.soak)])
+def chosen(request: pytest.FixtureRequest) -> Chosen:
+    """Chooses some cases of many; all of them in the test's second form, which is part of the soak."""
+    return Chosen(request.node.nodeid, request.param == "every")
 
 
 @pytest.fixture(scope="session")

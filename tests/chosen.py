@@ -1,0 +1,42 @@
+"""What `make test` takes of many cases, by a seed that is printed; `make soak` takes all of them.
+
+A test with the fixture `chosen` exists twice: `[some]` is part of `make test`, `[every]` has the marker `soak`. Its
+body asks `chosen.some(cases, 3)`, and gets three of them there, all of them here.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Collection, Iterable
+from typing import TypeVar
+
+Case = TypeVar("Case")
+# An environment variable: it reaches pytest-xdist's processes, too.
+VARIABLE = "KGROUPS_TEST_SEED"
+
+
+def seed() -> int:
+    """The seed of this run: that of the variable, or a new one, which goes there."""
+    return int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1 << 32))))
+
+
+class Chosen:
+    """The choices of one test: the same for the same seed and the same test."""
+
+    def __init__(self, test: str, every: bool) -> None:
+        self.every, self.random = every, random.Random(f"{seed()} {test}")
+
+    def some(self, cases: Iterable[Case], count: int, always: Collection[Case] = ()) -> list[Case]:
+        """So many of the cases and those of them to be taken always, in their order; in a soak all of them."""
+        given = list(cases)
+        others = [number for number, case in enumerate(given) if case not in always]
+        taken = set(self.random.sample(others, min(count, len(others))))
+        found = [case for n, case in enumerate(given) if self.every or n in taken or case in always]
+        if not self.every:
+            print(f"{VARIABLE}={seed()} chose: {found}")  # noqa: T201  pytest shows it if the test fails
+        return found
+
+    def one(self, cases: Iterable[Case]) -> Case:
+        """One of the cases, in a soak as well: where each case of another kind takes one of this kind."""
+        return self.random.choice(list(cases))

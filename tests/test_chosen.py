@@ -1,0 +1,39 @@
+"""Which cases `make test` takes of many."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chosen import VARIABLE, Chosen
+
+CASES = list(range(100))
+
+
+@pytest.fixture(autouse=True)
+def seed_seven(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "7")
+
+
+def test_the_seed_and_the_test_decide(monkeypatch):
+    taken = Chosen("a test", every=False).some(CASES, 5)
+    assert len(taken) == 5 and taken == sorted(taken)
+    assert Chosen("a test", every=False).some(CASES, 5) == taken
+    assert Chosen("another test", every=False).some(CASES, 5) != taken
+    monkeypatch.setenv(VARIABLE, "8")
+    assert Chosen("a test", every=False).some(CASES, 5) != taken
+
+
+def test_a_soak_takes_all():
+    assert Chosen("a test", every=True).some(CASES, 5, always=[3]) == CASES
+    assert Chosen("a test", every=True).one(CASES) in CASES
+
+
+def test_some_cases_are_always_taken_and_few_cases_are_enough():
+    taken = Chosen("a test", every=False).some(CASES, 1, always=[3, 97])
+    assert {3, 97} < set(taken) and len(taken) == 3
+    assert Chosen("a test", every=False).some([1, 2], 5) == [1, 2]
+
+
+def test_a_failing_test_shows_what_was_chosen(capsys):
+    taken = Chosen("a test", every=False).some(CASES, 2)
+    assert capsys.readouterr().out == f"{VARIABLE}=7 chose: {taken}\n"
