@@ -8,7 +8,10 @@ the same log timestamp) is told as one change: an upgrade to the consumer protoc
 first member comes in five records. The events stand at the last record of the act that changed the group.
 
 A tombstone of what the log does not have (Kafka's cleaner took it, or the log was not read that far back) says that
-something went, not what: it is told without what was there before, and its cause is unknown.
+something went, not what: the event lacks what was there before, and its cause is unknown. Each removal is reported
+once: the shard remembers which offsets and groups are gone, and a second tombstone reports nothing. Nor does the
+tombstone of an offset that an open transaction holds and that was never committed: the log does not have such an
+offset to remove.
 
 An act ends with the next one, and with an audit. The events of a log are the same however it is cut, as long as no cut
 goes through an act that a coordinator wrote in several batches; where audits ended is told to a rebuild.
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -43,10 +46,14 @@ from kgroups_spark.coordinator.streams_group import StreamsGroup
 if TYPE_CHECKING:
     from kgroups_spark.coordinator.shard import Shard
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 GROUP_METADATA = 2
 # Group types by the record whose tombstone removes a group.
 TYPE_OF_GROUP_RECORD = {GROUP_METADATA: "classic", 3: "consumer", 11: "share", 17: "streams"}
-# Of offsets that were removed this many are remembered in each offsets partition; the oldest removals are forgotten.
+# So many removed offsets, and as many removed groups, are remembered in each offsets partition. The oldest removals are
+# forgotten first.
 REMEMBERED = 65536
 
 EVENTS = (
@@ -100,9 +107,9 @@ class MemberEvents(NamedTuple):
 
 
 class RemovedOffset(NamedTuple):
-    """What a slot had before a tombstone, for the first commit after it."""
+    """What a slot had before a tombstone, for the first commit after it. `committed_offset` None: not known."""
 
-    committed_offset: int
+    committed_offset: int | None
     topic_id: str | None
     log_offset: int
 
@@ -261,10 +268,12 @@ class GroupEvents:
 
     def created(self, group_id: str) -> None:
         """A value has made a simple group, after the act was closed."""
+        self._shard.removed_groups.pop(group_id, None)
         self.moves.append(self._event(group_id, "group_created", value_after="Empty"))
 
     def vanished(self, group: Group) -> None:
         """Scala: a marker has taken the last that was left of a simple group, after the act was closed."""
+        _remember(self._shard.removed_groups, group.group_id, self._place[0])
         event = self._event(group.group_id, "group_removed", value_before=group.state, cause=UNKNOWN)
         self.moves.append(event._replace(group_type=group.group_type))
 
@@ -275,7 +284,7 @@ class GroupEvents:
         if before is None:
             self._offsets_of[slot[1]] += 1
             gone = self._shard.removed.pop(slot, None)
-            if gone is None:
+            if gone is None or gone.committed_offset is None:
                 return
             offset, known_id = gone.committed_offset, gone.topic_id
         else:
@@ -303,22 +312,21 @@ class GroupEvents:
         when = event.event_timestamp if self._is_marker else commit.value.commit_timestamp
         self.moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
 
-    def removed(self, slot: Slot, commit: OffsetCommit | None) -> None:
+    def removed(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None:
         """A tombstone has removed the committed offset; None: one that is not known."""
         remembered = self._shard.removed
         place = self._act or (-1, None)
         if commit is None:
             # What is remembered has gone before: a tombstone more says nothing.
-            if slot not in remembered:
+            if slot in remembered:
+                return
+            _remember(remembered, slot, RemovedOffset(None, None, place[0]))
+            if not is_pending:
                 group = self._shard.groups.get(slot[0])
                 self._unknown.append(_Unknown(*place, slot, None if group is None else group.group_type))
             return
-        remembered.pop(slot, None)
-        remembered[slot] = RemovedOffset(commit.value.committed_offset, commit.value.topic_id, place[0])
-        if len(remembered) > REMEMBERED:
-            del remembered[next(iter(remembered))]
+        _remember(remembered, slot, RemovedOffset(commit.value.committed_offset, commit.value.topic_id, place[0]))
         group, rules = self._shard.groups.get(slot[0]), self._rules.expiry
-        is_pending = bool(self._shard.offsets.pending_producers.get(slot))
         due = due_at(group, slot[1], commit.value, rules, self._retention_ms, is_pending=is_pending)
         topics = (
             topics_of(group, rules) if group is not None and due is None and is_exempt(group, slot[1], rules) else ()
@@ -367,11 +375,22 @@ class GroupEvents:
         for group_id, group in touched.items():
             if group.place is not None:
                 self._tell_group(group_id, group, causes, numbers)
-            elif group.unknown is not None and group_id not in self._shard.groups:
+            elif group.unknown is not None and not (
+                group_id in self._shard.groups or group_id in self._shard.removed_groups
+            ):
                 log_offset, log_timestamp, group_type = group.unknown
                 at = (log_offset, numbers[log_offset], log_timestamp, log_timestamp)
                 self._told.append(GroupEvent(*at, group_id, group_type, "group_removed", cause=UNKNOWN))
                 numbers[log_offset] += 1
+            self._remember_group(group_id, group)
+
+    def _remember_group(self, group_id: str, touched: _Touched) -> None:
+        """After an act that touched the group: whether it is known to be gone."""
+        place = touched.place or touched.unknown
+        if group_id in self._shard.groups:
+            self._shard.removed_groups.pop(group_id, None)
+        elif place is not None and group_id not in self._shard.removed_groups:
+            _remember(self._shard.removed_groups, group_id, place[0])
 
     # Offsets.
 
@@ -505,6 +524,14 @@ class _Causes:
             is_late,
             len(self._groups_of_topic[topic]) > 1,
         )
+
+
+def _remember(remembered: dict[K, V], key: K, value: V) -> None:
+    """Puts the key behind all others, and lets the oldest go where there are too many."""
+    remembered.pop(key, None)
+    remembered[key] = value
+    if len(remembered) > REMEMBERED:
+        del remembered[next(iter(remembered))]
 
 
 def _is_due(removal: _Removal) -> bool:

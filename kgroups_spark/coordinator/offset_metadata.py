@@ -44,10 +44,11 @@ class OffsetCommit(NamedTuple):
 
 
 class OffsetObserver(Protocol):
-    """Who is told what becomes of committed offsets. `removed`: None: the log does not have it."""
+    """Learns what becomes of committed offsets. `removed`: a tombstone came. `commit` None: there was no committed
+    offset. `is_pending`: an open transaction held an offset of the slot."""
 
     def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None: ...
-    def removed(self, slot: Slot, commit: OffsetCommit | None) -> None: ...
+    def removed(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None: ...
 
 
 class OffsetMetadata:
@@ -87,8 +88,8 @@ class OffsetMetadata:
         gone = None if offsets is None else offsets.pop(slot[1:], None)
         if gone is not None and not offsets:
             del self.committed[slot[0]]
-        if self.observer is not None and (gone is not None or not self.pending_producers.get(slot)):
-            self.observer.removed(slot, gone)
+        if self.observer is not None:
+            self.observer.removed(slot, gone, is_pending=bool(self.pending_producers.get(slot)))
         if removes == "of_all_producers":
             for producer in list(self.pending_producers.get(slot, ())):
                 self._drop(producer, slot)

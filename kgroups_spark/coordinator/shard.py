@@ -61,8 +61,10 @@ class Shard:
         self.offsets = OffsetMetadata(release)
         self.transactions = OpenTransactions()
         self.topics = Topics()
-        # Offsets that were removed, for the first commit after it; kept only where events are told.
+        # Offsets that were removed, for the first commit after it, and groups with the log offset of their removal.
+        # Kept only where events are told.
         self.removed: dict[Slot, RemovedOffset] = {}
+        self.removed_groups: dict[str, int] = {}
         self.events: GroupEvents | None = None
         self._versions: list[Version] = []
         self._corrected_at: set[int] = set()

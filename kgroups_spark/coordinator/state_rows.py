@@ -5,7 +5,9 @@ Kinds of rows (`entry_type`), their payload JSON:
     group         by group_id: the group object (null: orphans only) and the group's committed offsets
     producer      by producer id: what it has pending, and its open transaction (null: none)
     noted         3.8 to 4.0.0: producer ids noted per group (KAFKA-19164)
-    removed       by group_id: offsets that were removed, for the first commit after it
+    removed       by group_id: offsets that were removed, for the first commit after it; those of which nobody knows
+                  what they were (`unknown`); where the group itself was removed (null: it was not). Older states have
+                  neither of the latter two
     topics        up to TOPICS_PER_ROW topic ids, their names and where they were seen
 """
 
@@ -63,11 +65,20 @@ def save(shard: Shard) -> Iterator[StateRow]:
 
 
 def _removed_entries(shard: Shard) -> Iterator[StateRow]:
-    by_group: dict[str, list[Any]] = {}
+    by_group: dict[str, Json] = {}
+
+    def of(group_id: str) -> Json:
+        return by_group.setdefault(group_id, {"group": None, "offsets": [], "unknown": []})
+
     for (group_id, topic, partition), removed in shard.removed.items():
-        by_group.setdefault(group_id, []).append([topic, partition, *removed])
+        if removed.committed_offset is None:
+            of(group_id)["unknown"].append([topic, partition, removed.log_offset])
+        else:
+            of(group_id)["offsets"].append([topic, partition, *removed])
+    for group_id, log_offset in shard.removed_groups.items():
+        of(group_id)["group"] = log_offset
     for group_id in sorted(by_group):
-        yield _row("removed", group_id, {"offsets": by_group[group_id]})
+        yield _row("removed", group_id, by_group[group_id])
 
 
 def group_entry(group_id: str, group: Group | None, offsets: Mapping[TopicPartition, OffsetCommit]) -> StateRow:
@@ -97,6 +108,7 @@ def saved_and_loaded(group: Group) -> Group:
 def load(shard: Shard, rows: Iterable[StateRow]) -> None:
     """Fills an empty shard. The order of the rows does not matter."""
     removed: list[tuple[Slot, RemovedOffset]] = []
+    removed_groups: list[tuple[int, str]] = []
     for row in rows:
         payload = orjson.loads(row.payload)
         match row.entry_type:
@@ -107,8 +119,13 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
             case "noted":
                 shard.offsets.noted_producers[row.group_id or ""] = set(payload["producers"])
             case "removed":
+                group_id = row.group_id or ""
                 for topic, partition, *offset in payload["offsets"]:
-                    removed.append(((row.group_id or "", topic, partition), RemovedOffset(*offset)))
+                    removed.append(((group_id, topic, partition), RemovedOffset(*offset)))
+                for topic, partition, log_offset in payload.get("unknown", ()):
+                    removed.append(((group_id, topic, partition), RemovedOffset(None, None, log_offset)))
+                if payload.get("group") is not None:
+                    removed_groups.append((payload["group"], group_id))
             case "topics":
                 for topic_id, topic, seen, source, is_newest in payload["topics"]:
                     shard.topics.names[topic_id] = (topic, seen, source)
@@ -118,6 +135,7 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
                 raise ValueError(f"coordinator_state has a row of type {row.entry_type!r}, which is unknown")
     # The oldest removals are forgotten first.
     shard.removed.update(sorted(removed, key=lambda each: each[1].log_offset))
+    shard.removed_groups.update((group_id, log_offset) for log_offset, group_id in sorted(removed_groups))
 
 
 def replace_entry(shard: Shard, entry_type: str, group_id: str | None, payload: str | None) -> None:
@@ -129,6 +147,7 @@ def replace_entry(shard: Shard, entry_type: str, group_id: str | None, payload: 
     match entry_type:
         case "group":
             shard.groups.pop(group_id or "", None)
+            shard.removed_groups.pop(group_id or "", None)
             shard.offsets.committed.pop(group_id or "", None)
         case "producer":
             shard.transactions.by_producer.pop(fields["producer_id"], None)

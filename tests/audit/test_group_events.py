@@ -13,14 +13,16 @@ import pytest
 from kgroups_spark.audit.replay import NoTopics
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
-from tests.audit.dense_logs import dense_log
-from tests.audit.event_logs import EventLog
+from kgroups_spark.records.segment import scan_batches
+from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, dense_log
+from tests.audit.event_logs import MINUTE, EventLog
 from tests.audit.pipeline import (
     Audited,
     How,
     Row,
     audit,
     audit_nights,
+    borders,
     cut_ranges,
     random_cuts,
     read_zip,
@@ -141,3 +143,79 @@ def test_migrations_are_told_and_nobody_who_stayed_left() -> None:
         if row["event"] in ("member_left", "member_joined")
     )
     assert set(at_once.values()) == {1}
+
+
+def removals(version: str, *acts: str) -> list[tuple[str, int]]:
+    """Event and log offset of each removal in a log of these acts, the same if an audit ends after each."""
+    log = EventLog(0, batches=0)
+    control = {"commit": b"\0\0\0\1", "abort": b"\0\0\0\0"}
+    for act in acts:
+        log.now += MINUTE
+        match act:
+            case "value" | "pending":
+                log.append([slot_value(log)], producer=1 if act == "pending" else -1)
+            case "commit" | "abort":
+                marker = (control[act], b"\0\0\0\0\0\4")
+                log.append([marker], producer=1, attributes=TRANSACTIONAL | CONTROL)
+            case "tombstone":
+                log.append([log.tombstone("a", "t", 0)])
+            case "group":
+                log.append([log.classic("a")])
+            case "group tombstone":
+                log.append([log.gone(2, "a")])
+    cut = cut_ranges(log.files, {0: [[border] for border in borders(log.files, 0)[1:]]})
+    whole = audit(log.files, How(version))
+    assert events(audit_nights(log.files, cut, How(version))) == events(whole)
+    return [
+        (row["event"], acts_at(log, row["log_offset"]))
+        for row in events(whole)
+        if row["event"] in ("offset_removed", "group_removed")
+    ]
+
+
+def slot_value(log: EventLog) -> tuple[bytes | None, bytes | None]:
+    """A value of group a, topic t, partition 0."""
+    while True:
+        key, value = log.value("a")
+        if key == log.tombstone("a", "t", 0)[0]:
+            return key, value
+
+
+def acts_at(log: EventLog, log_offset: int) -> int:
+    """The number of the act whose batch has the offset."""
+    (data,) = log.files.values()
+    starts = scan_batches(io.BytesIO(data)).base_offset.tolist()
+    return starts.index(log_offset)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize(
+    ("acts", "expected"),
+    [
+        (["tombstone", "tombstone"], [("offset_removed", 0)]),
+        (["value", "tombstone", "tombstone"], [("offset_removed", 1)]),
+        (["value", "tombstone", "tombstone", "value", "tombstone"], [("offset_removed", 1), ("offset_removed", 4)]),
+        (["pending", "tombstone", "tombstone"], []),
+        (["pending", "tombstone", "abort", "tombstone"], []),
+        (["pending", "abort", "tombstone", "tombstone"], [("offset_removed", 2)]),
+        (["pending", "commit", "tombstone", "tombstone"], [("offset_removed", 2)]),
+        (["group tombstone", "group tombstone"], [("group_removed", 0)]),
+        (["group", "group tombstone", "group tombstone"], [("group_removed", 1)]),
+        (["group tombstone", "group", "group tombstone"], [("group_removed", 0), ("group_removed", 2)]),
+    ],
+    ids=lambda each: ",".join(each) if each and isinstance(each[0], str) else "",
+)
+def test_each_removal_is_told_once(version: str, acts: list[str], expected: list[tuple[str, int]]) -> None:
+    found = removals(version, *acts)
+    wanted = {name for name, _ in expected} or {"offset_removed"}
+    assert [each for each in found if each[0] in wanted] == expected
+
+
+def test_only_the_newest_removals_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgroups_spark.coordinator.group_events.REMEMBERED", 1)
+    log = EventLog(0, batches=0)
+    for partition in (0, 1, 1, 0):
+        log.now += MINUTE
+        log.append([log.tombstone("a", "t", partition)])
+    told = [row["partition"] for row in events(audit(log.files)) if row["event"] == "offset_removed"]
+    assert told == [0, 1, 0]

@@ -49,13 +49,14 @@ def number(row: Any) -> Any:
 def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: tuple[int, ...]) -> list[Json]:
     """The events, without event_index and times, by log offset and then in any order."""
     told: list[Json] = []
-    removed: dict[tuple[str, str, int], Any] = {}
+    removed: dict[tuple[str, str, int], Any] = {}  # None: gone, and nobody knows what it was
+    gone_groups: set[str] = set()
     act: list[tuple[ReplayRow, Snapshot, Snapshot]] = []
     unknown: list[ReplayRow] = []
     for row in rows:
         is_act = row.kind == "group_record" or (row.kind == "offset_commit" and row.commit is None)
         if act and is_act and act[-1][0].log_timestamp != row.log_timestamp:
-            told += act_events(act, unknown, retention_ms, version, shard.release)
+            told += act_events(act, unknown, gone_groups, retention_ms, version, shard.release)
             act, unknown = [], []
         before = Snapshot(shard)
         with suppress(ReplayFailure):
@@ -65,17 +66,23 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
             act.append((row, before, after))
             slot = (row.group_id, row.topic, row.partition)
             pending = any((each["group_id"], each["topic"], each["partition"]) == slot for each in before.pending)
-            if row.kind == "offset_commit" and slot not in before.offsets and slot not in removed and not pending:
-                unknown.append(row)
-                place = {"topic": row.topic, "partition": row.partition, "cause": "unknown"}
-                told.append(event(row, row.group_id, before, "offset_removed", **place))
-        elif act and set(before.groups) != set(after.groups):
-            told += act_events(act, unknown, retention_ms, version, shard.release)
-            act, unknown = [], []
+            is_general = not (shard.release.tombstone_removes_pending == "of_its_transaction" and row.is_transactional)
+            if row.kind == "offset_commit" and slot not in before.offsets and slot not in removed and is_general:
+                removed[slot] = None
+                if not pending:
+                    unknown.append(row)
+                    place = {"topic": row.topic, "partition": row.partition, "cause": "unknown"}
+                    told.append(event(row, row.group_id, before, "offset_removed", **place))
+        elif set(before.groups) != set(after.groups):
+            if act:
+                told += act_events(act, unknown, gone_groups, retention_ms, version, shard.release)
+                act, unknown = [], []
+            gone_groups |= before.groups.keys() - after.groups.keys()
+            gone_groups -= after.groups.keys()
         told += moves(row, before, after, removed)
         for slot in before.offsets.keys() - after.offsets.keys():
             removed[slot] = before.offsets[slot]
-    return told + (act_events(act, unknown, retention_ms, version, shard.release) if act else [])
+    return told + (act_events(act, unknown, gone_groups, retention_ms, version, shard.release) if act else [])
 
 
 def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, Any]) -> list[Json]:
@@ -125,9 +132,15 @@ def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, 
 
 
 def act_events(
-    act: list[Any], unknown: list[ReplayRow], retention_ms: int, version: tuple[int, ...], rules: Release
+    act: list[Any],
+    unknown: list[ReplayRow],
+    gone_groups: set[str],
+    retention_ms: int,
+    version: tuple[int, ...],
+    rules: Release,
 ) -> list[Json]:
-    """What a coordinator did at one time. `unknown`: tombstones of offsets that were not there."""
+    """What a coordinator did at one time. `unknown`: tombstones of offsets that were not there. `gone_groups`: groups
+    known to be gone, before the act and then behind it."""
     removals = []
     for row, before, after in act:
         for slot in before.offsets.keys() - after.offsets.keys():
@@ -150,11 +163,18 @@ def act_events(
             if row.group_id == group_id and row.record_type in kinds.keys() & rules.record_types
             if row.value is None and row.kind == "group_record" and group_id not in before.groups
         ]
-        if gone and not any(group_id in before.groups for _, before, _ in act):
+        was_there = any(group_id in before.groups for _, before, _ in act)
+        if gone and not was_there and group_id not in gone_groups:
             fields = {"group_type": kinds[gone[-1].record_type], "cause": "unknown"}
             told.append({**event(gone[-1], group_id, last, "group_removed"), **fields})
     for group_id in sorted({row.group_id for row, _, _ in act if row.kind == "group_record"} | set(causes)):
         told += group_events(group_id, act, first, last, causes.get(group_id, []), version)
+    for row, before, _ in act:
+        is_tombstone = row.kind == "group_record" and row.value is None
+        is_known_type = row.record_type in kinds.keys() & rules.record_types
+        if row.group_id in before.groups or (is_tombstone and is_known_type):
+            gone_groups.add(row.group_id)
+    gone_groups -= last.groups.keys()
     return told
 
 
