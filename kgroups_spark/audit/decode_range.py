@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.audit.commit_rows import CommitBatches, candidates
 from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows, is_misread
+from kgroups_spark.audit.log_times import LogTimes
 from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
 from kgroups_spark.audit.member_blocks import GROUP_METADATA
 from kgroups_spark.audit.odd_records import Large, OddRecords, Off
@@ -25,6 +26,7 @@ from kgroups_spark.audit.offset_moves import OffsetMoves
 from kgroups_spark.audit.partition_count import fitting_partition_counts
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer, readable_versions
+from kgroups_spark.audit.rows import LAST_MS
 from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
 from kgroups_spark.audit.traffic import GroupTraffic
 from kgroups_spark.coordinator.releases import Release, release
@@ -71,6 +73,7 @@ class ReadContext:
     replay_groups: bool = True
     climbs: bool = False
     chunk_bytes: int = CHUNK_BYTES
+    latest_ms: int = LAST_MS  # log times behind it are ahead of the audit's clock
 
     @contextmanager
     def connected(self) -> Iterator[ReadContext]:
@@ -95,7 +98,7 @@ class RangeProgress:
     last_batch_offset: int | None = None
     last_leader_epoch: int | None = None
     last_batch_crc: int | None = None
-    newest_log_timestamp: int | None = None
+    log_times: LogTimes = field(default_factory=LogTimes)
     record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
@@ -115,10 +118,7 @@ class RangeProgress:
             self.last_batch_offset = int(batches.base_offset[-1])
             self.last_leader_epoch = int(batches.leader_epoch[-1])
             self.last_batch_crc = int(batches.crc[-1])
-        if len(records):
-            newest = int(records.timestamp.max())
-            if newest >= 0:
-                self.newest_log_timestamp = max(newest, self.newest_log_timestamp or 0)
+        self.log_times.add(records)
 
     def count(self, record_type: NDArray[np.int16], value_version: NDArray[np.int16]) -> None:
         """Counts offset commits by type and version; version -1 is a tombstone."""
@@ -147,7 +147,11 @@ class RangeDecoder:
         self._damaged_to = log_range.start_offset
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
         self.progress = RangeProgress(
-            log_range.offsets_partition, log_range.number, log_range.start_offset, log_range.start_offset
+            log_range.offsets_partition,
+            log_range.number,
+            log_range.start_offset,
+            log_range.start_offset,
+            log_times=LogTimes(context.latest_ms),
         )
 
     def outputs(self) -> Iterator[Output]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
+from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.durations import UNITS_MS, format_duration
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
@@ -84,11 +85,17 @@ class DeleteRetention:
         )
 
     def _last_read_ago(self, offsets_partition: int, newest: int | None) -> int:
-        """By the ledger's clock or by the log's, which is the longer: copies of a log may be read long after."""
+        """By the ledger's clock or by the log's, which is the longer: copies of a log may be read long after.
+
+        A time more than a day ahead of the ledger's clock is not the log's (log_times.py), unless both are: then the
+        clock is wrong. A broken time that is not ahead counts: to read a partition again without need loses nothing.
+        """
         read = self.last_reads.of(offsets_partition)
         if read is None:
             return 0
-        ages = [self.now - to_epoch_ms(read.started_at)]
+        ages, latest = [self.now - to_epoch_ms(read.started_at)], self.now + CLOCKS_DIFFER_MS
         if newest is not None and read.newest_log_timestamp is not None:
-            ages.append(newest - to_epoch_ms(read.newest_log_timestamp))
+            then = to_epoch_ms(read.newest_log_timestamp)
+            if newest <= latest or then > latest:
+                ages.append(newest - then)
         return max(ages)

@@ -6,7 +6,8 @@ Where the driver reaches the files by pyarrow no Spark job is needed; else Spark
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -21,14 +22,14 @@ from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, Row, TimesOff
-from kgroups_spark.findings.finders import all_findings
+from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.findings.looked import FINDINGS, audits_that_looked
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.times import to_datetime, to_epoch_ms
 
 
 def find(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress] = ()) -> LedgerFacts:
@@ -38,10 +39,14 @@ def find(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress] 
     """
     work.progress("looking for what is odd")
     writer = work.writer
-    rows = findings_table(all_findings(evidence_of(work, facts, progress)), writer.audit_id)
+    found = look(evidence_of(work, facts, progress))
+    rows = findings_table(found.findings, writer.audit_id)
     writer.append_table(FINDINGS, rows)
-    rows_added = {**facts.columns["rows_added"], FINDINGS: rows.num_rows}
-    return LedgerFacts(facts.as_of_ms, facts.retention_ms, {**facts.columns, "rows_added": rows_added})
+    told = {
+        "rows_added": {**facts.columns["rows_added"], FINDINGS: rows.num_rows},
+        "notes": (*facts.columns["notes"], *found.notes),
+    }
+    return replace(facts, columns={**facts.columns, **told})
 
 
 def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
@@ -54,8 +59,6 @@ def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
 def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress]) -> Evidence:
     """What the audit knows when all but its own row of the ledger is written."""
     lake, partitions = work.lake, facts.columns["partitions"]
-    # A broker was asked for all there is; segments may have been copied at any time after their newest record.
-    newest = datetime.now(UTC) if work.is_live else facts.columns["newest_log_timestamp"]
     as_of: datetime = facts.columns["as_of"]
     given = {each.offsets_partition for each in work.plan.partitions}
     not_given = [each for each in partitions if each.offsets_partition not in given and work.source is not None]
@@ -64,7 +67,7 @@ def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangePro
         LakeTables(lake),
         work.audit_id,
         as_of,
-        as_of if newest is None else min(as_of, newest),
+        to_datetime(facts.known_until_ms),
         facts.retention_ms,
         tuple(LargeRecord(each.offsets_partition, *fields) for each in read for fields in each.large_records),
         tuple(TimesOff(each.offsets_partition, *fields) for each in read for fields in each.times_off),

@@ -63,14 +63,14 @@ def _segments(options: AuditOptions) -> LogSource:
         if missing := sorted(wanted - {copy.partition for copy in copies}):
             raise UsageError(f"there is no partition {missing[0]} in {', '.join(options.segments)}")
         copies = [copy for copy in copies if copy.partition in wanted]
-    return LogSource("segments", [SegmentLog(copy) for copy in copies], settle(options), choice.notes)
+    return LogSource("segments", [SegmentLog(copy) for copy in copies], settle(options, _clock_ms()), choice.notes)
 
 
 def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> LogSource:
     from kgroups_spark.audit.cluster_facts import cluster_facts
     from kgroups_spark.sources.live_log import live_logs
 
-    now_ms = to_epoch_ms(datetime.now(UTC))
+    clock_ms = _clock_ms()
     options.progress("asking the cluster")
     found = live_logs(cluster, OFFSETS_TOPIC, options.partitions)
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
@@ -78,13 +78,17 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
     return LogSource(
         "kafka",
         found.logs,
-        settle(options, facts, now_ms),
+        settle(options, clock_ms, facts),
         notes,
         client,
         cluster,
         len(found.topic.partitions),
         tuple((topic_id, topic, None, CLUSTER) for topic_id, topic in facts.topic_ids),
     )
+
+
+def _clock_ms() -> int:
+    return to_epoch_ms(datetime.now(UTC))
 
 
 def _release_note(options: AuditOptions, facts: ClusterFacts) -> list[str]:

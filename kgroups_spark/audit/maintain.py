@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.keep import new_horizons, reduction, save_baseline
+from kgroups_spark.audit.known_times import known_times
 from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.result import not_read_now
 from kgroups_spark.audit.saved_state import left_undone
@@ -141,7 +143,7 @@ def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
 def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
     """Whether there was a state to save for --keep; the claim's audit then has finished, and the state counts."""
     before = _audit_before(claim)
-    of = {} if options.keep_ms is None else new_horizons(writer.lake, before, _moment_ms(before, options))
+    of = {} if options.keep_ms is None else new_horizons(writer.lake, before, _moment_ms(writer.lake, before, options))
     if not of:
         return False
     options.progress(f"saving the state of {len(of)} partitions where old history ends")
@@ -150,10 +152,10 @@ def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) 
     return True
 
 
-def _moment_ms(audit: AuditRow, options: MaintainOptions) -> int:
-    if audit.newest_log_timestamp is None or options.keep_ms is None:
-        return -(1 << 62)
-    return to_epoch_ms(audit.newest_log_timestamp) - options.keep_ms
+def _moment_ms(lake: Lake, audit: AuditRow, options: MaintainOptions) -> int:
+    """What is older goes. A ledger of an earlier version may say 2040: all of history would be older than that."""
+    newest = max(known_times(lake, audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)
+    return -(1 << 62) if newest is None or options.keep_ms is None else newest - options.keep_ms
 
 
 def _maintained(
@@ -161,7 +163,7 @@ def _maintained(
 ) -> MaintainSummary:
     before = _audit_before(claim)
     if options.keep_ms is not None:
-        reduced = reduction(writer.lake, _moment_ms(before, options))
+        reduced = reduction(writer.lake, _moment_ms(writer.lake, before, options))
         summary.rows_removed = reduced.apply(writer, options.progress)
     if options.optimize:
         for name in filter(is_optimized, TABLES):
@@ -202,7 +204,7 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
         raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
     summary = MaintainSummary()
     if options.keep_ms is not None:
-        moment_ms = _moment_ms(before, options)
+        moment_ms = _moment_ms(lake, before, options)
         options.progress("counting rows that would go")
         further = new_horizons(lake, before, moment_ms)
         summary.rows_removed = reduction(lake, moment_ms, further).foreseen()

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kgroups_spark.audit.decode_range import RangeProgress
+from kgroups_spark.audit.known_times import known_times
+from kgroups_spark.audit.log_times import Judged, LogTimes, live_as_of, newest_plausible
 from kgroups_spark.audit.plan import PartitionPlan
 from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.work import AuditWork
@@ -43,27 +45,33 @@ def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -
 
 @dataclass(frozen=True)
 class LedgerFacts:
-    """The columns of the ledger's row `finished`."""
+    """The columns of the ledger's row `finished`. `known_until_ms`: up to when the log says all there was; not after
+    as_of."""
 
     as_of_ms: int
+    known_until_ms: int
     retention_ms: int
     columns: dict[str, Any]
 
 
-def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> LedgerFacts:
-    """What the ledger says of the audit."""
+def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appended_ms: int | None = None) -> LedgerFacts:
+    """What the ledger says of the audit. `appended_ms`: the newest time of what a live log got while it was read."""
     settings = work.settings
-    partitions = _partitions(work, result.progress)
-    newest = max((p.newest_log_timestamp for p in partitions if p.newest_log_timestamp is not None), default=None)
-    as_of_ms = settings.as_of if settings.as_of is not None else to_epoch_ms(newest or datetime.now(UTC))
+    known = known_times(work.lake, work.before, settings.clock_ms)
+    newest = newest_plausible(_new_times(result.progress), settings.clock_ms, known.values())
+    partitions = _partitions(work, result.progress, known, newest.ms)
+    now = _judged_at(work, newest.ms, appended_ms)
+    as_of_ms = now.ms if settings.as_of is None else settings.as_of
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
     said = [*work.plan.notes, *correction_notes(work.lake, work.audit_id, work.plan, result.progress)]
     said += [*notes, *_without_segments(work)]
     said += [*gone_before_we_came(work, partitions), *_missing(work, result), *_rebuilt(work)]
+    said += [*newest.notes, *(now.notes if settings.as_of is None else ())]
     return LedgerFacts(
         as_of_ms,
+        min(as_of_ms, now.ms),
         settings.retention_ms,
         {
             "as_of": _time(as_of_ms),
@@ -74,7 +82,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
             "state_format": STATE_FORMAT,
             "source": work.source_name,
             "cluster_id": work.plan.cluster_id,
-            "newest_log_timestamp": newest,
+            "newest_log_timestamp": None if newest.ms is None else _time(newest.ms),
             "partitions": tuple(partitions),
             "rows_added": {name: rows for name, rows in sorted(result.rows_added.items()) if rows},
             "quarantined": dict(sorted(result.quarantined.items())),
@@ -84,16 +92,46 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
     )
 
 
-def _partitions(work: AuditWork, progress: list[RangeProgress]) -> list[PartitionProgress]:
+def _new_times(progress: list[RangeProgress]) -> list[tuple[int, LogTimes]]:
+    return [(each.offsets_partition, each.log_times) for each in progress if each.number >= 0]
+
+
+def _judged_at(work: AuditWork, newest_ms: int | None, appended_ms: int | None) -> Judged:
+    """When the audit judges if nobody says it: of segments the newest log time."""
+    clock_ms = work.settings.clock_ms
+    if not work.is_live:
+        return Judged(clock_ms if newest_ms is None else newest_ms)
+    before = work.before.as_of if work.before else None
+    return live_as_of(clock_ms, newest_ms, appended_ms, None if before is None else to_epoch_ms(before))
+
+
+def _partitions(
+    work: AuditWork, progress: list[RangeProgress], known: dict[int, int], newest_ms: int | None
+) -> list[PartitionProgress]:
     planned = {p.offsets_partition: p for p in work.plan.partitions}
     before = {p.offsets_partition: p for p in (work.before.partitions or ())} if work.before else {}
     by_partition: dict[int, list[RangeProgress]] = {}
     for each in sorted(progress, key=lambda p: p.number):
         by_partition.setdefault(each.offsets_partition, []).append(each)
-    return [
+    rows = [
         _read_now(planned[number], by_partition.get(number, [])) if number in planned else not_read_now(before[number])
         for number in sorted(planned.keys() | before.keys())
     ]
+    return [
+        replace(row, newest_log_timestamp=_newest_time(row.offsets_partition, by_partition, known, newest_ms))
+        for row in rows
+    ]
+
+
+def _newest_time(
+    number: int, by_partition: dict[int, list[RangeProgress]], known: dict[int, int], newest_ms: int | None
+) -> datetime | None:
+    """The newest time of the partition that is not behind the log's newest plausible one."""
+    if newest_ms is None:
+        return None
+    read = _new_times(by_partition.get(number, []))
+    times = [ms for _, each in read for ms, _ in (*each.newest, *each.ahead)]
+    return max((_time(ms) for ms in (*times, known.get(number, -1)) if 0 <= ms <= newest_ms), default=None)
 
 
 def _read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgress:
@@ -103,9 +141,6 @@ def _read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProg
     records = sum(r.records for r in new)
     last = next((r for r in reversed(new) if r.last_batch_offset is not None), None)
     before = plan.before
-    times = [_time(r.newest_log_timestamp) for r in new if r.newest_log_timestamp is not None]
-    if before is not None and before.newest_log_timestamp is not None:
-        times.append(before.newest_log_timestamp)
     return PartitionProgress(
         offsets_partition=plan.offsets_partition,
         start_offset=plan.start_offset,
@@ -121,7 +156,6 @@ def _read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProg
         last_batch_offset=last.last_batch_offset if last else (before.last_batch_offset if before else None),
         last_leader_epoch=_epoch(last, before),
         last_batch_crc=last.last_batch_crc if last else (before.last_batch_crc if before else None),
-        newest_log_timestamp=max(times, default=None),
     )
 
 

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from pyspark.sql import SparkSession
 
+from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
@@ -23,6 +24,7 @@ from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.known_corrupt import known_corrupt
 from kgroups_spark.audit.log_source import LogSource, open_source
+from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.rebuild import rebuild
@@ -101,7 +103,8 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         work = replace(work, state=rebuilt.state)
     if is_new:
         result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
-    facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)])
+    appended_ms = _newest_appended(work)
+    facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)], appended_ms)
     if rebuilt is not None:
         facts = replace(facts, columns=rebuilt.told_with(facts.columns))
     if _must_decide(facts, before, is_new):
@@ -116,6 +119,22 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     facts = find(work, facts, result.progress)
     row = claim.finish(**facts.columns)
     return _summary(lake, row, then, before, writer)
+
+
+def _newest_appended(work: AuditWork) -> int | None:
+    """The newest time of what a live log got while it was read, ms: what the brokers' clocks say now."""
+    cluster = work.source.cluster if work.source is not None else None
+    if work.source is None or cluster is None:
+        return None
+    from kgroups_spark.sources.cluster import ClusterUnreachable
+    from kgroups_spark.sources.live_log import LiveLog, times_appended
+
+    try:
+        times = times_appended(cluster, [log for log in work.source.logs if isinstance(log, LiveLog)])
+    except ClusterUnreachable:
+        return None
+    latest = work.settings.clock_ms + CLOCKS_DIFFER_MS
+    return max((ms for ms in times if 0 <= ms <= latest), default=None)
 
 
 def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
@@ -154,9 +173,12 @@ def _must_decide(facts: LedgerFacts, before: AuditRow | None, is_new: bool) -> b
 def _summary(
     lake: Lake, row: AuditRow, then: TablesOfNow | None, before: AuditRow | None, writer: LakeWriter
 ) -> AuditSummary:
-    now = tables_of_now(lake)
-    changes = None if then is None or before is None else Changes.between(before.audit_id, then, now)
-    return AuditSummary(row, now, changes, writer.name, expiry_outcome_counts(lake, row))
+    """What the audit tells. It has finished by now, so nothing here may fail."""
+    now, no_now = attempt("counting the tables", lambda: tables_of_now(lake))
+    outcomes, no_outcomes = attempt("counting what became of expiry", lambda: expiry_outcome_counts(lake, row))
+    changes = None if then is None or before is None or now is None else Changes.between(before.audit_id, then, now)
+    failures = tuple(note for note in (no_now, no_outcomes) if note)
+    return AuditSummary(row, now or TablesOfNow(), changes, writer.name, outcomes, failures)
 
 
 def software_version() -> str | None:

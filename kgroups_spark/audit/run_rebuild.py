@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
@@ -15,6 +16,7 @@ from kgroups_spark.audit.changes import Changes, tables_of_now
 from kgroups_spark.audit.decide import decide
 from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.audit.findings import find
+from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
@@ -53,6 +55,7 @@ class RebuildOptions:
     def settings(self, before: AuditRow) -> AuditSettings:
         """By what the rebuild judges."""
         assert before.release_version is not None
+        clock_ms = to_epoch_ms(datetime.now(UTC))
         release_version = self.release_version or before.release_version
         retention_ms, source = self._retention(before, release_version)
         return AuditSettings(
@@ -60,9 +63,19 @@ class RebuildOptions:
             retention_ms,
             source,
             DEFAULT_DELETE_RETENTION_MS,
-            to_epoch_ms(before.as_of) if self.as_of is None and before.as_of is not None else self.as_of,
+            clock_ms,
+            self._as_of(before, clock_ms),
             self.offsets_partitions,
         )
+
+    def _as_of(self, before: AuditRow, clock_ms: int) -> int | None:
+        """That of the audit before; None, of segments the newest log time, where that went by a time ahead of any
+        clock."""
+        if self.as_of is not None or before.as_of is None:
+            return self.as_of
+        as_of = to_epoch_ms(before.as_of)
+        is_from_log = before.source == "segments" and before.as_of == before.newest_log_timestamp
+        return None if is_from_log and as_of > clock_ms + CLOCKS_DIFFER_MS else as_of
 
     def _retention(self, before: AuditRow, release_version: str) -> tuple[int, RetentionSource]:
         if self.retention_ms is not None:

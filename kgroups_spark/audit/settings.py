@@ -18,19 +18,22 @@ RetentionSource = Literal["option", "broker", "default"]
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What was not asked for is settled. `as_of`: epoch ms; None: the newest log timestamp. `offsets_partitions`: None:
-    the only number that fits every group's hash."""
+    """What was not asked for is settled. `as_of`: epoch ms; None: as the log's times and the clock say (log_times.py).
+    `clock_ms`: this machine's clock when the audit began. `offsets_partitions`: None: the only number that fits every
+    group's hash."""
 
     release_version: str
     retention_ms: int
     retention_source: RetentionSource
     delete_retention_ms: int
+    clock_ms: int
     as_of: int | None = None
     offsets_partitions: int | None = None
 
 
-def settle(options: AuditOptions, facts: ClusterFacts | None = None, now_ms: int | None = None) -> AuditSettings:
-    """What an audit of segments, or of a cluster (`facts`, and the time at which it was asked), judges by."""
+def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
+    """What an audit of segments, or of a cluster (`facts`), judges by. `clock_ms`: now, before its log ends were asked
+    for."""
     release_version = options.release_version or (facts and facts.release_version) or NEWEST
     retention_ms, source = _retention(options, facts, release_version)
     of_topic = facts.delete_retention_ms if facts else None
@@ -39,7 +42,8 @@ def settle(options: AuditOptions, facts: ClusterFacts | None = None, now_ms: int
         retention_ms,
         source,
         options.delete_retention_ms or of_topic or DEFAULT_DELETE_RETENTION_MS,
-        now_ms if options.as_of is None else options.as_of,
+        clock_ms,
+        options.as_of,
         options.offsets_partitions,
     )
 

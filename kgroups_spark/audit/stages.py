@@ -23,6 +23,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.decode_range import CLIMBS, REPLAY, RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.audit.log_times import log_times_from_json
 from kgroups_spark.audit.outputs import (
     MANIFEST,
     PartCollector,
@@ -317,7 +318,7 @@ def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
 def progress_to_json(progress: RangeProgress) -> dict[str, Any]:
     """The progress as something JSON can hold."""
     counts = [(record_type, version, count) for (record_type, version), count in progress.record_counts.items()]
-    return {**vars(progress), "record_counts": counts}
+    return {**vars(progress), "record_counts": counts, "log_times": vars(progress.log_times)}
 
 
 def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
@@ -327,6 +328,7 @@ def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
         **{
             **payload,
             "record_counts": counts,
+            "log_times": log_times_from_json(payload["log_times"]),
             "quarantined": Counter(payload["quarantined"]),
             "rows": Counter(payload["rows"]),
             "topics": [tuple(row) for row in payload["topics"]],

@@ -17,13 +17,14 @@ from kgroups_spark.times import format_time_for_people
 class AuditSummary:
     """A finished audit: its row of the ledger, the tables of now, how they differ from those before (None: there were
     none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before
-    decided on (None: nothing was decided anew)."""
+    decided on (None: nothing was decided anew). `failures`: what could not be summed up."""
 
     audit: AuditRow
     now: TablesOfNow
     changes: Changes | None
     writer: str
     outcomes: Mapping[str, int] | None = None
+    failures: tuple[str, ...] = ()
 
     @property
     def current_rows(self) -> Mapping[str, int]:
@@ -48,6 +49,7 @@ class AuditSummary:
             yield f"  quarantine: {count:,} {reason}"
         for note in self.audit.notes or ():
             yield f"  {note}"
+        yield from (f"  {failure}" for failure in self.failures)
         if findings := (self.audit.rows_added or {}).get("findings", 0):
             yield f"  {counted(findings, 'finding')}: kgroups findings tells what is odd, why it matters, what to do"
 

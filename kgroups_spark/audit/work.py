@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.history_names import sightings
 from kgroups_spark.audit.log_source import LogSource
+from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.audit.partition_count import fitting_by_partition, partition_count
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, cut, deal, deal_to_fetchers, leader
@@ -100,7 +101,8 @@ class AuditWork:
         return [self.shards[number::tasks] for number in range(tasks)]
 
     def read_context(self) -> ReadContext:
-        context = ReadContext(self.audit_id, self.settings.release_version, open_uri)
+        latest_ms = self.settings.clock_ms + CLOCKS_DIFFER_MS
+        context = ReadContext(self.audit_id, self.settings.release_version, open_uri, latest_ms=latest_ms)
         if self.source is None or self.source.client is None:
             return context
         from kgroups_spark.sources.fetch import FetchLimits

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from kgroups_spark.attempts import attempt
 from kgroups_spark.findings import assignments, commits, expiry, groups, members, offsets, records, transactions
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import Finding, in_order
@@ -34,6 +37,24 @@ FINDERS = (
 )
 
 
+class Found(NamedTuple):
+    """What finders found, errors first, in an order that depends on nothing else; notes on finders that failed."""
+
+    findings: list[Finding]
+    notes: list[str]
+
+
+def look(evidence: Evidence) -> Found:
+    """Asks every finder. One that fails finds nothing, and a note says so."""
+    findings: list[Finding] = []
+    notes: list[str] = []
+    for find in FINDERS:
+        found, failure = attempt(f"looking for {find.__name__}", lambda find=find: list(find(evidence)))  # type: ignore[misc]
+        findings += found or []
+        notes += [failure] if failure else []
+    return Found(in_order(findings), notes)
+
+
 def all_findings(evidence: Evidence) -> list[Finding]:
-    """Everything odd, errors first, in an order that depends on nothing else."""
-    return in_order([found for find in FINDERS for found in find(evidence)])
+    """Everything odd that can be found."""
+    return look(evidence).findings

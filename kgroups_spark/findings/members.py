@@ -123,13 +123,13 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
         if not late:
             continue
         # Who waits for another member to give something up is not the one to look for.
-        first = next((member for member in late if not member["member_state"].startswith("UNRELEASED")), late[0])
+        first = next((member for member in late if not _state(member).startswith("UNRELEASED")), late[0])
         yield Finding(
             "member_not_reconciled",
             f"Member {first['member_id']} (client {first['client_id']}, {first['client_host']}) of {key[1]} "
             f"{_how_far(first, group)}{_others(late)}; the group has been Reconciling since "
             f"{at(group['state_since'])}, and its rebalance timeout is {format_duration(_timeout_ms(first))}. What it "
-            "shall give up or get is read by nobody, or still by the member before. Look whether its poll loop stands "
+            "has to give up or get is read by nobody, or still by the member before. Look whether its poll loop stands "
             "still; a coordinator should have put it out",
             group_id=key[1],
             member_id=first["member_id"],
@@ -228,11 +228,19 @@ def _timeout_ms(member: Row) -> int:
 
 
 def _how_far(member: Row, group: Row) -> str:
-    if member["member_state"].startswith("UNREVOKED"):
-        return "does not give up what it shall give up"
-    if member["member_state"].startswith("UNRELEASED"):
+    if _state(member).startswith("UNREVOKED"):
+        return "does not give up what it has to give up"
+    if _state(member).startswith("UNRELEASED"):
         return "waits for what another member has not given up"
+    if member["member_epoch"] is None:
+        return f"has no assignment at all, the group's is at epoch {group['assignment_epoch']}"
     return f"is at epoch {member['member_epoch']}, the assignment at {group['assignment_epoch']}"
+
+
+def _state(member: Row) -> str:
+    """Its state by its current assignment; empty: no record says it, as of a streams member that only has joined."""
+    state: str | None = member["member_state"]
+    return state or ""
 
 
 def _others(its: list[Row]) -> str:

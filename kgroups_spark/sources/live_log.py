@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.number_ranges import number_ranges
@@ -18,6 +18,8 @@ from kgroups_spark.sources.partition_log import FetchPiece, PartitionLog
 
 # What an offset weighs before any was seen: an offset commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0
+# Of so many partitions the newest batch is asked for.
+APPENDED_ASKED = 3
 
 
 class NoOffsetsTopic(UsageError):
@@ -139,6 +141,21 @@ def live_logs(cluster: Cluster, topic_name: str, partitions: Collection[int] | N
         raise KgroupsError(f"no partition of {topic_name} can be read now ({said}): are its brokers up?")
     _require_readable(logs)
     return LiveLogs(topic, logs, [f"not read, their leaders did not answer: {said}"] if errors else [])
+
+
+def times_appended(cluster: Cluster, logs: Sequence[LiveLog]) -> list[int]:
+    """Times (ms) of what brokers appended to the logs since these were planned, from the last batch of each of the few
+    partitions that got the most."""
+    starts = {(log.topic.name, log.number): log for log in logs}
+    found = cluster.list_offsets(starts, LATEST)
+    ends = {place: answer.offset for place, answer in found.items() if answer.offset is not None}
+    grown = sorted((log.high_watermark - ends[place], place) for place, log in starts.items() if place in ends)
+    times: list[int] = []
+    for growth, place in grown[:APPENDED_ASKED]:
+        if growth < 0:
+            headers = replace(starts[place], high_watermark=ends[place]).headers_at(ends[place] - 1)
+            times += headers.max_timestamp[headers.last_offset >= starts[place].high_watermark].tolist()
+    return times
 
 
 def _topic(cluster: Cluster, name: str) -> TopicMetadata:

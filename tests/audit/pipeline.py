@@ -28,6 +28,7 @@ from kgroups_spark.audit.read_again import read_again
 from kgroups_spark.audit.reduce_range import Candidates, RangeReducer
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
 from kgroups_spark.audit.replay_rows import CORRECTION, FILE, REPLAY_ROWS, STATE, replay_batch
+from kgroups_spark.audit.rows import LAST_MS
 from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.messages.group_records import GroupRecordDecoder
@@ -233,6 +234,7 @@ class How:
     replay: bool = True
     offsets_partitions: int | None = None
     retention_ms: int | None = None
+    latest_ms: int = LAST_MS
 
 
 def audit(files: Files, how: How | None = None) -> Audited:
@@ -286,7 +288,7 @@ def rebuild(audited: Audited, how: How, audits: Mapping[int, Sequence[tuple[int,
 def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) -> Iterator[tuple[LogRange, Left]]:
     context = ReadContext(audited.audits, how.release, lambda path: io.BytesIO(files[path]), replay=how.replay)
     # Where nothing is reduced the rows tell everything.
-    context = replace(context, climbs=how.reduce)
+    context = replace(context, climbs=how.reduce, latest_ms=how.latest_ms)
     if how.chunk_bytes is not None:
         context = replace(context, chunk_bytes=how.chunk_bytes)
     records = GroupRecordDecoder()

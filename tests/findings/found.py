@@ -48,7 +48,7 @@ def evidence_of(
     before: Sequence[Row] = (),
 ) -> Evidence:
     """What the last of the audits knows. `as_of`: ms; None: the newest time in the log."""
-    newest = max((p.newest_log_timestamp for p in audited.progress if p.newest_log_timestamp is not None), default=0)
+    newest = max((ms for p in audited.progress for ms, _ in p.log_times.newest), default=0)
     at = newest if as_of is None else as_of
     tables = tables_of(audited)
     tables["offset_expiry"] = _offset_expiry(audited, at, retention_ms, version, java)

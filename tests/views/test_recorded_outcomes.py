@@ -70,7 +70,7 @@ def history(audited: Audited, name: str) -> pa.Table:
 
 
 def newest_log_timestamp(audited: Audited) -> datetime:
-    return EPOCH + timedelta(milliseconds=max(p.newest_log_timestamp or 0 for p in audited.progress))
+    return EPOCH + timedelta(milliseconds=max(ms for p in audited.progress for ms, _ in p.log_times.newest))
 
 
 def decided(audited: Audited) -> list[dict[str, Any]]:

@@ -1,0 +1,33 @@
+"""What must not end an audit: looking for what is odd, and telling what was done.
+
+All that an audit has read and concluded stands before it looks for findings, and the ledger's row before it is summed
+up. A defect there costs the finding or the line, and a note says which.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+# Exceptions that an attempt survives. Tests empty it, so that a defect fails them.
+SURVIVED: tuple[type[Exception], ...] = (Exception,)
+
+
+def attempt(what: str, make: Callable[[], Result]) -> tuple[Result | None, str | None]:
+    """What `make` returns, and None; or None, and a note that `what` failed, with the exception and its place.
+
+    The exception's text is left out, for it may hold names of the log.
+    """
+    try:
+        return make(), None
+    except SURVIVED as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
+        return (
+            None,
+            f"{what} failed ({where}): this is a defect of kgroups, please report it; all else of the audit stands",
+        )

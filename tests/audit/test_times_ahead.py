@@ -1,0 +1,49 @@
+"""Records stamped in the far future, with Spark and Delta: a lake that an earlier version let go by them recovers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
+from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
+from tests.audit.lakes import rows
+from tests.findings.logs import HOUR, Log
+
+pytestmark = pytest.mark.spark
+
+OLD = 1_700_000_000_000
+YEAR_2040 = 2_208_988_800_000
+CENTURY_MS = 100 * 365 * 86_400_000
+
+
+def utc(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def test_a_lake_that_went_by_2040_recovers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def audit(log: Log) -> AuditSummary:
+        (segment,) = (tmp_path / path for path in log.files)
+        segment.parent.mkdir(parents=True, exist_ok=True)
+        segment.write_bytes(log.data)
+        return run_audit(spark, AuditOptions(str(tmp_path / "lake"), [str(tmp_path)], writer="parts"))
+
+    log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h")
+    with monkeypatch.context() as patch:
+        for module in ("work", "log_times", "known_times"):
+            patch.setattr(f"kgroups_spark.audit.{module}.CLOCKS_DIFFER_MS", CENTURY_MS)
+        assert audit(log).audit.as_of == utc(YEAR_2040)
+    # History is older than three years before 2040, and not older than three years before its own newest time.
+    spared = MaintainOptions(str(tmp_path / "lake"), keep_ms=3 * 365 * 86_400_000, optimize=False, dry_run=True)
+    assert not any(run_maintain(spark, spared).rows_removed.values())
+    second = audit(log)
+    assert (second.audit.as_of, second.now.expiring) == (utc(OLD), 0)
+    third = audit(log.later(OLD + HOUR - YEAR_2040).commit("i").later(2**61).commit("j"))
+    assert third.audit.as_of == utc(OLD + HOUR)
+    assert [note for note in third.audit.notes or () if "offset 3 of partition 0" in note]
+    assert len(rows(tmp_path / "lake", "offset_commits")) == 4

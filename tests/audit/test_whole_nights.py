@@ -1,0 +1,132 @@
+"""Whole nights in one process, from bytes to the lines on a screen: whatever a log holds, an audit ends, with its
+tables, decisions, findings and ledger (R5). Generated logs, recordings, damaged ones, and findings that fail."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgroups_spark import attempts
+from kgroups_spark.findings import finders
+from kgroups_spark.findings.evidence import Evidence
+from kgroups_spark.findings.finding import KINDS
+from tests.audit.conclusions import CLOCK_MS, Night, night
+from tests.audit.dense_logs import dense_log
+from tests.audit.event_logs import EventLog
+from tests.audit.pipeline import Files, How, cut_ranges, random_cuts, read_zip
+from tests.audit.test_corpora import CORPORA
+from tests.chosen import Chosen
+from tests.findings.logs import DAY, Log
+from tests.findings.record_bytes import record
+
+GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
+RELEASES = ("4.3", "4.0.0", "3.9", "2.3", "0.9")
+MONTH = 30 * DAY
+
+
+@cache
+def logs() -> dict[str, Files]:
+    """By name: what Kafka's own classes wrote in any order, what brokers wrote, and small hand-made logs."""
+    generated = {f"generated {name}": files for name, files in read_zip(GENERATED).items()}
+    recorded = {f"recorded {name}": files for name, files in read_zip(CORPORA).items()}
+    made = {f"dense {seed}": dense_log(seed) for seed in range(20)}
+    return generated | recorded | made | {f"eventful {seed}": EventLog(seed).files for seed in range(10)}
+
+
+def check(found: Night) -> Night:
+    """Every record is in one table; the ledger holds moments; everything was looked for."""
+    assert found.audited.record_count() == found.audited.records_read()
+    assert found.row.as_of is not None and found.row.as_of <= datetime.fromtimestamp(CLOCK_MS / 1000 + 86_400, UTC)
+    assert {each.finding for each in found.findings} <= KINDS.keys()
+    assert found.lines[0].startswith("audit ")
+    return found
+
+
+def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
+    """As of its newest time, and a month later, when whatever can be overdue is."""
+    for name in chosen.some(sorted(logs()), 24):
+        files, how = logs()[name], How(random.Random(name).choice(RELEASES))
+        nights = cut_ranges(files, random_cuts(files, np.random.default_rng(len(name)), nights=2, ranges=1))
+        first = check(night(files, how, ranges=nights[0]))
+        second = check(night(files, how, before=first, ranges=nights[1] if len(nights) > 1 else []))
+        assert second.as_of_ms >= first.as_of_ms
+        night(files, how, as_of=second.as_of_ms + MONTH)
+
+
+def damaged(files: Files, rng: random.Random) -> Files:
+    """One of the segments with bytes flipped, overwritten, cut out or put in."""
+    path = rng.choice(sorted(files))
+    data = bytearray(files[path])
+    for _ in range(rng.choice([1, 1, 3])):
+        at, size = rng.randrange(len(data) + 1), rng.choice([1, 8, 61, 700])
+        match rng.randrange(4):
+            case 0 if at < len(data):
+                data[at] ^= 1 << rng.randrange(8)
+            case 1:
+                data[at : at + size] = rng.choice([bytes(size), b"\xff" * size, rng.randbytes(size)])
+            case 2:
+                del data[at : at + size]
+            case _:
+                data[at:at] = rng.randbytes(size)
+    return {**files, path: bytes(data)}
+
+
+def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
+    names = sorted(logs())
+    for seed in chosen.some(range(200), 16):
+        rng = random.Random(seed)
+        files = damaged(logs()[rng.choice(names)], rng)
+        check(night(files, How(rng.choice(RELEASES), chunk_bytes=rng.choice([None, 1000]))))
+
+
+def streams_group_that_never_reconciles() -> Log:
+    """A member has only joined: no current assignment says in what state it is."""
+    log = Log().append(record(23, {"groupId": "s"}, {"epoch": 0, "subtopologies": []}))
+    log.member("s", "m", record_type=19, **STREAMS_MEMBER)
+    return log.later(10 * DAY).commit("g")
+
+
+STREAMS_MEMBER = {
+    "rebalanceTimeoutMs": 300_000,
+    "topologyEpoch": 0,
+    "processId": "p",
+    "userEndpoint": None,
+    "clientTags": [],
+}
+
+
+def test_a_member_without_current_assignment_does_not_reconcile() -> None:
+    found = night(streams_group_that_never_reconciles().files, How("4.3"), as_of=CLOCK_MS + MONTH)
+    (finding,) = [each for each in found.findings if each.finding == "member_not_reconciled"]
+    assert (finding.group_id, finding.member_id) == ("s", "m")
+    assert "has no assignment at all" in finding.detail
+
+
+def test_a_finder_that_fails_costs_its_finding_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(evidence: Evidence) -> list[None]:
+        raise ZeroDivisionError("a name of the log")
+
+    log = Log().consumer_group("g", a=(0,)).target("g", "x", 1)
+    sound = night(log.files).findings
+    assert {each.finding for each in sound} == {"target_for_unknown_member"}
+    monkeypatch.setattr(finders, "FINDERS", (broken, *finders.FINDERS))
+    with pytest.raises(ZeroDivisionError):
+        night(log.files)
+    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
+    with_failure = night(log.files)
+    assert with_failure.findings == sound
+    (note,) = with_failure.found_notes
+    assert note.startswith("looking for broken failed (ZeroDivisionError at test_whole_nights.py:")
+    assert "name of the log" not in note
+
+
+def test_a_summary_that_fails_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
+    made, note = attempts.attempt("counting the tables", lambda: [][1])
+    assert made is None and note is not None and "counting the tables failed (IndexError" in note
+    assert attempts.attempt("adding", lambda: 1 + 1) == (2, None)
