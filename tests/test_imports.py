@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
 ORDER = [
     "errors",
     "nearest",
+    "attempts",
     "counts",
     "number_ranges",
     "durations",
@@ -26,6 +27,7 @@ ORDER += ["tables", "expiry", "views", "findings", "report", "audit", "commands"
 WITHOUT_SPARK = [
     "errors",
     "nearest",
+    "attempts",
     "counts",
     "number_ranges",
     "durations",
