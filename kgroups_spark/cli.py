@@ -1,12 +1,13 @@
 """`kgroups`: reads the command line, runs one command, turns what went wrong into one message and an exit code.
 
 Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarantined something or found lost offsets;
-4 expiring, pending, findings or compare with --fail-if-any that found some; 130 interrupted.
+4 expiring, pending, findings or compare with --fail-if-any that found some; 130 interrupted; 143 terminated.
 """
 
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -32,8 +33,9 @@ from kgroups_spark.commands import (
     sql,
 )
 from kgroups_spark.commands.options import OptionParser, add_lake_option
-from kgroups_spark.commands.output import say
+from kgroups_spark.commands.output import say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interruptible
 from kgroups_spark.nearest import did_you_mean
 
 COMMANDS = (
@@ -56,7 +58,8 @@ COMMANDS = (
     completion,
 )
 
-DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED = 0, 1
+INTERRUPTED, TERMINATED = exit_code(signal.SIGINT), exit_code(signal.SIGTERM)
 
 _DESCRIPTION = """\
 What consumer groups did, hold and will lose, from the log of __consumer_offsets, in Delta tables."""
@@ -76,44 +79,64 @@ Rows go to stdout, all else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --
 
 
 def entry_point() -> None:
-    """The console script."""
-    code = main(sys.argv[1:])
-    if "deltalake" in sys.modules and "pyspark" not in sys.modules:
-        # One run of about a hundred was seen to end with SIGABRT behind its last line; not again in 67. We take it for
-        # pyarrow's threads, which read ahead and call Python, in an interpreter that is being taken apart. Nothing here
-        # waits for that.
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    """The process of one command line, to its end."""
+    with interruptible():
+        code = main(sys.argv[1:])
+        is_interrupted = code in (INTERRUPTED, TERMINATED)
+        if is_interrupted and "kgroups_spark.jvm" in sys.modules:
+            sys.modules["kgroups_spark.jvm"].stop()
+        if is_interrupted or ("deltalake" in sys.modules and "pyspark" not in sys.modules):
+            # Nothing here waits for threads that an interruption has left behind. And one run of about a hundred that
+            # read a lake was seen to end with SIGABRT behind its last line; not again in 67. We take it for pyarrow's
+            # threads, which read ahead and call Python, in an interpreter that is being taken apart.
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError):
+                    stream.flush()
+            os._exit(code)
     sys.exit(code)
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code of one command line; never raises for a user's mistake."""
+    """The exit code of one command line; never raises for a user's mistake. Errors begin with `kgroups: `."""
+    with interruptible(), spoken_logs():
+        try:
+            return _done(argv)
+        except BrokenPipeError:
+            _drop_stdout()
+            return DONE  # whoever reads has had enough, as in `kgroups dump ... | head`
+        except BaseException as error:
+            return _ended_by(error)
+
+
+def _done(argv: Sequence[str]) -> int:
     try:
         arguments = parse(argv)
-        code: int = arguments.run(arguments)
+        with wide_tables(getattr(arguments, "wide", False)):
+            code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code
     except SystemExit as asked:  # --help and --version print and leave
         return int(asked.code or 0)
-    except KgroupsError as error:
-        say(_with_program(str(error)))
-        return error.exit_code
-    except BrokenPipeError:
-        _drop_stdout()
-        return DONE  # whoever reads has had enough, as in `kgroups dump ... | head`
-    except KeyboardInterrupt:
+
+
+def _ended_by(error: BaseException) -> int:
+    """The exit code, after saying why. What goes wrong after a signal goes wrong because of it."""
+    received = SIGNALS.received
+    if isinstance(error, Terminated) or received == signal.SIGTERM:
+        say("kgroups: terminated")
+        return TERMINATED
+    if isinstance(error, KeyboardInterrupt) or received is not None:
         say("kgroups: interrupted")
         return INTERRUPTED
-    except OSError as error:
+    if isinstance(error, KgroupsError):
+        say_lines(_with_program(error.lines))
+        return error.exit_code
+    if isinstance(error, OSError):
         say(f"kgroups: {_os_error_text(error)}")
         return FAILED
-    except Exception as error:
-        traceback.print_exc()
-        say(f"kgroups: {type(error).__name__}: this is not about what you typed; the lines above say where it happened")
-        return FAILED
+    say_lines("".join(traceback.format_exception(error)).rstrip().split("\n"))
+    say(f"kgroups: {type(error).__name__}: this is not about what you typed; the lines above say where it happened")
+    return FAILED
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -121,7 +144,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = command_line()
     if not argv:
         parser.print_help(sys.stderr)
-        raise UsageError("\nkgroups: no command given; kgroups demo is a good first one")
+        say("")
+        raise UsageError("no command given; kgroups demo is a good first one")
+    if argv[0] == "help":
+        _require_known("kgroups", argv[2:], ())
+        argv = [*argv[1:], "--help"]
     if argv[0].startswith("-"):
         # argparse would take the value of an unknown option in front of the command for the command.
         _require_known("kgroups", argv[:1], parser.option_strings())
@@ -151,12 +178,11 @@ def _require_known(program: str, words: Sequence[str], known: Sequence[str]) -> 
     unknown = [name for name in names if name not in known]
     for name in sorted(unknown, key=lambda name: not name.startswith("-")):
         kind = "option" if name.startswith("-") else "argument"
-        raise UsageError(f"{program}: unknown {kind} {name}{did_you_mean(name, known)} (see {program} --help)")
+        raise UsageError(f"unknown {kind} {name}{did_you_mean(name, known)} (see {program} --help)")
 
 
-def _with_program(text: str) -> str:
-    """Messages of the command line itself name the command already."""
-    return text if text.startswith(("kgroups", "\nkgroups")) else f"kgroups: {text}"
+def _with_program(lines: Sequence[str]) -> list[str]:
+    return [f"kgroups: {lines[0]}", *lines[1:]] if lines else ["kgroups: failed"]
 
 
 def _os_error_text(error: OSError) -> str:

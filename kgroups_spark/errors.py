@@ -2,9 +2,21 @@
 
 
 class KgroupsError(Exception):
-    """Something a person can act on; the text says what was read, found, expected, and what to do. Exit code 1."""
+    """Something a person can act on; the text says what was read, found, expected, and what to do. Exit code 1.
+
+    Several texts are several lines. A text may hold names as the log has them: whoever prints it spells out what a
+    terminal would obey, line feeds included (commands/output.py).
+    """
 
     exit_code = 1
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The message, line by line."""
+        return tuple(map(str, self.args))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 class UsageError(KgroupsError):

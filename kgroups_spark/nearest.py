@@ -1,7 +1,9 @@
 """The names that a mistyped one was probably meant to be."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
+
+_AS_NEAR = 0.2  # beside one that is nearer by more than this, a name is not what was meant
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -10,4 +12,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = get_close_matches(word.lower(), by_lower_case, n=3, cutoff=0.6)
     if not near:
         return ""
+    likeness = [SequenceMatcher(a=name, b=word.lower()).ratio() for name in near]
+    near = [name for name, ratio in zip(near, likeness, strict=True) if ratio >= max(likeness) - _AS_NEAR]
     return f"; did you mean {' or '.join(by_lower_case[name] for name in near)}?"

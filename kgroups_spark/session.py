@@ -19,7 +19,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.escapes import printable
+from kgroups_spark.interruption import still_in_force
 from kgroups_spark.java import NoJava, require_java
+from kgroups_spark.jvm import own_jvm
 
 try:
     import fcntl
@@ -156,7 +159,8 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
     # When the JVM is killed, PySpark's thread for accumulators would print a stack beside our one line.
     accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign, assignment]
     try:
-        return builder.getOrCreate()
+        with still_in_force(), own_jvm(printable):
+            return builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise KgroupsError(
             f"Spark did not start ({error.getCondition()}): what it said stands above. The first start downloads "

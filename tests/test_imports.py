@@ -16,14 +16,17 @@ ORDER = [
     "number_ranges",
     "durations",
     "times",
+    "escapes",
+    "interruption",
     "java",
     "records",
     "messages",
     "coordinator",
     "sources",
+    "jvm",
     "session",
 ]
-ORDER += ["tables", "expiry", "views", "findings", "report", "audit", "commands", "cli"]
+ORDER += ["tables", "expiry", "views", "findings", "report", "audit", "commands", "cli", "entry", "__main__"]
 WITHOUT_SPARK = [
     "errors",
     "nearest",
@@ -32,6 +35,8 @@ WITHOUT_SPARK = [
     "number_ranges",
     "durations",
     "times",
+    "escapes",
+    "interruption",
     "java",
     "records",
     "messages",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from kgroups_spark.commands.file_systems import require_readable
 from kgroups_spark.commands.options import (
     add_lake_option,
     add_offsets_partitions_option,
@@ -132,17 +133,18 @@ def run(arguments: argparse.Namespace) -> int:
 def check_sources(arguments: argparse.Namespace) -> None:
     """Raises UsageError for what can be told before Spark is started."""
     if arguments.bootstrap_server and arguments.segments:
-        raise UsageError("kgroups audit: --segments and --bootstrap-server are two sources: give one of them")
+        raise UsageError("--segments and --bootstrap-server are two sources: give one of them")
     if not arguments.bootstrap_server:
         for option in ("--command-config", "--max-bytes-per-second"):
             if getattr(arguments, option[2:].replace("-", "_")) is not None:
-                raise UsageError(f"kgroups audit: {option} is about a live cluster: give --bootstrap-server, too")
+                raise UsageError(f"{option} is about a live cluster: give --bootstrap-server, too")
     if not arguments.segments and not arguments.bootstrap_server:
         raise UsageError(
-            "kgroups audit: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a "
+            "nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a "
             "folder with __consumer_offsets-<p> folders in it"
         )
     require_lake_path(lake_location(arguments))
+    require_readable(arguments.segments)
     if not arguments.segments or any("://" in folder for folder in arguments.segments):
         return  # how to get there is known to Spark's Hadoop
     from kgroups_spark.sources.segments import find_partitions
@@ -151,7 +153,7 @@ def check_sources(arguments: argparse.Namespace) -> None:
     missing = sorted(set(arguments.partition or []) - found)
     if missing:
         raise UsageError(
-            f"kgroups audit: no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; "
+            f"no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; "
             f"there are partitions {number_ranges(sorted(found))}"
         )
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kgroups_spark.commands.display import words
 from kgroups_spark.commands.options import (
     OptionParser,
     add_format_option,
@@ -63,7 +64,7 @@ def columns(release_a: str, release_b: str) -> list[Column]:
         Column("what", "WHAT"),
         Column("value_a", release_a),
         Column("value_b", release_b),
-        Column("why", "WHY"),
+        Column("why", "WHY", words),
     ]
 
 
@@ -101,13 +102,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints what differs; the summary goes to stderr."""
     if not 1 <= len(arguments.release_version) <= 2:
-        raise UsageError("kgroups compare: name one release or two: --release-version 4.3 --release-version 3.9")
+        raise UsageError("name one release or two: --release-version 4.3 --release-version 3.9")
     if arguments.segments:
         found = _compare_segments(arguments)
     else:
         location = lake_location(arguments)
         require_lake_path(location)
-        require_lake(location, NAME)
+        require_lake(location)
         found = _compare(arguments, location)
     _require_groups(arguments.group, found)
     say_lines(summary_lines(found))
@@ -121,7 +122,7 @@ def _compare_segments(arguments: argparse.Namespace) -> Comparison:
     from kgroups_spark.commands import audit
 
     if getattr(arguments, "lake", None):
-        raise UsageError("kgroups compare: --segments and --lake are two sources: give one of them")
+        raise UsageError("--segments and --lake are two sources: give one of them")
     parser = OptionParser()
     audit.add_options(parser)
     with tempfile.TemporaryDirectory(prefix="kgroups-compare-") as folder:

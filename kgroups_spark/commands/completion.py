@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(f"{name}\n")
         return 0
     if arguments.shell is None:
-        raise UsageError(f"kgroups completion: for which shell? There are {', '.join(SHELLS)}")
+        raise UsageError(f"for which shell? There are {', '.join(SHELLS)}")
     sys.stdout.write(script(arguments.all_commands, arguments.shell) + "\n")
     return 0
 

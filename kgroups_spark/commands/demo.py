@@ -12,8 +12,8 @@ from typing import Any
 
 from kgroups_spark.commands import audit
 from kgroups_spark.commands.expiring import expiry_rows
-from kgroups_spark.commands.options import OptionParser, add_lake_option, lake_location
-from kgroups_spark.commands.output import say, screen_width
+from kgroups_spark.commands.options import OptionParser, add_lake_option, add_wide_option, lake_location
+from kgroups_spark.commands.output import say, screen_width, show
 from kgroups_spark.commands.overview import Overview, overview_lines
 from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, pending_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, require_lake_path
@@ -37,6 +37,7 @@ DEFAULT_LAKE = "./lake"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups demo`."""
     add_lake_option(parser, DEFAULT_LAKE)
+    add_wide_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         width=screen_width(sys.stdout),
         style=Style.of(sys.stdout),
     )
-    sys.stdout.write("\n".join(lines) + "\n")
+    for line in lines:
+        show(line)
     return 0
 
 

@@ -4,19 +4,20 @@ and of groups that are gone."""
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kgroups_spark.commands.display import list_items, words
 from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
 from kgroups_spark.commands.group_description import DEAD, Description, describe_groups
 from kgroups_spark.commands.group_options import add_group_options, asked_groups
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
-from kgroups_spark.commands.output import Column, say_lines, write_rows
+from kgroups_spark.commands.output import Column, say_lines, show, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake
 from kgroups_spark.counts import counted
+from kgroups_spark.escapes import shell_word
 from kgroups_spark.times import format_time, format_time_for_people, to_datetime
 
 NAME = "describe"
@@ -126,6 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the groups."""
     groups = asked_groups(arguments)
     reader = open_lake(arguments)
+    reader.require_audit()
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
     descriptions = describe_groups(reader, groups, as_of)
     rows_of, names = _kind(arguments)
@@ -179,7 +181,7 @@ def _print_tables(arguments: argparse.Namespace, reader: LakeReader, description
 
 def _print_table(rows: list[dict[str, Any]], columns: tuple[Column, ...], *, is_first: bool) -> None:
     if not is_first:
-        sys.stdout.write("\n")
+        show("")
     write_rows(rows, columns, "table")
     sys.stdout.flush()  # what is said of the next group comes behind it
 
@@ -267,7 +269,10 @@ def _offset_columns(description: Description, rows: Iterable[Any], verbose: bool
 def _member_columns(description: Description, rows: Sequence[dict[str, Any]], verbose: bool) -> tuple[Column, ...]:
     group_type = description.group_type
     if group_type == "streams":
-        process, tasks = Column("process_id", "PROCESS"), Column("all_tasks" if verbose else "tasks", "ASSIGNMENTS")
+        process, tasks = (
+            Column("process_id", "PROCESS"),
+            Column("all_tasks" if verbose else "tasks", "ASSIGNMENTS", words),
+        )
         if not verbose:
             return (*_GROUP, Column("member_id", "MEMBER"), process, Column("client_id", "CLIENT-ID"), tasks)
         epochs = (Column("assignment_epoch", "TARGET-ASSIGNMENT-EPOCH"), Column("topology_epoch", "TOPOLOGY-EPOCH"))
@@ -280,16 +285,16 @@ def _member_columns(description: Description, rows: Sequence[dict[str, Any]], ve
     columns = (*_GROUP, Column("member_id", "CONSUMER-ID"), *instance, *client, _PARTITIONS)
     if group_type == "share":
         epoch = (Column("member_epoch", "MEMBER-EPOCH"),) if verbose else ()
-        return (*columns, *epoch, Column("current_assignment", "ASSIGNMENT"))
+        return (*columns, *epoch, Column("current_assignment", "ASSIGNMENT", list_items))
     if not verbose:
         return columns
     is_mixed = group_type == "consumer" and len({row["upgraded"] for row in rows}) > 1
     return (
         *columns,
         Column("member_epoch", "CURRENT-EPOCH"),
-        Column("current_assignment", "CURRENT-ASSIGNMENT"),
+        Column("current_assignment", "CURRENT-ASSIGNMENT", list_items),
         Column("assignment_epoch", "TARGET-EPOCH"),
-        Column("target_assignment", "TARGET-ASSIGNMENT"),
+        Column("target_assignment", "TARGET-ASSIGNMENT", list_items),
         *((Column("upgraded", "UPGRADED"),) if is_mixed else ()),
     )
 
@@ -394,8 +399,8 @@ def _about_dead(reader: LakeReader, name: str, description: Description, argumen
     if removal.offsets_as_of is None or not description.offsets:
         return [*lines, "It had no committed offsets that history knows."]
     moment = format_time(removal.offsets_as_of)
-    group = shlex.quote(description.group_id)
-    command = f"kgroups export-offsets --lake {shlex.quote(reader.location)} --group {group} --as-of {moment}"
+    group = shell_word(description.group_id)
+    command = f"kgroups export-offsets --lake {shell_word(reader.location)} --group {group} --as-of {moment}"
     lines += [f"To bring its last offsets back: {command} --output offsets.csv"]
     if not arguments.state:
         what = "its last members" if arguments.members else "what it had"

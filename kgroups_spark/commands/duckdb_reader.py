@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgroups_spark.commands.reading import NO_QUERY, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, LakeReader, Rows, SqlError, to_rows
 from kgroups_spark.errors import KgroupsError
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ class DuckDbReader(LakeReader):
                 return self.lake.query(text, used)
             except duckdb.Error as error:
                 # Raised by a function of ours: its own words.
-                raise SqlError(str(error).removeprefix("Invalid Input Error: ")) from error
+                said = str(error).removeprefix("Invalid Input Error: ").split("\n")
+                hint = (NAMES_ARE_LISTED,) if said[0].startswith("Catalog Error: ") else ()
+                raise SqlError(*said, *hint) from error
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:

@@ -31,6 +31,7 @@ TOPIC = "__consumer_offsets"
 
 Line = dict[str, Any]
 
+_SEGMENT_NAME = re.compile(r"[0-9]{20}\.log")
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 
 
@@ -99,7 +100,7 @@ def _of_folder(folder: Path, files: tuple[str, ...]) -> Segments:
     if match is None:
         return Segments(None, None, files)
     if match["topic"] != TOPIC and match["topic"].startswith("__"):
-        raise UsageError(f"kgroups dump: {folder} holds {match['topic']}; only {TOPIC} can be decoded")
+        raise UsageError(f"{folder} holds {match['topic']}; only {TOPIC} can be decoded")
     return Segments(match["topic"], int(match["partition"]), files)
 
 
@@ -113,13 +114,47 @@ def _lines(segments: Segments) -> Iterator[Line]:
     for path in segments.files:
         with open_file(path) as file:
             reader = read_segment(file)
-            for item in reader:
+            for item in reader if _is_segment(path) else _with_records(reader, path):
                 if isinstance(item, CorruptBatch):
                     yield lines.of_corrupt_batch(item, path)
                 else:
                     yield from lines.of_records(item)
             if reader.stopped not in (None, "end"):
                 say(f"{path}: reading ended at byte {reader.position}: {reader.stopped}")
+
+
+def _with_records(reader: Iterable[Any], path: str) -> Iterator[Any]:
+    """What the reader finds; the damage that it begins with is held back until there is a record. Raises UsageError if
+    there is none."""
+    from kgroups_spark.records.columns import CorruptBatch
+
+    held_back: list[Any] = []
+    items = iter(reader)
+    for item in items:
+        held_back.append(item)
+        if not isinstance(item, CorruptBatch):
+            yield from held_back
+            yield from items
+            return
+    raise UsageError(f"{path} is not a segment: it neither begins as a record batch does, nor is one in it")
+
+
+def _is_segment(path: str) -> bool:
+    """By its name, as Kafka gives it, or by its first bytes; an empty file is one."""
+    return _SEGMENT_NAME.fullmatch(Path(path).name) is not None or _may_begin_a_segment(path)
+
+
+def _may_begin_a_segment(path: str) -> bool:
+    """Whether the first bytes can be those of a record batch, as far as they are there: a base offset below 2^56, a
+    possible length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java)."""
+    from kgroups_spark.records.headers import LARGEST_BATCH, SMALLEST_LENGTH
+    from kgroups_spark.sources.files import open_file
+
+    with open_file(path) as file:
+        head = bytes(file.read(17))
+    length = int.from_bytes(head[8:12], "big", signed=True)
+    is_possible = len(head) < 12 or SMALLEST_LENGTH <= length <= LARGEST_BATCH
+    return not any(head) or (head[0] == 0 and is_possible and (len(head) < 17 or head[16] <= 2))
 
 
 @dataclass

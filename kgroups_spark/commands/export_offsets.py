@@ -2,17 +2,16 @@
 
 The form is that of CsvUtils and OffsetsUtils.parseResetPlan of Kafka's tools (4.3.1; unchanged since 2.0): no heading,
 `topic,partition,offset` where one group is named, else `group,topic,partition,offset`; a field is quoted as in RFC 4180
-where it must be. The tool cuts the file at line feeds before it looks at quotes, so no name may hold one.
+where it must be. The tool cuts the file at line feeds before it looks at quotes, so no name may hold one; a carriage
+return in quotes it reads as it stands (tried with 4.3.1).
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import io
-import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,14 @@ from kgroups_spark.commands.group_options import (
     of_groups,
     of_topics,
     require_known,
+    require_known_topics,
 )
 from kgroups_spark.commands.options import add_engine_option, add_lake_option, time_value
-from kgroups_spark.commands.output import say_lines
+from kgroups_spark.commands.output import csv_rows, say_lines
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.escapes import printable, shell_word
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "export-offsets"
@@ -60,16 +61,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes the CSV and tells how it is imported."""
     groups = asked_groups(arguments)
     if arguments.output is not None and Path(arguments.output).exists():
-        raise UsageError(
-            f"kgroups export-offsets: {arguments.output} is there already: name another file, or remove it"
-        )
+        raise UsageError(f"{arguments.output} is there already: name another file, or remove it")
     reader = open_lake(arguments)
-    require_known(reader, groups or (), "export-offsets")
+    reader.require_audit()
+    require_known(reader, groups or ())
+    require_known_topics(reader, arguments.topic, groups)
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
     found = _committed_offsets(reader, groups, arguments, as_of)
     offsets, notes = importable(found, partitions_of_groups(reader, found))
     if not offsets:
-        raise KgroupsError(_nothing(reader, groups, arguments, as_of, notes))
+        raise KgroupsError(_nothing(reader, groups, arguments, as_of), *notes)
     is_single = groups is not None and len(groups) == 1
     _write(csv_text(offsets, is_single=is_single), arguments.output)
     say_lines(notes)
@@ -80,10 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
 def csv_text(offsets: Iterable[dict[str, Any]], *, is_single: bool) -> str:
     """The lines for Kafka's tool: of a single group without its name."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    write = csv_rows(out)
     for row in offsets:
         group = () if is_single else (row["group_id"],)
-        writer.writerow((*group, row["topic"], row["partition"], row["committed_offset"]))
+        write((*group, row["topic"], row["partition"], row["committed_offset"]))
     return out.getvalue()
 
 
@@ -97,7 +98,7 @@ def importable(rows: Rows, right_partitions: dict[str, int]) -> tuple[Rows, list
         where = f"group {row['group_id']!r}, {row['topic']}-{row['partition']}"
         if row["committed_offset"] < 0:
             notes.append(f"left out: {where}: Kafka's tool takes no negative offset ({row['committed_offset']})")
-        elif "\n" in row["group_id"]:
+        elif "\n" in row["group_id"] or "\n" in row["topic"]:
             notes.append(f"left out: {where}: Kafka's tool cannot read a name with a line feed in it")
         else:
             before = chosen.get(key)
@@ -151,6 +152,8 @@ def _committed_offsets(
 
 def _write(text: str, output: str | None) -> None:
     if output is None:
+        if sys.stdout.isatty():
+            text = "".join(f"{printable(line)}\n" for line in text.split("\n")[:-1])
         sys.stdout.write(text)
         sys.stdout.flush()
         return
@@ -158,9 +161,7 @@ def _write(text: str, output: str | None) -> None:
         with Path(output).open("x", encoding="utf-8", newline="") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(
-            f"kgroups export-offsets: {output} has come to be there meanwhile: name another file, or remove it"
-        ) from None
+        raise UsageError(f"{output} has come to be there meanwhile: name another file, or remove it") from None
 
 
 def _nothing(
@@ -168,21 +169,14 @@ def _nothing(
     groups: list[str] | None,
     arguments: argparse.Namespace,
     as_of: datetime | None,
-    notes: Sequence[str],
 ) -> str:
     who = "no group" if groups is None else f"group {', '.join(map(repr, groups))}"
     has = "has" if groups is None or len(groups) == 1 else "have"
     of_topic = " of these topics" if arguments.topic else ""
     when = reader.known_as_of() if as_of is None else f"as of {format_time_for_people(as_of)} UTC"
     negation = "a" if groups is None else "no"
-    advice = (
-        "" if groups is None else f": kgroups describe --group {shlex.quote(groups[0])} tells what it had, and when"
-    )
-    left_out = "".join(f"\n{note}" for note in notes)
-    return (
-        f"kgroups export-offsets: {who} {has} {negation} committed offset{of_topic} ({when}){advice}; "
-        f"nothing was written{left_out}"
-    )
+    advice = "" if groups is None else f": kgroups describe --group {shell_word(groups[0])} tells what it had, and when"
+    return f"{who} {has} {negation} committed offset{of_topic} ({when}){advice}; nothing was written"
 
 
 def _how_to_import(reader: LakeReader, offsets: Rows, arguments: argparse.Namespace, *, is_single: bool) -> list[str]:
@@ -195,13 +189,13 @@ def _how_to_import(reader: LakeReader, offsets: Rows, arguments: argparse.Namesp
     }
     when = reader.known_as_of() if arguments.as_of is None else f"as of {format_time_for_people(arguments.as_of)} UTC"
     lines = [f"{counted(len(offsets), 'offset')} of {counted(len(groups), 'group')} ({when})"]
-    file = shlex.quote(arguments.output or "FILE")
+    file = shell_word(arguments.output or "FILE")
     streams = [group for group in groups if types.get(group) == "streams"]
     others = [group for group in groups if types.get(group) != "streams"]
     for tool, its in (("kafka-consumer-groups.sh", others), ("kafka-streams-groups.sh", streams)):
         if its:
             # Named one by one: --all-groups would miss those that are gone.
-            named = " ".join(f"--group {shlex.quote(group)}" for group in its[:_NAMED])
+            named = " ".join(f"--group {shell_word(group)}" for group in its[:_NAMED])
             more = f" --group ... ({len(its) - _NAMED:,} more)" if len(its) > _NAMED else ""
             lines.append(
                 f"to import: {tool} --bootstrap-server HOST:PORT {named}{more} --reset-offsets --from-file {file} "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
+import sys
 from collections import Counter
 from typing import Any
 
+from kgroups_spark.commands.display import filled, words
 from kgroups_spark.commands.options import (
     add_engine_option,
     add_format_option,
@@ -14,11 +15,11 @@ from kgroups_spark.commands.options import (
     names_value,
     positive_count_value,
 )
-from kgroups_spark.commands.output import Column, say, screen_width, write_rows
+from kgroups_spark.commands.output import Column, say, screen_width, show, write_rows
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
-from kgroups_spark.commands.text_table import printable
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.escapes import printable
 from kgroups_spark.findings.finding import KINDS, SEVERITIES
 from kgroups_spark.findings.looked import audits_that_looked
 from kgroups_spark.nearest import did_you_mean
@@ -136,7 +137,7 @@ def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
         )
     if arguments.audit is not None and arguments.audit not in looked:
         raise UsageError(
-            f"kgroups findings: audit {arguments.audit} looked for nothing: it has not finished, was maintenance, or "
+            f"audit {arguments.audit} looked for nothing: it has not finished, was maintenance, or "
             f"there is none of that number; the last one that did is {looked[-1]} (kgroups audits lists them)"
         )
     return looked if arguments.all_audits else [arguments.audit or looked[-1]]
@@ -161,16 +162,14 @@ def _of_what(reader: LakeReader, audits: list[int]) -> str:
 
 def _print_for_eyes(rows: Rows) -> None:
     """A paragraph a finding: details are too long for a table's cell."""
-    import sys
-
     width = screen_width(sys.stdout) or 100
     several = len({row["audit_id"] for row in rows}) > 1
     for row in rows:
         audit = f"audit {row['audit_id']}: " if several else ""
         since = "" if row["since"] is None else f", since {format_time_for_people(row['since'])} UTC"
-        sys.stdout.write(printable(f"{audit}{row['severity']} {row['finding']}{_about(row)}{since}") + "\n")
-        detail = textwrap.wrap(printable(row["detail"]), max(40, width - 4), break_on_hyphens=False)
-        sys.stdout.writelines(f"    {line}\n" for line in detail)
+        show(f"{audit}{row['severity']} {row['finding']}{_about(row)}{since}")
+        for line in filled(words(printable(row["detail"])), max(40, width - 4)):
+            show(f"    {line}")
 
 
 def _about(row: dict[str, Any]) -> str:

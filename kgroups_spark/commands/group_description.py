@@ -52,7 +52,7 @@ def describe_groups(reader: LakeReader, groups: list[str] | None, as_of: datetim
     facts = _Facts(reader, groups, as_of)
     found = [facts.description(*key) for key in facts.places()]
     gone = sorted(set(groups or ()) - {description.group_id for description in found})
-    require_known(reader, gone, "describe")
+    require_known(reader, gone)
     return sorted(
         [*found, *(_gone(reader, group_id, as_of) for group_id in gone)],
         key=lambda description: (description.group_id, description.offsets_partition or 0),

@@ -65,7 +65,7 @@ def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
     if bool(groups) == wants_all:
         both = "both --group and --all-groups" if wants_all else "no group"
         choice = "--group G, or --all-groups" if hasattr(arguments, "all_groups") else "--group G"
-        raise UsageError(f"kgroups {arguments.command}: {both} given: {choice} (kgroups groups lists them)")
+        raise UsageError(f"{both} given: {choice} (kgroups groups lists them)")
     return None if wants_all else groups
 
 
@@ -88,7 +88,7 @@ def of_topics(topics: Iterable[TopicPartitions]) -> Condition:
     return Condition(f"({' OR '.join(parts)})", parameters) if parts else EVERYTHING
 
 
-def require_known(reader: LakeReader, groups: Iterable[str], command: str) -> None:
+def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
     """Raises KgroupsError for a group that no record that was read is about, with the nearest names."""
     wanted = list(groups)
     if not wanted:
@@ -104,6 +104,26 @@ def require_known(reader: LakeReader, groups: Iterable[str], command: str) -> No
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
             nearest = did_you_mean(group, names) or f"; {len(names):,} others are, kgroups groups lists those of now"
             raise KgroupsError(
-                f"kgroups {command}: group {group!r} is in none of the records that were read "
+                f"group {group!r} is in none of the records that were read ({reader.known_as_of()}){nearest}"
+            )
+
+
+def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
+    """Raises KgroupsError for a topic that no offset record of these groups (None: of any) is about, with the nearest
+    names."""
+    wanted = list(dict.fromkeys(topic for topic, _ in topics))
+    if not wanted:
+        return
+    chosen, asked = of_groups(groups), of_topics(TopicPartitions(topic, ()) for topic in wanted)
+    query = "SELECT DISTINCT topic FROM offset_commits WHERE {} AND topic IS NOT NULL"
+    parameters = chosen.parameters | asked.parameters
+    found = {row["topic"] for row in reader.sql(query.format(f"{chosen.sql} AND {asked.sql}"), **parameters)}
+    for topic in wanted:
+        if topic not in found:
+            names = {row["topic"] for row in reader.sql(query.format(chosen.sql), **chosen.parameters)}
+            whose = "" if groups is None else " of these groups"
+            nearest = did_you_mean(topic, names) or f"; {len(names):,} others are"
+            raise KgroupsError(
+                f"topic {topic!r} is in none of the offset records{whose} that were read "
                 f"({reader.known_as_of()}){nearest}"
             )

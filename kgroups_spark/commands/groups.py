@@ -78,6 +78,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the groups."""
     reader = open_lake(arguments)
+    reader.require_audit()
     found = reader.rows("groups") if arguments.as_of is None else _groups_as_of(reader, arguments.as_of)
     rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row for row in found]
     chosen = choose(rows, arguments.state, arguments.type)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from kgroups_spark.commands.describe import assignment_text, tasks_text
+from kgroups_spark.commands.display import words
 from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
 from kgroups_spark.commands.group_options import (
     Condition,
@@ -18,6 +19,7 @@ from kgroups_spark.commands.group_options import (
     of_groups,
     of_topics,
     require_known,
+    require_known_topics,
 )
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
 from kgroups_spark.commands.options import positive_count_value as count_value
@@ -46,11 +48,11 @@ DEFAULT_LIMIT = 100
 EVENT_COLUMNS = (
     Column("time", "TIME (UTC)"),
     Column("group_id", "GROUP"),
-    Column("what", "EVENT"),
+    Column("what", "EVENT", words),
     Column("subject", "MEMBER/TOPIC-PARTITION"),
     Column("before", "BEFORE"),
     Column("after", "AFTER"),
-    Column("why", "CAUSE"),
+    Column("why", "CAUSE", words),
 )
 COMMIT_COLUMNS = (
     Column("time", "TIME (UTC)"),
@@ -115,9 +117,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints events or commits."""
     groups = asked_groups(arguments)
     if None not in (arguments.since, arguments.until) and arguments.since > arguments.until:
-        raise UsageError("kgroups history: --since lies behind --until; nothing can be between them")
+        raise UsageError("--since lies behind --until; nothing can be between them")
     reader = open_lake(arguments)
-    require_known(reader, groups or (), "history")
+    reader.require_audit()
+    require_known(reader, groups or ())
+    require_known_topics(reader, arguments.topic, groups)
     chosen = _chosen(arguments, groups)
     source, time = ("offset_history", "log_timestamp") if arguments.commits else ("group_events", "event_timestamp")
     found = newest(reader, source, time, chosen, arguments.limit)

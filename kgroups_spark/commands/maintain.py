@@ -73,11 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
     location = lake_location(arguments)
     if arguments.vacuum < SEVEN_DAYS_MS:
         raise UsageError(
-            "kgroups maintain: --vacuum below 7d is refused: somebody may still read files that young, or they are "
+            "--vacuum below 7d is refused: somebody may still read files that young, or they are "
             "what the last finished audit left while another one rewrites the tables of now"
         )
     require_lake_path(location)
-    require_lake(location, NAME)
+    require_lake(location)
     spark = start_spark(NAME, location)
     from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 

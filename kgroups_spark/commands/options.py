@@ -40,8 +40,7 @@ class OptionParser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:
-        text = message.removeprefix("argument ")
-        raise UsageError(f"{self.prog}: {text} (see {self.prog} --help)")
+        raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Only command names have choices here; argparse's own text would list all of them and suggest none."""
@@ -166,6 +165,16 @@ def add_format_option(parser: argparse.ArgumentParser) -> None:
         metavar="|".join(FORMATS),
         help="table (default), json (one object a line, all columns), csv",
     )
+    add_wide_option(parser)
+
+
+def add_wide_option(parser: argparse.ArgumentParser) -> None:
+    """`--wide`, for a command that prints a table."""
+    parser.add_argument(
+        "--wide",
+        action="store_true",
+        help="tables as wide as they are, with all columns (default on a terminal: in a form that fits it)",
+    )
 
 
 def add_engine_option(parser: argparse.ArgumentParser) -> None:
@@ -208,5 +217,5 @@ def lake_location(arguments: argparse.Namespace, default: str | None = None) -> 
     """What --lake or $KGROUPS_LAKE says. Raises UsageError if neither does and there is no default."""
     location = getattr(arguments, "lake", None) or os.environ.get("KGROUPS_LAKE") or default
     if not location:
-        raise UsageError(f"kgroups {arguments.command}: no lake given: --lake DIR, or KGROUPS_LAKE in the environment")
+        raise UsageError("no lake given: --lake DIR, or KGROUPS_LAKE in the environment")
     return str(location)

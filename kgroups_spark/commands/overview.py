@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kgroups_spark.commands.display import words
 from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
 from kgroups_spark.commands.options import GROUP_STATES, GROUP_TYPES
 from kgroups_spark.commands.output import table_cell
 from kgroups_spark.commands.style import Style
-from kgroups_spark.commands.text_table import TextTable, printable
+from kgroups_spark.commands.text_table import NULL, TextTable
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.escapes import shell_word
 from kgroups_spark.findings.finding import SEVERITIES
 from kgroups_spark.report.words import CAUSES, MOVES, counted_from
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
@@ -46,7 +47,7 @@ def overview_lines(overview: Overview, *, program: str, lake: str, width: int | 
         _moves(overview, width, style),
         _pending(overview, width, style),
         _oddities(overview, width, style),
-        _next_commands(overview, program, shlex.quote(lake), style),
+        _next_commands(overview, program, shell_word(lake), style),
     ]
     lines: list[str] = []
     for section in sections:
@@ -82,7 +83,7 @@ def _groups(overview: Overview, width: int | None, style: Style) -> list[str]:
     for kind in GROUP_TYPES:
         of_kind = [counts[kind, state] for state in states]
         if any(of_kind):
-            table.add([kind, *(count or "-" for count in of_kind), sum(of_kind)])
+            table.add([kind, *(count or NULL for count in of_kind), sum(of_kind)])
     return _section("Groups by type and state", table, width, style)
 
 
@@ -92,7 +93,7 @@ def _expiring(overview: Overview, width: int | None, style: Style) -> list[str]:
     table = TextTable(["GROUP", "TYPE", "STATE", "#OFFSETS", "EXPIRES-AT (UTC)", "IN", "WHY"])
     for row in groups[:_ROWS_A_SECTION]:
         cells = [row[name] for name in ("group_id", "group_type", "state", "offset_count", "expires_at", "expires_in")]
-        table.add([*map(table_cell, cells), why(row)])
+        table.add([*map(table_cell, cells), words(why(row))])
     lines = _section("Committed offsets that expire next, if things stay as they are", table, width, style)
     lines += _more(groups, style)
     if not groups:
@@ -117,7 +118,7 @@ def _moves(overview: Overview, width: int | None, style: Style) -> list[str]:
     for move in overview.moves[:_ROWS_A_SECTION]:
         names = ("group_id", "topic", "event_timestamp", "partitions", "read_again", "skipped")
         cells = [table_cell(move[name]) for name in names]
-        table.add([*cells, MOVES[move["event"]], CAUSES[move["cause"]]])
+        table.add([*cells, words(MOVES[move["event"]]), words(CAUSES[move["cause"]])])
     if not table.rows:
         return []
     title = "Committed offsets that went back, or ahead, the newest first"
@@ -148,7 +149,7 @@ def _oddities(overview: Overview, width: int | None, style: Style) -> list[str]:
                 f"{partition['lost_to'] - 1} were gone before they could be read"
             )
     odd += audit["notes"]
-    lines = [style.warning(f"  {printable(line)}") for line in odd]
+    lines = [style.warning(f"  {line}") for line in odd]
     table = TextTable(["SEVERITY", "FINDING", "GROUP", "SINCE (UTC)"])
     findings = sorted(overview.findings, key=lambda row: SEVERITIES.index(row["severity"]))
     for row in findings[:_ROWS_A_SECTION]:
@@ -181,7 +182,7 @@ def _of_the_last_move(overview: Overview, program: str, lake: str) -> list[tuple
     if not overview.moves:
         return []
     return [
-        (f"{program} history --lake {lake} --group {shlex.quote(overview.moves[0]['group_id'])}", "what happened to it")
+        (f"{program} history --lake {lake} --group {shell_word(overview.moves[0]['group_id'])}", "what happened to it")
     ]
 
 
@@ -192,7 +193,7 @@ def _a_week_before(overview: Overview) -> str:
 
 def _section(title: str, table: TextTable, width: int | None, style: Style) -> list[str]:
     heading, *rows = table.lines(None if width is None else width - 2)
-    return [style.heading(title), "  " + style.quiet(heading), *("  " + row for row in rows)]
+    return [style.heading(title), "  " + style.quiet(heading), *(f"  {row}".rstrip(" ") for row in rows)]
 
 
 def _more(rows: Sequence[object], style: Style) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from kgroups_spark.commands.options import lake_location
-from kgroups_spark.commands.spark import may_have_catalog, require_pyspark, start_spark
+from kgroups_spark.commands.spark import has_pyspark, may_have_catalog, require_pyspark, start_spark
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.layout import is_path
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
@@ -34,6 +34,9 @@ class SqlError(KgroupsError):
 NO_QUERY = (
     "this is not one query; SELECT, WITH, VALUES, DESCRIBE, SHOW and EXPLAIN are, and nothing here changes a lake"
 )
+
+
+NAMES_ARE_LISTED = "kgroups sql .tables lists tables, views and functions, .describe NAME the columns of one"
 
 
 class LakeReader(ABC):
@@ -54,6 +57,9 @@ class LakeReader(ABC):
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         """What a query answers, for Arrow: as `sql`. Raises SqlError, also for what is no query."""
 
+    def cancel(self) -> None:  # noqa: B027  not abstract: a query by DuckDB ends with its call
+        """Ends what an interrupted query has left running."""
+
     def sql(self, query: str, **parameters: Any) -> Rows:
         """What a query answers, over tables, views and functions.
 
@@ -70,6 +76,10 @@ class LakeReader(ABC):
         if last is None:
             raise KgroupsError(f"the lake at {self.location} has no finished audit: run kgroups audit first")
         return last
+
+    def require_audit(self) -> None:
+        """Raises KgroupsError, before anything is printed, if no audit has finished."""
+        _ = self.last_audit
 
     @property
     def as_of_ms(self) -> int:
@@ -97,16 +107,16 @@ def open_lake(arguments: argparse.Namespace) -> LakeReader:
     Spark is started."""
     location, engine = lake_location(arguments), getattr(arguments, "engine", "auto")
     require_lake_path(location)
-    require_lake(location, arguments.command)
+    require_lake(location)
     if engine == "duckdb" and not is_path(location):
         raise UsageError(
-            f"kgroups {arguments.command}: --engine duckdb reads a lake in a folder, and {location} is a schema of a "
+            f"--engine duckdb reads a lake in a folder, and {location} is a schema of a "
             "catalog, which Spark alone can ask: --engine spark, or leave it out"
         )
     if engine != "spark" and is_path(location):
         from kgroups_spark.commands.duckdb_reader import duckdb_reader
 
-        reader = duckdb_reader(location, must=engine == "duckdb")
+        reader = duckdb_reader(location, must=engine == "duckdb" or not has_pyspark())
         if reader is not None:
             return reader
     return open_by_spark(location, arguments.command)
@@ -131,18 +141,18 @@ def require_lake_path(location: str) -> None:
         schema_words(location)
         if not may_have_catalog():
             raise UsageError(
-                f"kgroups: --lake {location} names a schema of a catalog, and Spark starts here without one that lasts "
+                f"--lake {location} names a schema of a catalog, and Spark starts here without one that lasts "
                 f"(SPARK_CONF_DIR names none); for a folder of that name write ./{location}"
             )
     elif Path(location).is_file():
-        raise UsageError(f"kgroups: --lake {location} is a file; name a folder")
+        raise UsageError(f"--lake {location} is a file; name a folder")
 
 
-def require_lake(location: str, command: str) -> None:
+def require_lake(location: str) -> None:
     """Raises UsageError if a local path cannot be a lake; of remote ones and schemas only Spark can tell."""
     if is_path(location) and ":" not in location and not (Path(location) / "audits").is_dir():
         found = "there is a folder without tables of an audit" if Path(location).is_dir() else "there is nothing"
         raise UsageError(
-            f"kgroups {command}: no lake at {location}: {found}; "
+            f"no lake at {location}: {found}; "
             f"kgroups audit --lake {location} --segments DIR makes one, kgroups demo makes one to look at"
         )

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Rebuilds; the summary goes to stderr, as there are no rows."""
     location = lake_location(arguments)
     require_lake_path(location)
-    require_lake(location, NAME)
+    require_lake(location)
     say_lines(rebuild(arguments, location).lines())
     return 0
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-from contextlib import suppress
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kgroups_spark.commands.options import add_engine_option, add_lake_option
@@ -46,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     _require_place(output)
     _require_libraries()
     reader = open_lake(arguments)
-    _ = reader.last_audit  # a lake without one is told so before any work
+    reader.require_audit()
     from kgroups_spark.report.page import report_page
 
     progress = Progress()
@@ -62,11 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _require_place(output: Path) -> None:
     """Raises UsageError before any work if no file can be written there."""
     if output.is_dir():
-        raise UsageError(f"kgroups report: --output {output} is a folder; name a file in it: {output / DEFAULT_OUTPUT}")
+        raise UsageError(f"--output {output} is a folder; name a file in it: {output / DEFAULT_OUTPUT}")
     if not output.parent.is_dir():
-        raise UsageError(f"kgroups report: --output {output}: there is no folder {output.parent}; make it first")
+        raise UsageError(f"--output {output}: there is no folder {output.parent}; make it first")
     if not os.access(output.parent, os.W_OK):
-        raise UsageError(f"kgroups report: --output {output}: the folder {output.parent} cannot be written to")
+        raise UsageError(f"--output {output}: the folder {output.parent} cannot be written to")
 
 
 def _require_libraries() -> None:
@@ -79,11 +81,23 @@ def _require_libraries() -> None:
 
 def _write(output: Path, page: bytes) -> None:
     """All of the page or, where that fails, none of it: an older one stays as it is. Raises KgroupsError."""
-    part = output.with_name(f".{output.name}.{os.getpid()}")
+    # Nobody else knows this name beforehand, and whatever has it already, a link for instance, is refused.
+    part = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
     try:
-        part.write_bytes(page)
-        part.replace(output)
+        file = part.open("xb")
+        with _removed_where_it_fails(part):
+            with file:
+                file.write(page)
+            part.replace(output)
     except OSError as error:
+        raise KgroupsError(f"the report could not be written to {output}: {error.strerror}") from error
+
+
+@contextmanager
+def _removed_where_it_fails(part: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
         with suppress(OSError):
             part.unlink()
-        raise KgroupsError(f"the report could not be written to {output}: {error.strerror}") from error
+        raise

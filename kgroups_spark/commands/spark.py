@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kgroups_spark.commands.file_systems import require_file_system
 from kgroups_spark.commands.output import say
 from kgroups_spark.errors import KgroupsError
 
@@ -22,6 +24,8 @@ def start_spark(command: str, lake: str = "") -> SparkSession:
     from kgroups_spark.sources.s3 import is_s3
 
     if SparkSession.getActiveSession() is None:
+        if not may_have_catalog():  # nor file systems of its own
+            require_file_system(lake)
         say("starting Spark ...")
     return spark_session(f"kgroups {command}", s3=is_s3(lake))
 
@@ -37,11 +41,17 @@ def may_have_catalog() -> bool:
     return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)
 
 
+def has_pyspark() -> bool:
+    """Whether the package was installed with it, or a platform brings one."""
+    return find_spec("pyspark") is not None
+
+
 def require_pyspark() -> None:
     """Raises KgroupsError where the package was installed without it and no platform brings one."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
         raise KgroupsError(
-            "PySpark is not installed: pip install 'kgroups-spark[local]', or run jobs/nightly_audit.py by spark-submit"
+            "this needs Spark, and PySpark is not installed: pip install 'kgroups-spark[local]', or run "
+            "jobs/nightly_audit.py by spark-submit"
         ) from error

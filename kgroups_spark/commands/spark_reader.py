@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.commands.reading import NO_QUERY, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, LakeReader, Rows, SqlError, to_rows
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
@@ -62,7 +62,10 @@ class SparkReader(LakeReader):
             self.make(needed_for(query, "spark"))
             return self.spark.sql(query, args=dict(parameters or {})).toArrow()
         except PySparkException as error:
-            raise SqlError(_told(error)) from error
+            raise SqlError(*_told(error).split("\n"), *_hint(error)) from error
+
+    def cancel(self) -> None:
+        self.spark.sparkContext.cancelAllJobs()
 
     def _require_query(self, text: str) -> None:
         """Raises SqlError for what is not one query: Spark would write, and drop, where DuckDB's connection cannot."""
@@ -108,3 +111,9 @@ def _told(error: PySparkException) -> str:
     lines = str(error).partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().splitlines()
     name = parameters.get("relationName", "").strip("`") if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND" else ""
     return f"{lines[0]}{did_you_mean(name, NAMES)}" if name else "\n".join(lines)
+
+
+def _hint(error: PySparkException) -> tuple[str, ...]:
+    """Where the names stand that there are."""
+    unknown = ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_COLUMN")
+    return (NAMES_ARE_LISTED,) if (error.getCondition() or "").startswith(unknown) else ()

@@ -12,13 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from kgroups_spark.commands.display import words
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option
-from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.output import Column, say, say_lines, show, write_rows
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake, to_rows
 from kgroups_spark.commands.sql_prompt import Prompt
 from kgroups_spark.commands.sql_statements import statements
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.interruption import going_on
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import VIEWS
@@ -65,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints what the queries answer."""
     if arguments.query is not None and arguments.file is not None:
-        raise UsageError("kgroups sql: QUERY and --file are two places to read from: give one of them")
+        raise UsageError("QUERY and --file are two places to read from: give one of them")
     text = Path(arguments.file).read_text() if arguments.file is not None else arguments.query
     session = Session(open_lake(arguments), arguments.format)
     if text is None and sys.stdin.isatty():
@@ -94,11 +96,12 @@ class Session:
     def talk(self) -> None:
         """A prompt, until its end; a statement that fails is told, and the next one asked for."""
         say(f"{_known_as_of(self.reader)}, read by {self.reader.engine}; .help helps")
-        prompt, typed = Prompt(words()), ""
+        prompt, typed = Prompt(known_words()), ""
         while True:
             try:
                 line = prompt.line(goes_on=bool(typed))
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as asked:
+                going_on(asked)
                 typed = ""
                 say("")
                 continue
@@ -116,14 +119,18 @@ class Session:
         try:
             do(text)
         except KgroupsError as error:
-            say(str(error))
-        except KeyboardInterrupt:
+            say_lines(error.lines)
+        except KeyboardInterrupt as asked:
+            self.reader.cancel()
+            going_on(asked)
             say("interrupted")
 
     def _answer(self, statement: str) -> None:
         table = self.reader.arrow(statement)
         if statement.lower().startswith("explain") and self.form == "table":
-            sys.stdout.write("\n".join(str(text) for text in table.column(table.num_columns - 1).to_pylist()) + "\n")
+            for text in table.column(table.num_columns - 1).to_pylist():
+                for line in str(text).split("\n"):
+                    show(line)
             return
         table = table.rename_columns(_distinct(table.schema.names))
         rows = [{name: _printable(value) for name, value in row.items()} for row in to_rows(table)]
@@ -137,21 +144,21 @@ class Session:
         name = name.strip().lower()
         if word == ".tables":
             write_rows(
-                list(_everything()), [Column("kind", "KIND"), Column("name", "NAME"), Column("what", "WHAT")], self.form
+                list(_everything()),
+                [Column("kind", "KIND"), Column("name", "NAME"), Column("what", "WHAT", words)],
+                self.form,
             )
         elif word in (".describe", "\\d") and name:
             self._describe(name)
         elif word in (".help", "\\?"):
-            say(HELP)
+            say_lines(HELP.splitlines())
         else:
             nearest = did_you_mean(word, POINTED) or f"; there are {', '.join(POINTED)}"
-            raise UsageError(f"kgroups sql: {word} is unknown{nearest}")
+            raise UsageError(f"{word} is unknown{nearest}")
 
     def _describe(self, name: str) -> None:
         if name not in NAMES:
-            raise UsageError(
-                f"kgroups sql: no table, view or function {name}{did_you_mean(name, NAMES)} (.tables has all)"
-            )
+            raise UsageError(f"no table, view or function {name}{did_you_mean(name, NAMES)} (.tables has all)")
         found = described(name)
         if found.arguments is not None:
             say(f"{name}({found.arguments}): {found.comment}")
@@ -161,10 +168,10 @@ class Session:
             row["name"]: row["type"] for row in _columns(self.reader.arrow(f"SELECT * FROM {name} LIMIT 0").schema)
         }
         rows = [{"column": column, "type": types.get(column), "what": what} for column, what in found.columns.items()]
-        write_rows(rows, [Column("column", "COLUMN"), Column("type", "TYPE"), Column("what", "WHAT")], self.form)
+        write_rows(rows, [Column("column", "COLUMN"), Column("type", "TYPE"), Column("what", "WHAT", words)], self.form)
 
 
-def words() -> list[str]:
+def known_words() -> list[str]:
     """Names that TAB completes: tables, views, functions, their columns."""
     columns = {column for name in (*TABLES, *VIEWS) if name not in RECORD_VIEWS for column in described(name).columns}
     return sorted({*NAMES, *columns, *POINTED})

@@ -1,8 +1,13 @@
 """Bold and two colours, where they help and are wanted; nothing on the screen depends on them."""
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TextIO
+
+from kgroups_spark.escapes import printable
+
+OWN_MARKS = re.compile("(\x1b\\[(?:0|1|2|33)m)")
 
 
 @dataclass(frozen=True)
@@ -26,4 +31,5 @@ class Style:
         return self._marked(text, "2")
 
     def _marked(self, text: str, code: str) -> str:
+        text = printable(text)  # no name passes marks of its own off as ours
         return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text else text

@@ -1,5 +1,6 @@
 """What people type, wrong above all: one message on stderr, the exit code, nothing on stdout, nothing written."""
 
+import logging
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ import pytest
 
 from kgroups_spark.cli import COMMANDS, main
 from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.interruption import Terminated
 
 BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
@@ -18,86 +21,107 @@ BAD_USAGE = [
         "kgroups: unknown command xyz; there are demo, audit, audits, expiring, groups, describe, ",
     ),
     ("--lakes x expiring", "kgroups: unknown option --lakes; did you mean --lake?"),
-    ("expiring --wthin 4h", "kgroups expiring: unknown option --wthin; did you mean --within?"),
-    ("expiring --withn=4h", "kgroups expiring: unknown option --withn; did you mean --within?"),
-    ("expiring --off", "kgroups expiring: unknown option --off"),
-    ("expiring now", "kgroups expiring: unknown argument now"),
-    ("expiring --within", "kgroups expiring: --within: expected one argument"),
-    ("expiring --within 48", "kgroups expiring: --within: '48' has no unit: say 48ms, 48s, 48m, 48h or 48d"),
-    ("expiring --retention 2weeks", "kgroups expiring: --retention: '2weeks' is no duration: "),
-    ("expiring --retention 0d", "kgroups expiring: --retention: must be longer than 0"),
-    ("expiring --until tomorrow", "kgroups expiring: --until: 'tomorrow' is no time: "),
+    ("expiring --wthin 4h", "kgroups: unknown option --wthin; did you mean --within?"),
+    ("expiring --withn=4h", "kgroups: unknown option --withn; did you mean --within?"),
+    ("expiring --off", "kgroups: unknown option --off"),
+    ("expiring now", "kgroups: unknown argument now"),
+    ("expiring --within", "kgroups: --within: expected one argument"),
+    ("expiring --within 48", "kgroups: --within: '48' has no unit: say 48ms, 48s, 48m, 48h or 48d"),
+    ("expiring --retention 2weeks", "kgroups: --retention: '2weeks' is no duration: "),
+    ("expiring --retention 0d", "kgroups: --retention: must be longer than 0"),
+    ("expiring --until tomorrow", "kgroups: --until: 'tomorrow' is no time: "),
     (
         "expiring --until 1794810600",
-        "kgroups expiring: --until: '1794810600' has too few digits for epoch milliseconds",
+        "kgroups: --until: '1794810600' has too few digits for epoch milliseconds",
     ),
-    ("expiring --until 2026-11-16 --within 4h", "kgroups expiring: --within: not allowed with argument --until"),
-    ("expiring", "kgroups expiring: no lake given: --lake DIR, or KGROUPS_LAKE in the environment"),
+    ("expiring --until 2026-11-16 --within 4h", "kgroups: --within: not allowed with argument --until"),
+    ("expiring", "kgroups: no lake given: --lake DIR, or KGROUPS_LAKE in the environment"),
     (
         "expiring --lake ./nothing",
-        "kgroups expiring: no lake at ./nothing: there is nothing; kgroups audit --lake ./nothing",
+        "kgroups: no lake at ./nothing: there is nothing; kgroups audit --lake ./nothing",
     ),
-    ("expiring --lake .", "kgroups expiring: no lake at .: there is a folder without tables of an audit"),
+    ("expiring --lake .", "kgroups: no lake at .: there is a folder without tables of an audit"),
     ("expiring --lake a.b.c", "kgroups: --lake a.b.c is neither schema nor catalog.schema; for a folder of that name"),
-    ("groups --format xml", "kgroups groups: --format: 'xml' is unknown; there are table, json, csv"),
-    ("groups --type genric", "kgroups groups: --type: 'genric' is unknown; did you mean generic?"),
-    ("groups --state empty,stabel", "kgroups groups: --state: 'stabel' is unknown; did you mean Stable?"),
-    ("groups --lake ./nothing --as-of 2026-11-31", "kgroups groups: --as-of: '2026-11-31' is no time: "),
-    ("pending --max-transaction-timeout 15", "kgroups pending: --max-transaction-timeout: '15' has no unit: "),
-    ("audits --lake ./nothing", "kgroups audits: no lake at ./nothing"),
+    ("groups --format xml", "kgroups: --format: 'xml' is unknown; there are table, json, csv"),
+    ("groups --type genric", "kgroups: --type: 'genric' is unknown; did you mean generic?"),
+    ("groups --state empty,stabel", "kgroups: --state: 'stabel' is unknown; did you mean Stable?"),
+    ("groups --lake ./nothing --as-of 2026-11-31", "kgroups: --as-of: '2026-11-31' is no time: "),
+    ("pending --max-transaction-timeout 15", "kgroups: --max-transaction-timeout: '15' has no unit: "),
+    ("audits --lake ./nothing", "kgroups: no lake at ./nothing"),
     (
         "audit",
-        "kgroups audit: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a folder",
+        "kgroups: nothing to read: --bootstrap-server HOST:PORT names a live cluster, --segments DIR a folder",
     ),
     (
         "audit --lake ./new --segments . --bootstrap-server b:9092",
-        "kgroups audit: --segments and --bootstrap-server are two sources: give one of them",
+        "kgroups: --segments and --bootstrap-server are two sources: give one of them",
     ),
     (
         "audit --lake ./new --segments . --command-config c.properties",
-        "kgroups audit: --command-config is about a live cluster: give --bootstrap-server, too",
+        "kgroups: --command-config is about a live cluster: give --bootstrap-server, too",
     ),
     (
         "audit --lake ./new --segments . --max-bytes-per-second 5m",
-        "kgroups audit: --max-bytes-per-second is about a live cluster",
+        "kgroups: --max-bytes-per-second is about a live cluster",
     ),
     (
         "audit --lake ./new --bootstrap-server b:9092 --max-bytes-per-second fast",
-        "kgroups audit: --max-bytes-per-second: 'fast' is no number of bytes: 5000000, 5000k and 5m are the same",
+        "kgroups: --max-bytes-per-second: 'fast' is no number of bytes: 5000000, 5000k and 5m are the same",
     ),
     ("audit --lake ./new --bootstrap-server b", "kgroups: a broker is host:port, such as "),
     ("audit --lake ./new --bootstrap-server b:9092 --command-config nowhere", "kgroups: the properties file nowhere"),
-    ("audit --segments .", "kgroups audit: no lake given"),
+    ("audit --segments .", "kgroups: no lake given"),
     (
         "audit --lake ./new --segments . --release-version 5.0",
-        "kgroups audit: --release-version: release '5.0' is unknown",
+        "kgroups: --release-version: release '5.0' is unknown",
     ),
     (
         "audit --lake ./new --segments . --partition x",
-        "kgroups audit: --partition: 'x' is no partition number (17) or list",
+        "kgroups: --partition: 'x' is no partition number (17) or list",
     ),
     (
         "audit --lake ./new --segments . --partition -1",
-        "kgroups audit: --partition: '-1' is no partition number (17) or",
+        "kgroups: --partition: '-1' is no partition number (17) or",
     ),
-    ("audit --lake ./new --segments . --offsets-partitions 0", "kgroups audit: --offsets-partitions: '0' is no number"),
+    ("audit --lake ./new --segments . --offsets-partitions 0", "kgroups: --offsets-partitions: '0' is no number"),
     (
         "audit --lake ./new --segments . --writer delta",
-        "kgroups audit: --writer: 'delta' is unknown; there are auto, parts",
+        "kgroups: --writer: 'delta' is unknown; there are auto, parts",
     ),
-    ("audit --lake ./new --segments . --as-of 5h", "kgroups audit: --as-of: '5h' is no time: "),
-    ("audit --lake ./new --segments . --retention 7", "kgroups audit: --retention: '7' has no unit: "),
+    ("audit --lake ./new --segments . --as-of 5h", "kgroups: --as-of: '5h' is no time: "),
+    ("audit --lake ./new --segments . --retention 7", "kgroups: --retention: '7' has no unit: "),
     ("audit --lake ./new --segments nothing", "kgroups: nothing does not exist"),
     ("audit --lake ./new --segments .", "kgroups: . has no folder named __consumer_offsets-<partition>; it has "),
-    (f"audit --lake ./new --segments {SEGMENTS} --partition 3,8", "kgroups audit: no folder __consumer_offsets-8 in "),
-    ("dump", "kgroups dump: the following arguments are required: FILE|DIR"),
+    (f"audit --lake ./new --segments {SEGMENTS} --partition 3,8", "kgroups: no folder __consumer_offsets-8 in "),
+    ("dump", "kgroups: the following arguments are required: FILE|DIR"),
     ("dump nothing", "kgroups: nothing does not exist"),
-    ("dump . --format table", "kgroups dump: --format: 'table' is unknown; there are json"),
+    ("dump . --format table", "kgroups: --format: 'table' is unknown; there are json"),
     (f"audit --lake {__file__} --segments .", f"kgroups: --lake {__file__} is a file; name a folder"),
     (f"groups --lake {__file__}", f"kgroups: --lake {__file__} is a file; name a folder"),
-    ("demo --segments .", "kgroups demo: unknown option --segments"),
+    ("demo --segments .", "kgroups: unknown option --segments"),
 ]
 
+
+BAD_USAGE += [
+    ("help expirng", "kgroups: unknown command expirng; did you mean expiring?"),
+    ("help groups more", "kgroups: unknown argument more"),
+    (
+        "audit --lake ./new --segments foo://x",
+        "kgroups: --segments foo://x: no file system is known for foo://; there are s3, s3a, s3n, file, hdfs, ",
+    ),
+    (
+        "audit --lake foo://x --segments s3://logs/kafka",
+        "kgroups: --lake foo://x: no file system is known for foo://; there are s3, s3a, s3n, file, hdfs, viewfs, ",
+    ),
+    (
+        "groups --engine spark --lake s4://x",
+        "kgroups: --lake s4://x: no file system is known for s4://; there are s3, ",
+    ),
+    (
+        "rebuild --lake gs://bucket/lake",
+        "kgroups: --lake gs://bucket/lake: Spark brings no file system for gs://; org.apache.hadoop:hadoop-gcp:3.5.0 ",
+    ),
+]
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -109,6 +133,13 @@ def run_python(*arguments, **environment):
     return subprocess.run(
         [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
+
+
+@pytest.fixture(autouse=True)
+def nobody_set_spark_up(monkeypatch):
+    """Not even a test that has started it before."""
+    monkeypatch.setattr("kgroups_spark.commands.spark.may_have_catalog", lambda: False)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
 
 
 @pytest.fixture(autouse=True)
@@ -166,6 +197,21 @@ def test_help_lists_exactly_the_commands_that_there_are(capsys):
     assert {"describe", "history", "export-offsets"} < set(listed)
 
 
+@pytest.mark.parametrize(("line", "same"), [("help", "--help"), ("help audit", "audit --help")])
+def test_help_of_a_command_can_be_asked_for_by_help(line, same, capsys):
+    assert main(line.split()) == 0
+    shown = capsys.readouterr()
+    assert main(same.split()) == 0
+    assert capsys.readouterr() == shown
+    assert shown.err == ""
+
+
+def test_the_package_runs_as_a_module():
+    done = run_python("-m", "kgroups_spark", "--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("kgroups ")
+
+
 def test_help_says_where_the_lake_is_if_nobody_does(capsys):
     assert main(["demo", "--help"]) == 0
     assert "(default: $KGROUPS_LAKE, else ./lake)" in " ".join(capsys.readouterr().out.split())
@@ -176,19 +222,22 @@ def test_help_says_where_the_lake_is_if_nobody_does(capsys):
 def test_the_lake_may_be_named_before_the_command_after_it_or_by_the_environment(capsys, monkeypatch):
     for line in ("--lake here/a groups", "groups --lake here/a", "--lake here/b groups --lake here/a"):
         assert main(line.split()) == 2
-        assert capsys.readouterr().err.startswith("kgroups groups: no lake at here/a: there is nothing")
+        assert capsys.readouterr().err.startswith("kgroups: no lake at here/a: there is nothing")
     monkeypatch.setenv("KGROUPS_LAKE", "here/c")
     assert main(["groups"]) == 2
-    assert capsys.readouterr().err.startswith("kgroups groups: no lake at here/c")
+    assert capsys.readouterr().err.startswith("kgroups: no lake at here/c")
 
 
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
         (KeyboardInterrupt(), 130, "kgroups: interrupted\n"),
+        (Terminated(), 143, "kgroups: terminated\n"),
         (PermissionError(13, "Permission denied", "/x/1.log"), 1, "kgroups: /x/1.log: Permission denied\n"),
+        (KgroupsError("a\x1bc\nkgroups: fine", "b\x9b"), 1, "kgroups: a\\x1bc\\nkgroups: fine\nb\\x9b\n"),
+        (OSError("\x1b[2J"), 1, "kgroups: \\x1b[2J\n"),
     ],
-    ids=["interrupted", "unreadable"],
+    ids=["interrupted", "terminated", "unreadable", "hostile names", "hostile system"],
 )
 def test_what_ends_a_command_is_one_line(error, code, message, capsys, monkeypatch):
     def fail(path):
@@ -208,6 +257,44 @@ def test_a_fault_of_ours_shows_where_it_is(capsys, monkeypatch):
     err = capsys.readouterr().err
     assert "in fail" in err
     assert err.endswith("the lines above say where it happened\n")
+
+
+def test_not_even_a_stack_brings_control_characters_to_the_terminal(capsys, monkeypatch):
+    def fail(path):
+        raise ZeroDivisionError("orders\x1bc\u202e")
+
+    monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
+    assert main(["dump", "x"]) == 1
+    err = capsys.readouterr().err
+    assert "ZeroDivisionError: orders\\x1bc\\u202e" in err
+    assert err.replace("\n", "").isprintable()
+
+
+def test_what_libraries_log_is_spelled_out_and_py4js_stacks_are_not_shown(capsys, monkeypatch):
+    def log(path):
+        logging.getLogger("a.library").warning("orders\x1bc")
+        logging.getLogger("a.library").info("more than a person wants")
+        logging.getLogger().handle(logging.LogRecord("root", 40, "/x/py4j/java_gateway.py", 1, "a stack", (), None))
+        return []
+
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", log)
+    assert main(["dump", "x"]) == 0
+    assert capsys.readouterr().err == "orders\\x1bc\n"
+    assert logging.getLogger().handlers == []
+
+
+def test_a_reader_that_has_had_enough_is_no_failure():
+    folder = SEGMENTS / "__consumer_offsets-0"
+    script = f"{sys.executable} -m kgroups_spark dump {folder} | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
 
 
 def test_as_a_process_the_exit_code_and_the_streams_are_the_same():

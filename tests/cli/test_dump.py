@@ -149,13 +149,38 @@ def test_a_half_written_tail_is_normal_and_told(dump, damaged):
     assert err.endswith(": partial batch\n")
 
 
-def test_what_is_no_segment_fails_with_one_message(dump, tmp_path):
-    path = tmp_path / "notes.log"
+@pytest.mark.parametrize("size", [2, 10, 50, 5000])
+def test_what_is_no_segment_is_refused(dump, tmp_path, size):
+    path = tmp_path / "rec.json"
+    path.write_text('{"group": "orders-etl", "offset": 12345678901}\n' * (1 + size // 40))
+    path.write_bytes(path.read_bytes()[:size])
+    said = f"kgroups: {path} is not a segment: it neither begins as a record batch does, nor is one in it\n"
+    assert dump(path) == (2, [], said)
+
+
+def test_a_segment_of_which_nothing_can_be_read_fails_with_one_message(dump, tmp_path):
+    path = tmp_path / "00000000000000000000.log"
     path.write_text("these are no record batches, as anybody can see\n" * 5)
     code, lines, err = dump(path)
     assert code == 1
     assert [line["reason"] for line in lines] == ["corrupt_batch"]
     assert err == f"kgroups: nothing in {path} can be read: is it a segment of __consumer_offsets?\n"
+
+
+def test_a_segment_of_another_name_is_read_also_where_its_beginning_is_lost(dump, tmp_path):
+    path = tmp_path / "copy.bin"
+    path.write_bytes(b"x" * 100 + FIRST_SEGMENT.read_bytes()[100:])
+    code, lines, _ = dump(path)
+    assert (code, lines[0]["reason"]) == (0, "corrupt_batch")
+    assert len(lines) > 700
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 4096], ids=["empty", "zeros"])
+def test_a_file_that_waits_for_its_first_batch_is_a_segment(dump, tmp_path, content):
+    path = tmp_path / "active"
+    path.write_bytes(content)
+    code, lines, _ = dump(path)
+    assert (code, lines) == (0, [])
 
 
 def test_an_empty_segment_has_no_lines(dump, tmp_path):
@@ -192,4 +217,4 @@ def test_another_internal_topic_is_refused(dump, tmp_path):
     (folder / "00000000000000000000.log").touch()
     code, lines, err = dump(folder)
     assert (code, lines) == (2, [])
-    assert err == f"kgroups dump: {folder} holds __transaction_state; only __consumer_offsets can be decoded\n"
+    assert err == f"kgroups: {folder} holds __transaction_state; only __consumer_offsets can be decoded\n"

@@ -36,4 +36,4 @@ def test_defaults_and_that_both_sides_mean_the_same_seven_days():
 
 def test_the_job_takes_the_options_of_the_command(capsys):
     assert runpy.run_path(str(JOB))["main"](["--lake", "./new", "--kep", "90d"]) == 2
-    assert capsys.readouterr().err.startswith("kgroups maintain: unknown option --kep; did you mean --keep")
+    assert capsys.readouterr().err.startswith("kgroups: unknown option --kep; did you mean --keep")

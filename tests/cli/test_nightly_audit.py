@@ -11,7 +11,7 @@ JOB = Path(__file__).parent.parent.parent / "jobs" / "nightly_audit.py"
 def test_the_job_takes_the_options_of_the_command(capsys):
     main = runpy.run_path(str(JOB))["main"]
     assert main(["--lake", "./new", "--segmnts", "."]) == 2
-    assert capsys.readouterr().err.startswith("kgroups audit: unknown option --segmnts; did you mean --segments?")
+    assert capsys.readouterr().err.startswith("kgroups: unknown option --segmnts; did you mean --segments?")
 
 
 def test_run_as_a_script_it_exits_with_the_commands_code(monkeypatch, capsys):
@@ -24,4 +24,4 @@ def test_run_as_a_script_it_exits_with_the_commands_code(monkeypatch, capsys):
 def test_the_rebuild_is_a_job_too(capsys):
     main = runpy.run_path(str(JOB.with_name("rebuild.py")))["main"]
     assert main(["--lake", "./new"]) == 2
-    assert capsys.readouterr().err.startswith("kgroups rebuild: no lake at ./new: there is nothing")
+    assert capsys.readouterr().err.startswith("kgroups: no lake at ./new: there is nothing")

@@ -1,10 +1,21 @@
+import csv
 import io
 import json
 from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.commands.output import Column, write_rows
+from kgroups_spark.commands.output import (
+    Column,
+    csv_rows,
+    json_line,
+    say,
+    show,
+    table_cell,
+    terminal_width,
+    wide_tables,
+    write_rows,
+)
 
 COLUMNS = (
     Column("group_id", "GROUP"),
@@ -64,6 +75,82 @@ def test_a_table_shows_the_columns_with_a_heading():
     ]
 
 
+def test_an_object_in_a_table_is_json():
+    assert table_cell({"at": ROW["expires_at"], "n": [1]}) == '{"at": "2026-11-16T06:30:15.650Z", "n": [1]}'
+
+
 @pytest.mark.parametrize(("form", "lines"), [("json", 0), ("csv", 1), ("table", 1)])
 def test_no_rows_are_no_lines_but_the_heading(form, lines):
     assert len(written([], form).splitlines()) == lines
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+HOSTILE = [
+    "x\rorders-etl",
+    "a\nb",
+    "a\r\nb",
+    '"',
+    "a,b",
+    "=1+1",
+    "+1",
+    "-1",
+    "@a",
+    "\x1bc\x9b",
+    "\u202eabc",
+    "日本",
+    " a ",
+]
+
+
+def test_csv_can_be_read_back_by_whoever_ends_lines_at_a_carriage_return():
+    rows = [NULLS | {"group_id": name} for name in HOSTILE]
+    read = list(csv.DictReader(io.StringIO(written(rows, "csv"), newline="")))
+    assert [row["group_id"] for row in read] == HOSTILE
+
+
+def test_csv_has_the_same_bytes_by_every_python():
+    """What 3.13 writes; 3.11 and 3.12 leave a lone carriage return unquoted by themselves."""
+    out = io.StringIO()
+    csv_rows(out)(["a\rb", "c\nd", "e f", 'g"h', "", None, True, [1, "\r"], -5, 1.5])
+    assert out.getvalue() == '"a\rb","c\nd",e f,"g""h",,,true,"[1, ""\\r""]",-5,1.5\n'
+
+
+def test_on_a_terminal_csv_has_no_control_characters():
+    out = Terminal()
+    write_rows([NULLS | {"group_id": "x\x1bc\x9b"}], COLUMNS, "csv", out)
+    assert out.getvalue().splitlines()[1] == "x\\x1bc\\x9b,,,,"
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "\x00", "\x7f", "\u2028", "\U000e0041", "\u00ad", "\ufeff", "😀"])
+def test_json_says_the_same_without_what_a_terminal_obeys(name):
+    line = json_line({"group_id": name})
+    assert json.loads(line) == {"group_id": name}
+    assert line.removesuffix("\n").isprintable()
+
+
+def test_lines_for_a_person_are_lines_whatever_a_name_holds(capsys):
+    say("did you mean a\x1bc\nkgroups: all is well\x9b\u202e?")
+    show("a\x1b]0;title\x07 \x1b[1mbold\x1b[0m \x1b[31m\x1b[2J")
+    out, err = capsys.readouterr()
+    assert err == "did you mean a\\x1bc\\nkgroups: all is well\\x9b\\u202e?\n"
+    assert out == "a\\x1b]0;title\\x07 \x1b[1mbold\x1b[0m \\x1b[31m\\x1b[2J\n"
+
+
+def test_a_table_fits_its_terminal_unless_it_is_asked_to_be_wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    for is_wide, lines in ((False, 5), (True, 2)):
+        out = Terminal()
+        with wide_tables(is_wide):
+            write_rows([ROW], COLUMNS, "table", out)
+        assert len(out.getvalue().splitlines()) == lines
+    assert len(written([ROW], "table").splitlines()) == 2
+
+
+@pytest.mark.parametrize(("columns", "width"), [("", 80), ("0", 80), ("x", 80), ("132", 132)])
+def test_the_width_is_what_columns_says_else_the_terminals(columns, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert terminal_width(Terminal()) == width

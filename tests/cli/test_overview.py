@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kgroups_spark.commands.demo import program_name
+from kgroups_spark.commands.output import show
 from kgroups_spark.commands.overview import Overview, overview_lines, why
-from kgroups_spark.commands.style import Style
+from kgroups_spark.commands.style import OWN_MARKS, Style
 
 AS_OF = datetime(2026, 11, 16, 6, 41, 36, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -146,11 +147,28 @@ def test_only_the_first_rows_of_a_long_list_are_shown():
     assert "  and 3 more" in screen(expiry=expiry)
 
 
-def test_a_narrow_screen_is_not_overrun():
-    expiry = [EXPIRES | {"group_id": "a-name-that-is-longer-than-any-screen" * 3}]
-    start = screen(width=90, expiry=expiry).index("Committed offsets that expire next, if things stay as they are")
-    rows = screen(width=90, expiry=expiry)[start + 1 : start + 3]
-    assert max(map(len, rows)) <= 90
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_a_narrow_screen_shows_every_name_and_time_whole(width):
+    name = "a-name-of-some-length" * 2
+    lines = screen(width=width, expiry=[EXPIRES | {"group_id": name}], moves=[MOVE | {"group_id": name}])
+    start = lines.index("Committed offsets that expire next, if things stay as they are")
+    shown = lines[start : lines.index("No offset hangs in an open transaction")]
+    text = "\n".join(shown)
+    assert text.count(name) == 2
+    assert "2026-11-17 06:41:36" in text
+    assert "2026-11-16 05:41:36" in text
+    assert max(len(line) for line in shown if line.startswith("  ")) <= width
+
+
+def test_a_name_passes_no_mark_off_as_ours(capsys):
+    for style in (PLAIN, Style(True)):
+        audit = AUDIT | {"notes": ["group \x1b[2J\x1b[1m\r is new"]}
+        for line in screen(style=style, audit=audit, moves=[MOVE | {"group_id": "\x9bm"}]):
+            show(line)
+        out = capsys.readouterr().out
+        assert "\\x1b[2J\\x1b[1m\\r is new" in out
+        assert "--group $'\\xc2\\x9bm'" in out
+        assert OWN_MARKS.sub("", out).replace("\n", "").isprintable()
 
 
 def test_colour_marks_and_never_carries_meaning():

@@ -157,9 +157,7 @@ def test_what_duckdb_cannot_read_is_left_to_spark_or_refused(
 
 def test_duckdb_knows_no_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", "/somewhere")
-    with pytest.raises(
-        UsageError, match=r"kgroups groups: --engine duckdb reads a lake in a folder, and main.kafka is"
-    ):
+    with pytest.raises(UsageError, match=r"--engine duckdb reads a lake in a folder, and main.kafka is"):
         opened("main.kafka", "duckdb")
 
 

@@ -114,7 +114,7 @@ def test_what_there_is(lake: str, capsys: Captured) -> None:
     assert main(["sql", "--lake", lake, r"\d offset_histri"]) == 2
     assert "no table, view or function offset_histri; did you mean offset_history" in capsys.readouterr().err
     assert main(["sql", "--lake", lake, ".tabels"]) == 2
-    assert "kgroups sql: .tabels is unknown; did you mean .tables?" in capsys.readouterr().err
+    assert "kgroups: .tabels is unknown; did you mean .tables?" in capsys.readouterr().err
 
 
 def test_no_audit_has_finished(tmp_path: Path, capsys: Captured) -> None:

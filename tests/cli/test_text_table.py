@@ -1,6 +1,13 @@
-import pytest
+import re
+from collections import Counter
 
-from kgroups_spark.commands.text_table import TextTable, display_width, printable
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgroups_spark.commands.display import Pieces, display_width, list_items, words
+from kgroups_spark.commands.text_table import NULL, TextTable
+from kgroups_spark.escapes import cell_text, printable
 
 
 def table(headings, *rows):
@@ -23,13 +30,67 @@ def test_a_column_of_numbers_and_dashes_is_one_of_numbers():
     assert table(["N"], [5], ["-"], [100]).lines() == ["  N", "  5", "  -", "100"]
 
 
-def test_the_widest_columns_are_cut_until_a_line_fits():
-    made = table(["GROUP", "STATE"], ["a" * 30, "Reconciling"], ["short", "Empty"])
-    assert made.lines(25) == [
-        "GROUP         STATE",
-        "aaaaaaaaaaa…  Reconciling",
-        "short         Empty",
+def test_columns_that_hold_nothing_go_first():
+    made = table(["GROUP", "HOST", "OFFSET", "LAG"], ["orders", NULL, 12345678901, NULL], ["-", NULL, 7, NULL])
+    assert made.lines(30)[1] == "orders  -     12345678901  -"
+    assert made.lines(27) == [
+        "GROUP        OFFSET",
+        "orders  12345678901",
+        "-                 7",
     ]
+
+
+def test_a_column_of_a_group_called_dash_stays():
+    assert table(["GROUP", "N"], ["-", NULL]).lines(5) == ["GROUP", "-"]
+
+
+def test_headings_and_sentences_go_on_in_further_lines():
+    made = table(["LOG-END-OFFSET", "WHY"], [5, words("Empty since 2026-11-10 06:41 UTC, retention 7d")])
+    assert made.lines(38) == [
+        "LOG-END-OFFSET  WHY",
+        "             5  Empty since",
+        "                2026-11-10 06:41 UTC,",
+        "                retention 7d",
+    ]
+    assert made.lines(32)[:2] == [" LOG-END-  WHY", "   OFFSET"]
+
+
+def test_a_row_takes_some_lines_where_its_columns_do_not_fit_one():
+    made = table(["GROUP", "STATE", "EXPIRES-AT"], ["audit-archiver", "Stable", "2026-11-13 08:19:05"])
+    assert made.lines(30) == [
+        "GROUP           STATE",
+        "    EXPIRES-AT",
+        "audit-archiver  Stable",
+        "    2026-11-13 08:19:05",
+    ]
+
+
+def test_a_row_of_many_columns_is_a_block():
+    made = table(list("ABCD"), ["a" * 15, 1, "b" * 15, "c" * 25], ["d" * 15, 22, "e" * 15, "f" * 12])
+    assert made.lines(20) == [
+        "A  aaaaaaaaaaaaaaa",
+        "B  1",
+        "C  bbbbbbbbbbbbbbb",
+        "D",
+        "ccccccccccccccccccccccccc",
+        "",
+        "A  ddddddddddddddd",
+        "B  22",
+        "C  eeeeeeeeeeeeeee",
+        "D  ffffffffffff",
+    ]
+
+
+def test_without_rows_there_are_headings_alone():
+    made = table(["GROUP", "CURRENT-OFFSET", "HOST"])
+    assert made.lines() == ["GROUP  CURRENT-OFFSET  HOST"]
+    assert made.lines(22) == ["GROUP  CURRENT-   HOST", "       OFFSET"]
+    assert made.lines(12) == ["GROUP", "    CURRENT-", "    OFFSET", "    HOST"]
+
+
+def test_an_assignment_goes_on_behind_a_number():
+    made = table(["ASSIGNMENT"], [list_items("orders:0,1,2;payments:10,11")])
+    assert made.lines(16) == ["ASSIGNMENT", "orders:0,1,2;", "payments:10,11"]
 
 
 def test_nothing_is_cut_without_a_width():
@@ -47,6 +108,86 @@ def test_width_is_what_a_terminal_shows(text, width):
     assert display_width(text) == width
 
 
-def test_a_cut_in_wide_characters_keeps_the_alignment():
-    lines = table(["GROUP", "N"], ["日本日本日本", 1], ["x", 2]).lines(12)
-    assert [display_width(line) for line in lines] == [12, 12, 12]
+def test_wide_and_combining_characters_keep_the_alignment():
+    lines = table(["GROUP", "N"], ["日本日本日本", 1], ["e\u0301\u20dd\u1112\u1161", 2], ["x", 3]).lines()
+    assert [display_width(line) for line in lines] == [15, 15, 15, 15]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders", "orders"),
+        ("a b", "a b"),
+        ("CORP\\user", "CORP\\user"),
+        ("a\x1bc\x9b\x7f\u202e", "a\\x1bc\\x9b\\x7f\\u202e"),
+        ("a\\x1bc", "a\\\\x1bc"),
+        ("a ", "a\\x20"),
+        (" a  b", "\\x20a \\x20b"),
+        ("\U000e0041", "\\U000e0041"),
+    ],
+)
+def test_a_cell_spells_out_what_cannot_be_seen(text, shown):
+    assert cell_text(text) == shown
+
+
+@given(st.text(), st.text())
+def test_two_names_never_look_alike(one, other):
+    assert (cell_text(one) == cell_text(other)) == (one == other)
+    assert cell_text(one).isprintable()
+
+
+NAMES = st.one_of(
+    st.text(max_size=30),
+    st.from_regex(r"[a-z.-]{1,60}", fullmatch=True),
+    st.sampled_from(["日本" * 9, "e\u0301" * 12, "\x1b[31mred", "a\nb", "x\u202ey", "a  b", " ", "\\x1b", "-"]),
+)
+SENTENCES = st.lists(st.from_regex(r"[a-z,.]{1,12}", fullmatch=True), max_size=25).map(" ".join)
+LISTS = st.lists(st.integers(0, 10**6), min_size=1, max_size=40).map(lambda numbers: ",".join(map(str, numbers)))
+CELLS = (
+    NAMES,
+    st.integers(-(2**63), 2**63),
+    st.just("2026-11-16 06:41:36"),
+    SENTENCES.map(words),
+    LISTS.map(list_items),
+    st.just(NULL),
+)
+HEADINGS = st.sampled_from(["GROUP", "CURRENT-OFFSET", "MEMBER/TOPIC-PARTITION", "EXPIRES-AT (UTC)", "#N"])
+
+
+@st.composite
+def tables(draw):
+    columns = draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=12))
+    count = draw(st.integers(0, 4))
+    made = TextTable([draw(HEADINGS) for _ in columns])
+    for _ in range(count):
+        made.add([draw(st.one_of(kind, st.just(NULL))) for kind in columns])
+    return made
+
+
+def in_one_piece(cell):
+    """What must stand in a line as it is: a name, a number or a time whole, of a sentence each word, of a list each
+    number with what is behind it."""
+    return [piece.strip() for piece in cell.pieces] if isinstance(cell, Pieces) else [cell_text(str(cell))]
+
+
+def words_of(line):
+    """A column's text, its words, and their numbers with what is behind each."""
+    columns = re.split(r" {2,}", line)
+    each = [word for column in columns for word in column.split(" ")]
+    items = [item for word in each for item in re.findall(r"\d+,|\d+$", word)]
+    return Counter(columns) | Counter(each) | Counter(items)
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables(), st.integers(20, 250))
+def test_every_cell_can_be_read_from_any_width(made, width):
+    lines = made.lines(width)
+    printed = sum(map(words_of, lines), Counter())
+    wanted = Counter(
+        piece for row in made.rows for cell in row if cell is not NULL for piece in in_one_piece(cell) if piece
+    )
+    assert not wanted - printed
+    headings = [piece for heading in made.headings for piece in re.findall(r"[^-/ ]+[-/]*", heading)]
+    pieces = [piece for row in made.rows for cell in row for piece in in_one_piece(cell)]
+    assert max(map(display_width, lines)) <= max(width, *map(display_width, [*headings, *pieces]))
+    assert all(line.isprintable() for line in lines)

@@ -1,0 +1,6 @@
+"""`python -m kgroups_spark`."""
+
+from kgroups_spark.entry import entry_point
+
+if __name__ == "__main__":
+    entry_point()

@@ -1,0 +1,94 @@
+"""Columns that text takes on a terminal, and where text may go on in the next line: never inside a word."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+# A word with the blanks behind it; a date stays with its time, and a time with its zone.
+_WORD = re.compile(r"^ +|(?:\S*\d{4}-\d\d-\d\d \d\d:\d\d\S*|\S+)(?: UTC\S*)? *")
+_LIST_ITEM = re.compile(r".*?\d[,;]|.+", re.DOTALL)  # of 'orders:0,1;payments:2'
+_HEADING_WORD = re.compile(r"[^-/ ]*[-/ ]+|[^-/ ]+")
+
+
+class Pieces(str):
+    """Text that may go on in the next line between its `pieces`; together they are the text."""
+
+    pieces: tuple[str, ...]
+
+    def __new__(cls, pieces: Iterable[str]) -> Pieces:
+        all_of_them = tuple(pieces)
+        made = super().__new__(cls, "".join(all_of_them))
+        made.pieces = all_of_them
+        return made
+
+
+def words(text: str) -> Pieces:
+    """A sentence, which may go on between words."""
+    return Pieces(_WORD.findall(text))
+
+
+def list_items(text: str) -> Pieces:
+    """A list such as `orders:0,1;payments:2`, which may go on behind a number."""
+    return Pieces(_LIST_ITEM.findall(text))
+
+
+def heading_words(text: str) -> Pieces:
+    """A heading, which may go on behind `-`, `/` and blanks."""
+    return Pieces(_HEADING_WORD.findall(text))
+
+
+def pieces_of(text: str) -> tuple[str, ...]:
+    """Those of a text that has some; any other is one piece, however long."""
+    return text.pieces if isinstance(text, Pieces) else (text,)
+
+
+def narrowest(text: str) -> int:
+    """The columns that the text needs at least: those of its longest piece."""
+    return max((display_width(piece.rstrip(" ")) for piece in pieces_of(text)), default=0)
+
+
+def filled(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns, or of one longer piece; at least one line, perhaps empty."""
+    lines, line, room = [], "", 0
+    for piece in pieces_of(text):
+        needed = display_width(piece.rstrip(" "))
+        if line and room + needed > width:
+            lines.append(line.rstrip(" "))
+            line, room = "", 0
+        line += piece
+        room += display_width(piece)
+    return [*lines, line.rstrip(" ")]
+
+
+def side_by_side(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], gap: str) -> list[str]:
+    """One row of a table in as many lines as its highest cell needs."""
+    columns = [filled(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    height = max(map(len, columns))
+    lines = []
+    for number in range(height):
+        parts = [lines_of[number] if number < len(lines_of) else "" for lines_of in columns]
+        padded = (padded_to(part, width, side) for part, width, side in zip(parts, widths, right, strict=True))
+        lines.append(gap.join(padded).rstrip(" "))
+    return lines
+
+
+def padded_to(text: str, width: int, right: bool) -> str:
+    """The text with blanks up to that many columns; `right`: the blanks in front."""
+    padding = " " * (width - display_width(text))
+    return padding + text if right else text + padding
+
+
+def display_width(text: str) -> int:
+    """Columns that a text takes on a terminal: East Asian wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_char_width, text))
+
+
+def _char_width(char: str) -> int:
+    # Hangul vowels and final consonants join the consonant before them.
+    if unicodedata.category(char) in ("Mn", "Me") or "\u1160" <= char <= "\u11ff":
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,0 +1,64 @@
+r"""What a terminal would obey, spelled out: names come from a log, and whoever may join a group chooses one.
+
+Spelled out is whatever Unicode does not call printable: control characters (C0, DEL, C1), the controls of bidirectional
+text, other invisible format characters, line and paragraph separators, unassigned ones. `\x1b` stands for ESC.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+# What the spelled-out form looks like.
+_LOOKS_ESCAPED = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
+# Blanks that nobody sees, or that look like the gap between two columns.
+_HIDDEN_BLANK = re.compile(r"^ | $|(?<= ) ")
+
+
+def printable(text: str) -> str:
+    r"""The text with control characters spelled out, for a sentence: `orders\x1bc`. Line feeds are spelled out, too."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def cell_text(text: str) -> str:
+    r"""The text for a table's cell: two different texts never look alike.
+
+    As `printable`; blanks at an end, and those behind a blank, are `\x20`; where one of these forms stands in the
+    result, backslashes of the text itself are doubled. A name of ordinary characters stays as it is.
+    """
+    if text.isprintable() and not _HIDDEN_BLANK.search(text) and not _LOOKS_ESCAPED.search(text):
+        return text
+    return printable(_HIDDEN_BLANK.sub(r"\\x20", text.replace("\\", "\\\\")))
+
+
+def json_text(json: str) -> str:
+    r"""JSON that says the same and has printable characters only: `\u009b` is a form that JSON knows."""
+    if json.isprintable():
+        return json
+    return "".join(char if char.isprintable() else _json_escape(char) for char in json)
+
+
+def shell_word(text: str) -> str:
+    r"""The text as one word of a shell's command line; with control characters in the form `$'...'` of bash and zsh."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = "".join(
+        "\\" + char if char in "\\'" else char if char.isprintable() else _bytes_escape(char) for char in text
+    )
+    return f"$'{escaped}'"
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def _bytes_escape(char: str) -> str:
+    """By bytes of UTF-8: bash knows other escapes by the locale's encoding only."""
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))

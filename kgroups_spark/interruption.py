@@ -1,0 +1,119 @@
+"""Ctrl-C and SIGTERM: the work in hand ends by an exception in the main thread, and a second signal ends the process.
+
+Nothing but the standard library is imported here, so that this is in force before the rest is loaded. PySpark puts a
+handler of its own in place, which talks to the JVM inside whatever call was interrupted: ours goes back behind it
+(session.py).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+SECONDS_BEFORE_ANOTHER_TRY = 0.05
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM; to libraries, which let go of what they hold, the same as Ctrl-C."""
+
+
+class _Signals:
+    """What has come to this process while a block of `interruptible` runs."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self.comes_again = False
+        # At the first signal, in its handler: quick, without locks. At the second one.
+        self.at_first: list[Callable[[], object]] = []
+        self.at_end: list[Callable[[], object]] = []
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.received is not None and not self.comes_again:
+            end_at_once(number)
+        self.received, self.comes_again = number, False
+        for act in self.at_first:
+            act()
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+SIGNALS = _Signals()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """In the block, in the main thread: the first Ctrl-C raises KeyboardInterrupt, SIGTERM Terminated, and a second one
+    ends the process at once. Elsewhere the block runs as it is."""
+    if threading.current_thread() is not threading.main_thread() or is_in_force():
+        yield
+        return
+    handlers = {number: signal.signal(number, SIGNALS.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    hook, sys.unraisablehook = sys.unraisablehook, _come_again(sys.unraisablehook)
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        SIGNALS.received = None
+
+
+def is_in_force() -> bool:
+    """Whether Ctrl-C comes here."""
+    return signal.getsignal(signal.SIGINT) == SIGNALS.handle
+
+
+@contextmanager
+def still_in_force() -> Iterator[None]:
+    """What the block puts in place of our handler goes again."""
+    before = is_in_force()
+    try:
+        yield
+    finally:
+        if before:
+            signal.signal(signal.SIGINT, SIGNALS.handle)
+
+
+def going_on(after: KeyboardInterrupt) -> None:
+    """Ctrl-C has done what it was typed for, at a prompt; raises it again where it is SIGTERM."""
+    if isinstance(after, Terminated):
+        raise after
+    SIGNALS.received = None
+
+
+def exit_code(number: int) -> int:
+    """What a shell calls the end by that signal: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + number
+
+
+def end_at_once(number: int) -> None:
+    """Without a word, and without waiting for anything."""
+    for act in SIGNALS.at_end:
+        act()
+    os._exit(exit_code(number))
+
+
+def _come_again(hook: Callable[[Any], object]) -> Callable[[Any], object]:
+    """A hook for exceptions in finalizers, which are lost: a lost interruption comes again a little later."""
+
+    def come_again(lost: Any) -> object:
+        if not issubclass(lost.exc_type, KeyboardInterrupt) or SIGNALS.received is None:
+            return hook(lost)
+        again = threading.Timer(SECONDS_BEFORE_ANOTHER_TRY, _send_again, (SIGNALS.received,))
+        again.daemon = True
+        again.start()
+        return None
+
+    return come_again
+
+
+def _send_again(number: int) -> None:
+    ident = threading.main_thread().ident
+    if ident is not None and SIGNALS.received is not None:
+        SIGNALS.comes_again = True
+        signal.pthread_kill(ident, number)

@@ -1,0 +1,131 @@
+"""Whoever may join a group chooses its name: whatever it holds, a terminal gets characters to show and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands.demo import SEGMENTS
+from tests.cli.story_reader import story
+from tests.cli.written_lake import ledger, write_lake
+
+HOSTILE = ["\x1bc", "\rorders-etl", "\u202e", "\x9b2J", "=cmd|' /C calc'!A0", "\nkgroups: all is well", "\x1b]0;x\x07"]
+
+
+def hostile(name: str | None) -> str | None:
+    """One of the names, with the group's own behind it."""
+    return None if name is None else HOSTILE[sum(name.encode()) % len(HOSTILE)] + name
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The shipped segments' groups under hostile names; a note of the ledger names one."""
+    tables = {}
+    for name, table in story().tables.items():
+        for column in ("group_id", "topic"):
+            if column in table.column_names and name != "topics":
+                at = table.column_names.index(column)
+                names = [hostile(value) for value in table.column(at).to_pylist()]
+                table = table.set_column(at, table.schema.field(at), pa.array(names, table.schema.field(at).type))
+        tables[name] = table
+    row = story().last_audit
+    facts = {
+        "notes": [f"group {HOSTILE[0]}orders differs"],
+        "as_of": row["as_of"],
+        "partitions": [],
+        "rows_added": {"findings": 2},
+    }
+    return write_lake(tmp_path_factory.mktemp("hostile"), tables | {"audits": ledger(facts)})
+
+
+def has_no_controls(text: str) -> bool:
+    return text.replace("\n", "").isprintable()
+
+
+COMMANDS = (
+    "groups",
+    "describe --all-groups",
+    "describe --all-groups --members --verbose",
+    "describe --all-groups --state",
+    "history --all-groups",
+    "history --all-groups --commits",
+    "expiring",
+    "expiring --offsets",
+    "findings",
+    "audits",
+    "sql 'SELECT group_id, topic FROM committed_offsets'",
+)
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_prints_control_characters(
+    command: str, form: str, lake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*shlex.split(command), "--lake", lake, "--format", form])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    assert has_no_controls(out)
+    assert has_no_controls(err)
+    assert not [line for line in err.splitlines() if line.startswith("kgroups: ")]
+    if form == "json":
+        assert all(json.loads(line) is not None for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "describe --group orders-etlx",
+        "history --group orders-etlx",
+        "export-offsets --group orders-etlx",
+        shlex.join(["history", "--all-groups", "--topic", f"{hostile('orders')}x"]),
+        "findings --group payments-ledgerx",
+    ],
+)
+def test_names_that_were_perhaps_meant_are_spelled_out(
+    command: str, lake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*shlex.split(command), "--lake", lake]) == 1
+    out, err = capsys.readouterr()
+    assert "; did you mean " in err
+    assert (out, err.count("\n"), has_no_controls(err)) == ("", 1, True)
+
+
+def test_dump_spells_out_the_names_that_were_perhaps_meant(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"group_id": "orders\x1bc", "offset": 1}]
+    monkeypatch.setattr("kgroups_spark.commands.dump._lines", lambda _: iter(lines))
+    assert main(["dump", str(SEGMENTS / "__consumer_offsets-0"), "--group", "ordersc"]) == 0
+    assert capsys.readouterr() == ("", "no record of the group ordersc; did you mean orders\\x1bc?\n")
+
+
+def test_csv_has_every_name_as_it_is(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT DISTINCT group_id FROM committed_offsets"
+    assert main(["sql", query, "--lake", lake, "--format", "csv"]) == 0
+    read = [row["group_id"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))]
+    assert {name[: len(each)] for name in read for each in HOSTILE if name.startswith(each)} == set(HOSTILE)
+
+
+def test_offsets_for_kafkas_tool_are_one_row_a_line_of_it(
+    lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tool cuts at line feeds before it looks at quotes; a carriage return in quotes it takes (4.3.1, tried)."""
+    output = tmp_path / "offsets.csv"
+    assert main(["export-offsets", "--all-groups", "--lake", lake, "--output", str(output)]) == 0
+    err = capsys.readouterr().err
+    with output.open(newline="") as file:
+        text = file.read()
+    rows = [next(csv.reader([line])) for line in text.split("\n")[:-1]]
+    assert {len(row) for row in rows} == {4}
+    assert any(row[0].startswith("\rorders-etl") for row in rows)
+    assert not any("all is well" in row[0] or "all is well" in row[1] for row in rows)
+    assert "Kafka's tool cannot read a name with a line feed in it" in err
+    assert has_no_controls(err)

@@ -1,0 +1,171 @@
+"""Ctrl-C and SIGTERM in processes of their own: one line, the exit code, and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def start(script: str) -> subprocess.Popen[str]:
+    """A script in a process group of its own, which says when a signal may come: `ready`."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+COMMAND = """
+    import sys, time
+    from kgroups_spark import cli
+    from kgroups_spark.commands import dump
+
+    def work(path):
+        {work}
+
+    dump.segments_at = work
+    sys.argv = ["kgroups", "dump", "x"]
+    cli.entry_point()
+"""
+WAITS = "print('ready', flush=True); time.sleep(600)"
+
+
+def command(work: str) -> str:
+    return textwrap.dedent(COMMAND).replace("{work}", work)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "kgroups: interrupted\n"), (signal.SIGTERM, 143, "kgroups: terminated\n")],
+)
+def test_a_signal_ends_a_command_with_one_line(number: signal.Signals, code: int, said: str) -> None:
+    process = start(command(WAITS))
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (code, "", said)
+
+
+def test_what_fails_after_a_signal_fails_because_of_it() -> None:
+    work = "\n    ".join(
+        ["try:", f"    {WAITS}", "except KeyboardInterrupt:", "    raise RuntimeError('the JVM has gone') from None"]
+    )
+    process = start(command(work))
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, "kgroups: terminated\n")
+
+
+def test_a_second_signal_does_not_wait() -> None:
+    work = "\n    ".join(
+        [
+            "try:",
+            f"    {WAITS}",
+            "except KeyboardInterrupt:",
+            "    print('cleaning up', flush=True)",
+            "    time.sleep(600)",
+        ]
+    )
+    process = start(command(work))
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "cleaning up\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+
+
+def test_a_signal_that_a_finalizer_swallowed_comes_again() -> None:
+    work = "\n    ".join(
+        [
+            "class Slow:",
+            "    def __del__(self):",
+            "        print('ready', flush=True)",
+            "        time.sleep(600)",
+            "slow = Slow()",
+            "del slow",
+            "time.sleep(600)",
+        ]
+    )
+    process = start(command(work))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "kgroups: interrupted\n")
+
+
+def test_a_signal_while_the_commands_are_loaded_is_one_line() -> None:
+    script = """
+        import sys, time
+
+        class Slow:
+            def find_spec(self, name, path=None, target=None):
+                if name == "kgroups_spark.commands":
+                    print("ready", flush=True)
+                    time.sleep(600)
+
+        sys.meta_path.insert(0, Slow())
+        from kgroups_spark.entry import entry_point
+        entry_point()
+    """
+    process = start(script)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "kgroups: interrupted\n")
+
+
+def test_at_a_prompt_a_signal_is_forgotten_and_sigterm_is_not() -> None:
+    script = """
+        import time
+        from kgroups_spark.interruption import going_on, interruptible
+
+        with interruptible():
+            print("ready", flush=True)
+            while True:
+                try:
+                    time.sleep(600)
+                except KeyboardInterrupt as asked:
+                    going_on(asked)
+                    print("again", flush=True)
+    """
+    process = start(script)
+    assert process.stdout is not None
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "again\n"
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "Terminated" in err
+
+
+def test_handlers_of_others_are_as_before_behind_the_block() -> None:
+    from kgroups_spark.interruption import interruptible, is_in_force, still_in_force
+
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    hook = sys.unraisablehook
+    with interruptible():
+        assert is_in_force()
+        with still_in_force():
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        assert is_in_force()
+        with interruptible():
+            assert is_in_force()
+        assert is_in_force()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert sys.unraisablehook is hook
+    with still_in_force():
+        assert not is_in_force()
