@@ -11,7 +11,11 @@ import random
 from collections.abc import Collection, Iterable
 from typing import TypeVar
 
+import pytest
+
 Case = TypeVar("Case")
+# Nights by Spark's writer cost ten times those by parts: two of them are part of `make test` (audit/test_run.py).
+by_each_writer = pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=pytest.mark.soak)])
 # An environment variable: it reaches pytest-xdist's processes, too.
 VARIABLE = "KGROUPS_TEST_SEED"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +16,11 @@ from kgroups_spark.tables.ledger import AuditRow, Ledger
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.unfinished import clear_up
 from tests.audit.lakes import contents, rows
+from tests.chosen import by_each_writer
 from tests.crash.commit_points import (
     AFTER,
     BEFORE,
+    CommitPoint,
     assert_lake_is_sound,
     at_each_commit,
     audit,
@@ -32,31 +36,26 @@ pytestmark = pytest.mark.spark
 HISTORY_AND_STATE = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
 
 
-@pytest.fixture(scope="module")
-def killed(spark, nights, tmp_path_factory):
-    """What a second night by `parts` leaves that is killed before a commit, by commit point, in order. Behind a commit
-    it is what it is before the next one."""
-    folder = tmp_path_factory.mktemp("killed")
-    shutil.copytree(nights.lake, folder / "lake")
-    found = photographs(folder / "lake", folder / "copies", lambda: audit(spark, folder / "lake", nights.second))
+@dataclass(frozen=True)
+class Killed:
+    """What a night leaves that is killed before a commit: a lake by commit point, in order. Behind a commit it is what
+    it is before the next one."""
+
+    lakes: dict[CommitPoint, Path]
+
+    def copied(self, point: CommitPoint, folder: Path) -> Path:
+        """One of them, to go on with."""
+        return Path(shutil.copytree(self.lakes[point], folder / f"{list(self.lakes).index(point):02d}"))
+
+
+@pytest.fixture(scope="module", params=["parts", pytest.param("spark", marks=pytest.mark.soak)])
+def killed(request, spark, nights, tmp_path_factory):
+    folder, writer = tmp_path_factory.mktemp("killed"), request.param
+    lake = Path(shutil.copytree(nights.lake, folder / "lake"))
+    found = photographs(lake, folder / "copies", lambda: audit(spark, lake, nights.second, writer=writer))
+    assert_lake_is_sound(lake, nights.expected)
     assert {table for table, _, _ in found} >= {"audits", "offset_commits", "quarantine", "groups", "offset_expiry"}
-    return found
-
-
-def assert_no_trace(spark, nights, killed, finishing):
-    """Readers see the night before, and clearing up leaves it; `finishing`: the writers of the whole nights that come
-    after some of the killed ones, spread over all."""
-    now, history = tables_of_now(spark, nights.lake), contents(nights.lake, HISTORY_AND_STATE)
-    every = len(killed) // len(finishing)
-    writers = dict(zip(range(every - 1, len(killed), every), finishing, strict=False))
-    for number, (point, copy) in enumerate(killed.items()):
-        assert tables_of_now(spark, copy) == now, point
-        if number in writers:
-            audit(spark, copy, nights.second, writer=writers[number])
-            assert_lake_is_sound(copy, nights.expected)
-        else:
-            clear(spark, copy)
-            assert contents(copy, HISTORY_AND_STATE) == history, point
+    return Killed(found)
 
 
 def clear(spark, lake):
@@ -66,12 +65,39 @@ def clear(spark, lake):
         clear_up(opened, claim)
 
 
-def test_a_night_killed_before_any_commit_leaves_no_trace(spark, nights, killed):
-    assert_no_trace(spark, nights, killed, ["parts"] * 6)
+def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(spark, nights, killed):
+    now = tables_of_now(spark, nights.lake)
+    for point, lake in killed.lakes.items():
+        assert tables_of_now(spark, lake) == now, point
 
 
-def test_nights_broken_one_after_another_leave_no_trace(spark, nights, killed, tmp_path):
-    lake, points = tmp_path / "lake", list(killed)
+def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(spark, nights, killed, chosen, tmp_path):
+    history = contents(nights.lake, HISTORY_AND_STATE)
+    for point in chosen.some(killed.lakes, 2):
+        lake = killed.copied(point, tmp_path)
+        clear(spark, lake)
+        assert contents(lake, HISTORY_AND_STATE) == history, point
+
+
+def test_the_night_after_one_killed_before_any_commit_is_as_if_nothing_had_happened(
+    spark, nights, killed, chosen, tmp_path
+):
+    for point in chosen.some(killed.lakes, 2):
+        lake = killed.copied(point, tmp_path)
+        audit(spark, lake, nights.second)
+        assert_lake_is_sound(lake, nights.expected)
+
+
+@pytest.mark.soak
+def test_a_night_by_sparks_writer_goes_on_where_history_is_half_written(spark, nights, killed, chosen, tmp_path):
+    point = chosen.one(point for point in killed.lakes if point[1] == "append" and point[0] != "audits")
+    lake = killed.copied(point, tmp_path)
+    audit(spark, lake, nights.second, writer="spark")
+    assert_lake_is_sound(lake, nights.expected)
+
+
+def test_nights_broken_one_after_another_leave_no_trace(spark, nights, killed, chosen, tmp_path):
+    lake, points = tmp_path / "lake", list(killed.lakes)
     shutil.copytree(nights.lake, lake)
     now, history = tables_of_now(spark, lake), contents(lake, HISTORY_AND_STATE)
     first_of_its_own = points[1]
@@ -81,8 +107,8 @@ def test_nights_broken_one_after_another_leave_no_trace(spark, nights, killed, t
         if (point, when) == (first_of_its_own, BEFORE):
             assert contents(lake, HISTORY_AND_STATE) == history
 
-    for number, point in enumerate(points[2:-1:4]):
-        when = (BEFORE, AFTER)[number % 2]
+    for point in chosen.some(points[2:-1], 2):
+        when = chosen.one((BEFORE, AFTER))
         broken_at(point, when, lambda: audit(spark, lake, nights.second), cleared_up)
         assert tables_of_now(spark, lake) == now, (point, when)
     # After the very last commit the audit has finished, known or not.
@@ -90,21 +116,12 @@ def test_nights_broken_one_after_another_leave_no_trace(spark, nights, killed, t
     assert_lake_is_sound(lake, nights.expected)
 
 
-def test_a_night_by_sparks_writer_killed_before_any_commit_leaves_no_trace(spark, nights, tmp_path):
-    lake = tmp_path / "lake"
-    shutil.copytree(nights.lake, lake)
-    killed = photographs(lake, tmp_path / "killed", lambda: audit(spark, lake, nights.second, writer="spark"))
-    assert_lake_is_sound(lake, nights.expected)
-    # Where history is half written the next night may be by Spark's writer, too.
-    assert_no_trace(spark, nights, killed, ["spark", "parts", "parts", "parts"])
-
-
-def test_a_lake_whose_making_breaks_is_made_all_the_same(spark, nights, tmp_path):
+def test_a_lake_whose_making_breaks_is_made_all_the_same(spark, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
     points = commit_points(lambda: Lake.create(spark, str(tmp_path / "undisturbed")))
     assert [point[1] for point in points] == ["create"] * len(TABLES)
-    for number, point in enumerate([*points[::4], points[-1]]):
-        when = AFTER if number % 2 and point != points[-1] else BEFORE
+    for point in chosen.some(points, 2, always=points[-1:]):
+        when = BEFORE if point == points[-1] else chosen.one((BEFORE, AFTER))
         broken_at(point, when, lambda: audit(spark, lake, nights.first))
         assert not Lake(spark, str(lake)).exists()
     audit(spark, lake, nights.first)
@@ -112,34 +129,36 @@ def test_a_lake_whose_making_breaks_is_made_all_the_same(spark, nights, tmp_path
     assert sorted(row["status"] for row in rows(lake, "audits")) == ["finished", "running"]
 
 
-def test_the_first_audit_killed_before_any_commit_leaves_no_trace(spark, nights, tmp_path):
+def test_the_first_audit_killed_before_any_commit_leaves_no_trace(spark, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
     Lake.create(spark, str(lake))
-    killed = photographs(lake, tmp_path / "killed", lambda: audit(spark, lake, nights.first))
-    for number, (point, copy) in enumerate(killed.items()):
+    killed = Killed(photographs(lake, tmp_path / "killed", lambda: audit(spark, lake, nights.first)))
+    for point, copy in killed.lakes.items():
         assert not any(tables_of_now(spark, copy).values()), point
-        if number % 8 == 7:
-            audit(spark, copy, nights.first)
-            assert_lake_is_sound(copy, contents(nights.lake))
-            assert [row["status"] for row in rows(copy, "audits")].count("finished") == 1
-        else:
-            clear(spark, copy)
-            assert not any(contents(copy, HISTORY_AND_STATE).values()), point
+    for point in chosen.some(killed.lakes, 2):
+        copy = killed.copied(point, tmp_path)
+        clear(spark, copy)
+        assert not any(contents(copy, HISTORY_AND_STATE).values()), point
+    for point in chosen.some(killed.lakes, 1):
+        copy = killed.lakes[point]
+        audit(spark, copy, nights.first)
+        assert_lake_is_sound(copy, contents(nights.lake))
+        assert [row["status"] for row in rows(copy, "audits")].count("finished") == 1
 
 
-def test_clearing_up_broken_at_any_commit_leaves_no_trace(spark, nights, killed, tmp_path):
+def test_clearing_up_broken_at_any_commit_leaves_no_trace(spark, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     history = contents(lake, HISTORY_AND_STATE)
     broken_at(("audits", "append", 1), BEFORE, lambda: audit(spark, lake, nights.second))
     shutil.copytree(lake, tmp_path / "recorded")
     _, *points = commit_points(lambda: clear(spark, tmp_path / "recorded"))
-    shutting_out = [point for point in points if point[1] == "shut out"]
-    deleting = [point for point in points if point[1] == "delete"]
-    assert len(shutting_out) > 5 and len(deleting) > 5
-    # All tables are shut out of in the same way, and again by each that clears up; rows go from all in the same way.
-    for number, point in enumerate([shutting_out[0], shutting_out[-1], *deleting[:-1:4], deleting[-1]]):
-        broken_at(point, (BEFORE, AFTER)[number % 2], lambda: clear(spark, lake))
+    for operation in ("shut out", "delete"):
+        of_this_kind = [point for point in points if point[1] == operation]
+        assert len(of_this_kind) > 5
+        # The last one is broken with all others done, in a soak as well.
+        for point in chosen.some(of_this_kind, 1, always=of_this_kind[-1:]):
+            broken_at(point, chosen.one((BEFORE, AFTER)), lambda: clear(spark, lake))
     clear(spark, lake)
     assert contents(lake, HISTORY_AND_STATE) == history
 
@@ -176,7 +195,7 @@ def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_comm
     assert_lake_is_sound(lake, nights.expected)
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commit_writes_nothing(
     spark, nights, tmp_path, monkeypatch, writer
 ):

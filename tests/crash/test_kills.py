@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.audit.lakes import contents, rows
+from tests.chosen import by_each_writer
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.processes import end_of, kill_all, kill_those, next_log_of, said_by, start_audit, until
 
@@ -35,11 +36,12 @@ def test_driver_and_jvm_killed_in_the_first_audit(spark, nights, tmp_path):
     assert_lake_is_sound(lake, contents(nights.lake))
 
 
-def test_the_jvm_killed_while_tables_of_now_are_rewritten(spark, nights, tmp_path):
+@by_each_writer
+def test_the_jvm_killed_while_tables_of_now_are_rewritten(spark, nights, tmp_path, writer):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     before = tables_of_now(spark, lake)
-    process = start_audit(lake, nights.second, "--writer", "spark")
+    process = start_audit(lake, nights.second, "--writer", writer)
     until(next_log_of(lake, "committed_offsets"), process)
     assert kill_those(process, "java") == 1
     assert end_of(process) == 1

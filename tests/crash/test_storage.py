@@ -13,6 +13,7 @@ import pytest
 
 from kgroups_spark import cli
 from kgroups_spark.tables.lake import Lake
+from tests.chosen import by_each_writer
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.processes import next_log_of
 
@@ -86,13 +87,13 @@ def only_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2]
 
 
-# From no room for the claim to room for all but the last tables.
-@pytest.mark.parametrize(("writer", "room_kb"), [("parts", (0, 40, 120, 200)), ("spark", (120,))])
-def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd, writer, room_kb):
+@by_each_writer
+def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd, chosen, writer):
     lake = disk.folder / "lake"
     shutil.copytree(nights.lake, lake)
     before = tables_of_now(spark, lake)
-    for free_kb in room_kb:
+    # From no room for the claim to room for all but the last tables.
+    for free_kb in chosen.some((0, 40, 120, 200), 2):
         disk.leave(free_kb << 10)
         capfd.readouterr()
         assert command(lake, nights.second, "--writer", writer) == 1
@@ -104,16 +105,17 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd,
     assert_lake_is_sound(lake, nights.expected)
 
 
-@pytest.mark.parametrize("table", ["audits", "offset_commits", "groups"])
-def test_a_log_that_cannot_be_written_is_one_line_and_nothing_is_lost(spark, nights, tmp_path, capfd, table):
+def test_a_log_that_cannot_be_written_is_one_line_and_nothing_is_lost(spark, nights, tmp_path, capfd):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
-    # Binds everybody, root as well: the place of the next version is taken.
-    in_the_way = next_log_of(lake, table)
-    in_the_way.mkdir()
-    assert command(lake, nights.second) == 1
-    said = only_line(capfd.readouterr().err)
-    assert said.startswith("kgroups: ") and table in said, said
-    in_the_way.rmdir()
+    for table in ("audits", "offset_commits", "groups"):
+        # Binds everybody, root as well: the place of the next version is taken.
+        in_the_way = next_log_of(lake, table)
+        in_the_way.mkdir()
+        capfd.readouterr()
+        assert command(lake, nights.second) == 1
+        said = only_line(capfd.readouterr().err)
+        assert said.startswith("kgroups: ") and table in said, said
+        in_the_way.rmdir()
     audit(spark, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)
