@@ -7,6 +7,7 @@ import os
 import shutil
 import zipfile
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.baseline import state_at
-from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
+from kgroups_spark.audit.maintain import MaintainOptions, MaintainSummary, run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -27,7 +28,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import LakeWriter
 from tests.audit.lakes import contents, copy_until, rows, versions
 from tests.audit.pipeline import unordered
-from tests.crash.commit_points import photographs
+from tests.crash.commit_points import CommitPoint, photographs
 from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
@@ -149,34 +150,61 @@ def state_of_history(spark, lake):
     ]
 
 
-def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spark, asked, log, undisturbed):
-    lake, (_, newest) = asked
-    now = contents(lake, NOW)
-    keep_ms = half_of_the_log(lake)
-    before = {name: len(rows(lake, name)) for name in HISTORY}
-    foreseen = maintain(spark, lake, keep_ms=keep_ms, dry_run=True)
-    assert {name: len(rows(lake, name)) for name in HISTORY} == before
-    summary = maintain(spark, lake, keep_ms=keep_ms)
-    gone = {name: count - len(rows(lake, name)) for name, count in before.items()}
-    assert summary.rows_removed == {name: count for name, count in gone.items() if count}
-    assert {"offset_commits", "transaction_markers"} <= summary.rows_removed.keys()
-    assert foreseen.rows_removed["offset_commits"] == summary.rows_removed["offset_commits"]
+@dataclass(frozen=True)
+class Kept:
+    """A lake before and after `maintain --keep` of half of its log, which was `foreseen`; `killed`: as it was before
+    each of its commits. `newest`: the audit that saw ends of topics last."""
+
+    before: Path
+    after: Path
+    keep_ms: int
+    foreseen: MaintainSummary
+    summary: MaintainSummary
+    killed: dict[CommitPoint, Path]
+    newest: int
+
+
+@pytest.fixture(scope="module")
+def kept(spark, two_nights, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    before, after = folder / "before", folder / "after"
+    shutil.copytree(two_nights / "lake", before)
+    _, newest = see_ends_of_topics(spark, before)
+    shutil.copytree(before, after)
+    keep_ms, summaries = half_of_the_log(before), []
+    foreseen = maintain(spark, after, keep_ms=keep_ms, dry_run=True)
+    assert contents(after, HISTORY) == contents(before, HISTORY)
+    killed = photographs(after, folder / "killed", lambda: summaries.append(maintain(spark, after, keep_ms=keep_ms)))
+    return Kept(before, after, keep_ms, foreseen, summaries[0], killed, newest)
+
+
+def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spark, kept, log, undisturbed, tmp_path):
+    gone = {name: len(rows(kept.before, name)) - len(rows(kept.after, name)) for name in HISTORY}
+    assert kept.summary.rows_removed == {name: count for name, count in gone.items() if count}
+    assert {"offset_commits", "transaction_markers"} <= kept.summary.rows_removed.keys()
+    assert kept.foreseen.rows_removed["offset_commits"] == kept.summary.rows_removed["offset_commits"]
     # Old ends of topics go, but never the newest, however long ago both were.
-    assert foreseen.rows_removed["topic_offsets"] == summary.rows_removed["topic_offsets"] == 2
-    assert ends_by(lake) == {newest: 2}
-    assert contents(lake, NOW) == now
+    assert kept.foreseen.rows_removed["topic_offsets"] == kept.summary.rows_removed["topic_offsets"] == 2
+    assert ends_by(kept.after) == {kept.newest: 2}
+    assert contents(kept.after, NOW) == contents(kept.before, NOW)
+    lake = shutil.copytree(kept.after, tmp_path / "lake")
     replayed, saved = state_of_history(spark, lake)
     assert replayed == saved
-    assert maintain(spark, lake, keep_ms=keep_ms).rows_removed == {}
     audit(spark, lake, log)
     assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
-    replayed, saved = state_of_history(spark, lake)
-    assert replayed == saved
     # A rebuild gives the same tables, versions included.
     before_rebuild = contents(lake)
     run_rebuild(spark, RebuildOptions(lake=str(lake)))
     assert contents(lake) == before_rebuild
-    # One baseline of each partition is enough.
+
+
+@pytest.mark.soak
+def test_keep_can_be_repeated_and_one_baseline_of_each_partition_is_enough(spark, kept, log, tmp_path):
+    lake = shutil.copytree(kept.after, tmp_path / "lake")
+    assert maintain(spark, lake, keep_ms=kept.keep_ms).rows_removed == {}
+    audit(spark, lake, log)
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
     maintain(spark, lake, keep_ms=1)
     of = {(row["offsets_partition"], row["audit_id"]) for row in rows(lake, "state_corrections")}
     assert len(of) == len({partition for partition, _ in of}) == 4
@@ -184,25 +212,28 @@ def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spa
     assert replayed == saved
 
 
-def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(spark, lake, log, undisturbed, tmp_path):
-    keep_ms, now = half_of_the_log(lake), contents(lake, NOW)
-    killed = photographs(lake, tmp_path / "killed", lambda: maintain(spark, lake, keep_ms=keep_ms))
-    broken = {table for table, operation, _ in killed if operation in ("append", "replace")}
+def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(spark, kept, chosen, tmp_path):
+    broken = {table for table, operation, _ in kept.killed if operation in ("append", "replace")}
     assert {"state_corrections", "offset_commits", "transaction_markers"} <= broken
-    for number, (point, copy) in enumerate(killed.items()):
-        assert contents(copy, NOW) == now, point
-        if number % 6 == 4:
-            maintain(spark, copy, keep_ms=keep_ms)
-            assert contents(copy, HISTORY) == contents(lake, HISTORY), point
+    now, history = contents(kept.before, NOW), contents(kept.after, HISTORY)
+    for point, killed in kept.killed.items():
+        assert contents(killed, NOW) == now, point
+    for number, point in enumerate(chosen.some(kept.killed, 1)):
+        lake = shutil.copytree(kept.killed[point], tmp_path / f"{number}")
+        maintain(spark, lake, keep_ms=kept.keep_ms)
+        assert contents(lake, HISTORY) == history, point
+
+
+@pytest.mark.soak
+def test_whatever_was_half_done_an_audit_goes_on_from_there(spark, kept, log, undisturbed, tmp_path):
+    lake = shutil.copytree(list(kept.killed.values())[-1], tmp_path / "lake")
+    audit(spark, lake, log)
+    assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
     replayed, saved = state_of_history(spark, lake)
     assert replayed == saved
-    # Whatever was half done, an audit goes on from there.
-    audit(spark, copy, log)
-    assert contents(copy, NOW) == {name: undisturbed[name] for name in NOW}
-    replayed, saved = state_of_history(spark, copy)
-    assert replayed == saved
 
 
+@pytest.mark.soak
 def test_broken_again_and_again_it_is_done_in_the_end(spark, lake, log, undisturbed, monkeypatch):
     keep_ms, now, commit = half_of_the_log(lake), contents(lake, NOW), Lake.commit
     left = ["transaction_markers", "offset_commits", "group_traffic"]
@@ -291,6 +322,7 @@ def test_what_is_refused(spark, lake, tmp_path):
     assert {**versions(lake), "audits": 0} == {**before, "audits": 0}
 
 
+@pytest.mark.soak
 def test_by_sparks_writer_answers_stay_too(spark, asked):
     lake, (_, newest) = asked
     now, keep_ms = contents(lake, NOW), half_of_the_log(lake)
@@ -313,6 +345,11 @@ AS_BEFORE += ("partitions", "newest_log_timestamp", "notes")
 @pytest.fixture
 def asked(spark, lake):
     """The lake, and the numbers of two audits that saw ends of topics, long ago."""
+    return lake, see_ends_of_topics(spark, lake)
+
+
+def see_ends_of_topics(spark, lake):
+    """Two audits that did so and nothing else, long ago; their numbers."""
     started, written = Lake.open(spark, str(lake)), []
     for seen_at in (LONG_AGO, LONG_AGO + timedelta(hours=1)):
         with Claim.take(started) as claim:
@@ -321,7 +358,7 @@ def asked(spark, lake):
             writer.append_table("topic_offsets", rows_of("topic_offsets", *({**given, "partition": p} for p in (0, 1))))
             claim.finish(**{name: getattr(claim.before, name) for name in AS_BEFORE})
             written.append(claim.audit_id)
-    return lake, written
+    return written
 
 
 def ends_by(lake):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
@@ -21,10 +22,23 @@ from tests.audit.test_generated_logs import LOGS
 
 pytestmark = pytest.mark.spark
 
-NIGHTS = 10
-# Audits by Spark's writer cost five times as much. Nothing has come in the third of them.
-LONG_NIGHTS = (2, 5, 6, 9)
-NOTHING_COMES = 6
+
+@dataclass(frozen=True)
+class Plan:
+    """So many nights, in one of which nothing comes. In some of them, the last one included, a log is audited, too,
+    that is not audited in the others, by these writers (`seldom`)."""
+
+    nights: int
+    nothing_comes: int
+    long_nights: tuple[int, ...]
+    seldom: dict[str, str]
+
+
+FEW = Plan(3, 1, (0, 1, 2), {"seldom": "parts"})
+# Audits by Spark's writer cost ten times as much. Nothing has come in the third of them.
+MANY = Plan(10, 6, (2, 5, 6, 9), {"spark": "spark", "seldom": "parts"})
+
+
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 # Years lie between the times in these logs. Nothing is lost here that was not read: nothing need be read again.
 NEVER_TOO_LATE_MS = 10**14
@@ -50,32 +64,48 @@ def logs_of_every_profile() -> Files:
     return merged
 
 
-@pytest.fixture(scope="module")
-def lakes(spark, tmp_path_factory):
-    """Folder of four lakes: ten nights by `parts`; the same log in four longer nights by `spark` and, with the same
-    segments, by parts (`seldom`); one audit of the `whole`. In one night nothing comes, for any of them; behind most of
-    the others the cleaner runs."""
-    folder = tmp_path_factory.mktemp("nights")
+@dataclass(frozen=True)
+class Lakes:
+    """A folder with lakes: `parts` of every night; `seldom` of longer nights, and with the same segments `spark` by
+    Spark's writer; `whole` of one audit. In one night nothing comes, for any of them; behind most of the others the
+    cleaner runs."""
+
+    folder: Path
+    plan: Plan
+
+    @property
+    def of_nights(self) -> list[Path]:
+        return [self / "parts", *(self / name for name in self.plan.seldom)]
+
+    def __truediv__(self, name: str) -> Path:
+        return self.folder / name
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.soak)]
+)
+def lakes(request, spark, tmp_path_factory):
+    folder, plan = tmp_path_factory.mktemp("nights"), request.param
     files = logs_of_every_profile()
     every_night, long_nights, rng = GrowingLog(files), GrowingLog(files), np.random.default_rng(4)
-    for night in range(NIGHTS):
-        if night != NOTHING_COMES:
-            random_night(every_night, rng, NIGHTS - night)
+    for night in range(plan.nights):
+        if night != plan.nothing_comes:
+            random_night(every_night, rng, plan.nights - night)
         audited = {"parts": "parts"}
-        if night in LONG_NIGHTS:
+        if night in plan.long_nights:
             catch_up(long_nights, every_night, rng)
-            audited |= {"spark": "spark", "seldom": "parts"}
+            audited |= plan.seldom
         for name, writer in audited.items():
             write_folder(folder / "log", (every_night if name == "parts" else long_nights).files)
             audit(spark, folder / name, folder / "log", writer=writer, delete_retention_ms=NEVER_TOO_LATE_MS)
         drop_tombstones = bool(rng.random() < 0.5)
         if rng.random() < 0.6:
             every_night.clean(drop_tombstones=drop_tombstones)
-        if night in LONG_NIGHTS[:-2]:
+        if night in plan.long_nights[:-2]:
             long_nights.clean(drop_tombstones=drop_tombstones)
     write_folder(folder / "whole-log", written(files))
     audit(spark, folder / "whole", folder / "whole-log", writer="parts")
-    return folder
+    return Lakes(folder, plan)
 
 
 def catch_up(behind: GrowingLog, ahead: GrowingLog, rng: np.random.Generator) -> None:
@@ -100,39 +130,45 @@ def comparable(lake: Path) -> dict[str, list[str]]:
     return tables
 
 
-@pytest.mark.parametrize("name", ["parts", "spark", "seldom"])
-def test_nights_are_one_audit_of_the_whole(lakes, name):
-    assert comparable(lakes / name) == comparable(lakes / "whole")
+def test_nights_are_one_audit_of_the_whole(lakes):
+    of_whole = comparable(lakes / "whole")
+    for lake in lakes.of_nights:
+        assert comparable(lake) == of_whole, lake.name
+
+
+def records_by_night(lake: Path) -> list[int]:
+    finished = sorted((row for row in rows(lake, "audits") if row["status"] == "finished"), key=itemgetter("audit_id"))
+    return [sum(part["records"] for part in row["partitions"]) for row in finished]
 
 
 def test_the_nights_were_what_they_are_meant_to_be(lakes):
-    """Records of each, in order."""
-    counts = {}
-    for name in ("parts", "spark"):
-        finished = sorted(
-            (row for row in rows(lakes / name, "audits") if row["status"] == "finished"), key=itemgetter("audit_id")
-        )
-        counts[name] = [sum(part["records"] for part in row["partitions"]) for row in finished]
-    assert len(counts["parts"]) == NIGHTS and counts["parts"][NOTHING_COMES] == 0
-    assert [bool(count) for count in counts["spark"]] == [True, True, False, True]
+    plan = lakes.plan
+    by_night = records_by_night(lakes / "parts")
+    assert len(by_night) == plan.nights and by_night[plan.nothing_comes] == 0
+    for name in plan.seldom:
+        counts = records_by_night(lakes / name)
+        assert [bool(count) for count in counts] == [night != plan.nothing_comes for night in plan.long_nights]
 
 
 def test_both_writers_wrote_the_same_history(lakes):
     names = ["offset_commits", "group_traffic", "quarantine", "group_events"]
-    assert contents(lakes / "seldom", names) == contents(lakes / "spark", names)
+    of_seldom = contents(lakes / "seldom", names)
+    for name in lakes.plan.seldom:
+        assert contents(lakes / name, names) == of_seldom
 
 
 def test_events_are_those_of_the_pipeline_without_spark(lakes):
     """An act ends with the audit that reads it: where audits ended is told to the pipeline."""
     read = audit_files(logs_of_every_profile())
     assert events_of(read) == contents(lakes / "whole", ["group_events"])["group_events"] != []
-    spans: dict[int, list[tuple[int, int]]] = {}
-    for row in sorted(rows(lakes / "spark", "audits"), key=itemgetter("audit_id")):
-        if row["status"] == "finished":
-            for part in row["partitions"]:
-                spans.setdefault(part["offsets_partition"], []).append((part["end_offset"], row["retention_ms"]))
-    told = events_of(rebuild(read, How(), spans))
-    assert contents(lakes / "spark", ["group_events"])["group_events"] == told
+    for name in lakes.plan.seldom:
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for row in sorted(rows(lakes / name, "audits"), key=itemgetter("audit_id")):
+            if row["status"] == "finished":
+                for part in row["partitions"]:
+                    spans.setdefault(part["offsets_partition"], []).append((part["end_offset"], row["retention_ms"]))
+        found = events_of(rebuild(read, How(), spans))
+        assert contents(lakes / name, ["group_events"])["group_events"] == found
 
 
 def events_of(audited: Audited) -> list[str]:

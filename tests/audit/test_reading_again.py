@@ -25,6 +25,7 @@ from tests.audit.forgetful_logs import forgetful_log, forgetful_night
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.audit.pipeline import CURRENT, VERSIONS, Audited, How, Row
 from tests.audit.test_read_again import assert_as_the_log_is, corrections, long_after
+from tests.chosen import by_each_writer
 
 pytestmark = pytest.mark.spark
 
@@ -63,7 +64,7 @@ def comparable(table: list[Row]) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_both_writers_read_again_and_correct(
     spark: SparkSession, in_one_process: Audited, tmp_path: Path, writer: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import zipfile
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -17,6 +18,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.lake import Lake
 from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
 from tests.audit.lakes import HISTORY, contents, copy_until, rows
+from tests.chosen import by_each_writer
 from tests.records.build import batch
 
 pytestmark = pytest.mark.spark
@@ -96,7 +98,7 @@ def hidden_night(spark, logs, tmp_path_factory):
     return lake
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_emptied(spark, java, tmp_path, writer):
     lake = tmp_path / "lake"
     shutil.copytree(java, lake)
@@ -118,15 +120,15 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
     assert next(iter(summary.lines())) == "audit 3: all tables rebuilt from the history of 13 partitions"
 
 
+@by_each_writer
 def test_another_release_makes_the_versions_again_too_and_the_night_follows(
-    spark, logs, first_night, java, scala, tmp_path
+    spark, logs, first_night, java, scala, tmp_path, writer
 ):
-    for writer in ("parts", "spark"):
-        lake = tmp_path / writer
-        shutil.copytree(first_night, lake)
-        summary = audit(spark, lake, logs[1], release_version="3.9", writer=writer)
-        assert "state rebuilt from history: audit 1 used release 4.3, this one 3.9" in summary.audit.notes
-        assert told(lake) == told(scala)
+    lake = tmp_path / "lake"
+    shutil.copytree(first_night, lake)
+    summary = audit(spark, lake, logs[1], release_version="3.9", writer=writer)
+    assert "state rebuilt from history: audit 1 used release 4.3, this one 3.9" in summary.audit.notes
+    assert told(lake) == told(scala)
     rebuild(spark, lake, release_version="4.3")
     assert told(lake) == told(java)
 
@@ -139,35 +141,61 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_audit(spark, logs, java,
     assert told(tmp_path / "lake") == told(java)
 
 
-def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(spark, logs, tmp_path):
-    for folder in ("__consumer_offsets-5", "__consumer_offsets-12"):
-        shutil.copytree(logs[1] / folder, tmp_path / "log" / folder)
-    lake, other = tmp_path / "lake", tmp_path / "other"
+@dataclass(frozen=True)
+class KilledRebuild:
+    """A rebuild by the rules of 3.9 of a lake of 4.3. `now`: what readers see until it has finished; `of_3_9` and
+    `of_4_3`: what is to be there after it and before; `lakes`: as they are when it is killed before it commits a
+    table."""
+
+    log: Path
+    now: dict[str, list[str]]
+    of_3_9: dict[str, list[str]]
+    of_4_3: dict[str, list[str]]
+    lakes: dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def killed_rebuild(spark, logs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("killed")
+    for partition in ("__consumer_offsets-5", "__consumer_offsets-12"):
+        shutil.copytree(logs[1] / partition, folder / "log" / partition)
+    lake, other = folder / "lake", folder / "other"
     for release, place in (("4.3", lake), ("3.9", other)):
-        audit(spark, place, tmp_path / "log", release_version=release)
-    expected, now = told(lake), tables_of_now(spark, lake)
-    assert all(expected[name] != told(other)[name] for name in ("group_versions", "quarantine"))
-    killed = {}
+        audit(spark, place, folder / "log", release_version=release)
+    of_4_3, of_3_9, now, killed = told(lake), told(other), tables_of_now(spark, lake), {}
+    assert all(of_4_3[name] != of_3_9[name] for name in ("group_versions", "quarantine"))
 
     def photograph(table, _):
-        killed[table] = tmp_path / f"killed-before-{table}"
+        killed[table] = folder / f"killed-before-{table}"
         shutil.copytree(lake, killed[table], dirs_exist_ok=True)
 
     with at_each_commit(photograph):
         rebuild(spark, lake, release_version="3.9")
-    assert told(lake) == told(other)
+    assert told(lake) == of_3_9
     assert {"group_versions", "group_member_versions", "quarantine", "groups", "offset_expiry"} <= killed.keys()
-    for place in killed.values():
-        assert tables_of_now(spark, place) == now
-    # By now all versions are those of 3.9.
-    summary = audit(spark, killed["groups"], tmp_path / "log", release_version="4.3")
-    assert any(note.endswith("audit 2 began to, and did not finish") for note in summary.audit.notes)
-    assert told(killed["groups"]) == expected
-    rebuild(spark, killed["group_expiry"], release_version="3.9", writer="spark")
-    assert told(killed["group_expiry"]) == told(other)
+    return KilledRebuild(folder / "log", now, of_3_9, of_4_3, killed)
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(spark, killed_rebuild, chosen, tmp_path):
+    for place in killed_rebuild.lakes.values():
+        assert tables_of_now(spark, place) == killed_rebuild.now
+    # By now versions are those of 3.9.
+    begun = list(killed_rebuild.lakes)[1:]
+    for table in chosen.some(begun, 1):
+        lake = shutil.copytree(killed_rebuild.lakes[table], tmp_path / table)
+        summary = audit(spark, lake, killed_rebuild.log, release_version="4.3")
+        assert any(note.endswith("audit 2 began to, and did not finish") for note in summary.audit.notes), table
+        assert told(lake) == killed_rebuild.of_4_3, table
+
+
+@pytest.mark.soak
+def test_a_rebuild_killed_at_its_end_is_done_again_by_sparks_writer(spark, killed_rebuild, tmp_path):
+    lake = shutil.copytree(killed_rebuild.lakes["group_expiry"], tmp_path / "lake")
+    rebuild(spark, lake, release_version="3.9", writer="spark")
+    assert told(lake) == killed_rebuild.of_3_9
+
+
+@by_each_writer
 def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java, hidden_night, tmp_path, writer):
     lake = tmp_path / "lake"
     shutil.copytree(hidden_night, lake)

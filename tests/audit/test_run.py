@@ -147,6 +147,7 @@ def tables_of_now(spark, lake):
     return by_files
 
 
+@pytest.mark.soak  # crash/test_commit_points.py looks at every commit point
 def test_a_killed_audit_leaves_no_trace(spark, log, tmp_path, monkeypatch):
     copy_until(log, tmp_path / "log", 0.5)
     audit(spark, tmp_path / "lake", tmp_path / "log")
@@ -177,6 +178,7 @@ def test_a_killed_audit_leaves_no_trace(spark, log, tmp_path, monkeypatch):
     assert_every_record_is_in_one_table(tmp_path / "lake")
 
 
+@pytest.mark.soak  # test_rebuild.py compares more tables of a log of which this one is a part
 def test_another_release_rebuilds_the_state_from_history(spark, corpora, tmp_path):
     """T21: a tombstone takes a pending offset with it in Java, not in Scala."""
     log = corpora / "scala-3.9-reloaded"

@@ -17,6 +17,7 @@ from tests.broker.brokers import Broker, Brokers
 from tests.broker.live_audits import AuditCommand, copy_audit, last_finished, live_audit, statuses
 from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import SMALL_ANSWERS, copy_of_log, fill, of_the_log
+from tests.chosen import by_each_writer
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +60,7 @@ def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCom
     return AuditCommand(capfd, tmp_path)
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_the_broker_restarts(spark, filled, tmp_path, writer):
     filled.proxy.at_fetch(4, filled.broker.restart)
     live_audit(spark, tmp_path / "lake", filled.proxy.address, writer=writer)
@@ -68,7 +69,7 @@ def test_the_broker_restarts(spark, filled, tmp_path, writer):
     assert_every_record_is_in_one_table(tmp_path / "lake")
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_the_broker_goes_and_the_next_audit_goes_on(spark, filled, tmp_path, audit_command, writer):
     lake = tmp_path / "lake"
     filled.proxy.at_fetch(4, filled.broker.stop)

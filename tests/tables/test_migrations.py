@@ -82,7 +82,9 @@ def made_anew(spark, log, tmp_path_factory):
     return contents(folder / "lake")
 
 
-@pytest.mark.parametrize(("layout", "writer"), [(1, "parts"), (1, "spark"), (2, "parts")])
+@pytest.mark.parametrize(
+    ("layout", "writer"), [(1, "parts"), pytest.param(1, "spark", marks=pytest.mark.soak), (2, "parts")]
+)
 def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew, layout, writer):
     old = lake_of(layout, tmp_path)
     row = audit(spark, old, log, writer).audit
@@ -153,7 +155,9 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize(("layout", "kills"), [(1, (1, 2, 5, 12)), (2, (1, 2, 12))])
-def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, tmp_path, monkeypatch, layout, kills):
+def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
+    spark, tmp_path, monkeypatch, chosen, layout, kills
+):
     commit, old = Lake.commit, lake_of(layout, tmp_path)
     there = [name for name in COMPARED if (Path(old) / name).exists()]
     before = contents(old, there)
@@ -167,7 +171,7 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(spark, 
         return commit(self, table, operation, write)
 
     monkeypatch.setattr(Lake, "commit", counted)
-    for deadly[0] in kills:
+    for deadly[0] in chosen.some(kills, 2):
         commits.clear()
         with pytest.raises(Killed), Claim.take(Lake.open(spark, old), take_over=True):
             pytest.fail("the migration went on")

@@ -66,16 +66,18 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [before, folder / "amid", after]
 
 
-@pytest.fixture(scope="module")
-def lived_in(spark: SparkSession, logs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> LivedIn:
-    """Two nights; a third that is killed as late as can be, and comes again; then upkeep."""
+@pytest.fixture(scope="module", params=["parts", pytest.param("spark", marks=pytest.mark.soak)])
+def lived_in(
+    request: pytest.FixtureRequest, spark: SparkSession, logs: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> LivedIn:
+    """Two nights; a third that is killed as late as can be, and comes again by this writer; then upkeep."""
     lived = LivedIn(tmp_path_factory.mktemp("lived in") / "lake")
     for log in logs[:2]:
         night(spark, lived, log, "parts")
     with watched(spark, lived, killed_at=("audits", 2)), pytest.raises(Killed):
         night(spark, lived, logs[2], "parts")
     with watched(spark, lived):
-        lived.summary = night(spark, lived, logs[2], "spark")
+        lived.summary = night(spark, lived, logs[2], request.param)
     with watched(spark, lived):
         run_maintain(spark, MaintainOptions(lake=str(lived.path)))
     return lived
