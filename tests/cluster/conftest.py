@@ -48,14 +48,26 @@ def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("s3_nights") / "lake"
 
 
+@pytest.fixture(
+    scope="session", params=[("auto",), pytest.param(("auto", "spark"), marks=pytest.mark.soak)], ids="+".join
+)
+def s3_lakes(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The lakes that s3_nights.py makes on S3."""
+    lakes: tuple[str, ...] = request.param
+    return lakes
+
+
 @pytest.fixture(scope="session")
-def process(log: Path, store: ObjectStore, local_lake: Path) -> subprocess.CompletedProcess[str]:
+def process(
+    log: Path, store: ObjectStore, local_lake: Path, s3_lakes: tuple[str, ...]
+) -> subprocess.CompletedProcess[str]:
     """The process of s3_nights.py when it has ended; the key of bucket `locked` is wrong."""
     spark_jars()
     (local_lake.parent / "logs").symlink_to(log)
     answer = local_lake.parent / "answer.json"
+    arguments = [*map(str, (log, store.folder, local_lake, answer)), *s3_lakes]
     process = subprocess.run(
-        [sys.executable, "-m", "tests.cluster.s3_nights", str(log), str(store.folder), str(local_lake), str(answer)],
+        [sys.executable, "-m", "tests.cluster.s3_nights", *arguments],
         input=json.dumps({"spark.hadoop.fs.s3a.bucket.locked.secret.key": "wrong"}),
         env={**os.environ, **store.environment, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -1,7 +1,8 @@
 """A job for spark-submit: nights in which tasks and executors fail, by both writers, and lakes that tasks do not reach.
 
-Arguments: the log's folder, a folder that all nodes share, where the answer goes. What tasks do is as in production:
-only the frame in which they start is another one, whose tasks fail once after they have written.
+Arguments: a folder that all nodes share, with the log of each night, where the answer goes, and the writers. What
+tasks do is as in production: only the frame in which they start is another one, whose tasks fail once after they have
+written.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ NIGHTS = {0.4: ("fails", "executor dies"), 1.0: ("is slow", "")}
 undisturbed = stages._one_per_hand
 
 
-def main(log: Path, shared: Path) -> dict[str, Any]:
+def main(shared: Path, writers: list[str]) -> dict[str, Any]:
     """What happened, by name."""
     spark = spark_session("disturbed nights")
     work.SMALLEST_HAND_BYTES = 1  # several tasks for a small log, too
     facts: dict[str, Any] = {"writers": {}, "settings": {name: spark.conf.get(name) for name in PER_SESSION}}
-    for writer in ("parts", "spark"):
+    for writer in writers:
         for share, ways in NIGHTS.items():
             disturb(iter(ways), shared / "marks", writer)
             options = {"lake": f"{shared}/lake-{writer}", "segments": [f"{shared}/log-{share}"], "writer": writer}
@@ -126,4 +127,4 @@ def choices(lake: Lake, shared: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[3]).write_text(json.dumps(main(Path(sys.argv[1]), Path(sys.argv[2]))))
+    Path(sys.argv[2]).write_text(json.dumps(main(Path(sys.argv[1]), sys.argv[3:])))

@@ -1,6 +1,7 @@
 """What test_object_storage.py asks about, done in one session of this machine: a process of its own, which prints JSON.
 
-Arguments: the log's folder, the folder of the store's buckets, a folder for the local lake.
+Arguments: the log's folder, the folder of the store's buckets, a folder for the local lake, where the answer goes, and
+which lakes there are on S3: `auto`, of two nights, or this one and `spark`, of one night by Spark's writer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow.fs
 from kgroups_spark.cli import main as kgroups
 from kgroups_spark.session import spark_session
 from tests.audit.lakes import copy_until
+from tests.cluster.data_files import data_files
 
 # The lake as it is typed night by night.
 NIGHTS = {0.4: "s3a", 1.0: "s3"}
@@ -26,7 +28,7 @@ NIGHTS = {0.4: "s3a", 1.0: "s3"}
 START = time.monotonic()
 
 
-def main(log: Path, buckets: Path, local: Path, settings: dict[str, str]) -> dict[str, Any]:
+def main(log: Path, buckets: Path, local: Path, lakes: list[str], settings: dict[str, str]) -> dict[str, Any]:
     """What happened, by name."""
     spark = spark_session("s3_nights", {**settings, "spark.master": "local[2]", "spark.driver.memory": "768m"}, s3=True)
     facts: dict[str, Any] = {"nights": {}}
@@ -35,10 +37,12 @@ def main(log: Path, buckets: Path, local: Path, settings: dict[str, str]) -> dic
         audit = ["audit", "--segments", f"{scheme}://logs/log", "--lake"]
         facts["nights"][f"auto {share}"] = said([*audit, f"{scheme}://lakes/auto"])
         facts["nights"][f"local {share}"] = said(["audit", "--lake", f"{local}", "--segments", f"{buckets}/logs/log"])
-    facts["nights"]["spark"] = said([*audit, "s3a://lakes/spark", "--writer", "spark"])
+    if "spark" in lakes:
+        facts["nights"]["spark"] = said([*audit, "s3a://lakes/spark", "--writer", "spark"])
+    facts["files"] = {lake: sorted(data_files(buckets / "lakes" / lake, "offset_commits")) for lake in lakes}
     groups = ["groups", "--format", "csv", "--lake"]
-    facts["groups"] = [said([*groups, lake]) for lake in ("s3a://lakes/auto", "s3://lakes/spark", f"{local}")]
-    facts["maintain"] = said(["maintain", "--lake", "s3://lakes/spark"])
+    facts["groups"] = [said([*groups, lake]) for lake in ("s3a://lakes/auto", f"s3://lakes/{lakes[-1]}", f"{local}")]
+    facts["maintain"] = said(["maintain", "--lake", f"s3://lakes/{lakes[-1]}"])
     facts["refused"] = refusals(local)
     spark.stop()
     shutil.rmtree("spark-warehouse", ignore_errors=True)
@@ -65,6 +69,6 @@ def refusals(local: Path) -> dict[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    found = main(*map(Path, sys.argv[1:4]), json.loads(sys.stdin.read()))
+    found = main(*map(Path, sys.argv[1:4]), sys.argv[5:], json.loads(sys.stdin.read()))
     Path(sys.argv[4]).write_text(json.dumps(found))
     pyarrow.fs.finalize_s3()

@@ -10,31 +10,31 @@ import pytest
 
 from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, SHIPPED_WITH_SPARK
 from tests.audit.lakes import contents, rows
-from tests.cluster.data_files import data_files
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("lake", ["auto", "spark"])
-def test_a_lake_on_s3_holds_what_a_local_one_does(facts, store, local_lake, lake):
+def test_a_lake_on_s3_holds_what_a_local_one_does(facts, store, local_lake, s3_lakes):
     for night, (code, _, err) in facts["nights"].items():
         assert code == 0, (night, err)
-    of_local = contents(local_lake)
-    assert of_local["offset_commits"] and of_local["group_versions"]
-    of_s3 = contents(store.folder / "lakes" / lake)
-    if lake == "spark":  # in one night: what is counted and settled by night differs
-        for name in ("offset_commits", "group_traffic"):
-            assert 0 < len(of_s3.pop(name)) <= len(of_local.pop(name))
-    assert of_s3 == of_local
+    for lake in s3_lakes:
+        of_local = contents(local_lake)
+        assert of_local["offset_commits"] and of_local["group_versions"]
+        of_s3 = contents(store.folder / "lakes" / lake)
+        if lake == "spark":  # in one night: what is counted and settled by night differs
+            for name in ("offset_commits", "group_traffic"):
+                assert 0 < len(of_s3.pop(name)) <= len(of_local.pop(name))
+        assert of_s3 == of_local, lake
 
 
-def test_both_writers_wrote_and_auto_took_parts_in_both_nights(facts, store):
+def test_auto_took_parts_in_both_nights_and_sparks_writer_wrote_its_lake(facts, store):
     """Parts are named by their audit, files of Spark by their task."""
-    lakes = store.folder / "lakes"
-    names = {path.partition("-")[2].partition("-")[0] for path in data_files(lakes / "auto", "offset_commits")}
+    files = dict(facts["files"])
+    names = {path.partition("-")[2].partition("-")[0] for path in files.pop("auto")}
     assert names == {"00000001", "00000002"}
-    assert {len(path.split("-")[1]) for path in data_files(lakes / "spark", "offset_commits")} == {5}
-    assert not any("writer" in note for row in rows(lakes / "auto", "audits") for note in row["notes"] or ())
+    assert all({len(path.split("-")[1]) for path in of_lake} == {5} for of_lake in files.values())
+    notes = [note for row in rows(store.folder / "lakes" / "auto", "audits") for note in row["notes"] or ()]
+    assert not any("writer" in note for note in notes)
 
 
 def test_readers_say_the_same_by_either_name_of_s3(facts):
