@@ -57,13 +57,13 @@ mypy: $(VENV)/.installed-test
 $(VENV)/.installed: pyproject.toml
 	@$(MAKE) --silent --no-print-directory machine-is-ready $(BIN)/python
 	@echo "installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[local]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml
 	@$(MAKE) --silent --no-print-directory machine-is-ready $(BIN)/python
 	@echo "installing into $(VENV), with what the tests need (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[local,test]'
 	@touch $@ $(VENV)/.installed
 
 $(BIN)/python:

@@ -87,6 +87,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.master": "local[2]",
             # What hundreds of audits leave in Delta's and Spark's memories: with 1 GB the JVM was always collecting.
             "spark.driver.memory": "2g",
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms1g -Xmn512m",
+            # A plan runs once here, over a few rows: compiling Java made of it costs more than it gives.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.ui.retainedJobs": "100",
             "spark.ui.retainedStages": "100",
             "spark.sql.ui.retainedExecutions": "10",
