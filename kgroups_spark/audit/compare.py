@@ -57,8 +57,7 @@ from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import FINISHED
-from kgroups_spark.tables.ledger import Ledger
+from kgroups_spark.tables.ledger_rows import records_read, what_was_read
 from kgroups_spark.times import format_time
 
 # Of one task, as JSON: a difference, facts of one side, or a row that expires differently, by the decision's table.
@@ -182,7 +181,7 @@ class _History:
 
     rows: DataFrame
     quarantine: DataFrame
-    records: dict[int, int]
+    records: Counter[int]
     audit_id: int
     is_reduced: bool
     slots: int
@@ -194,14 +193,10 @@ class _History:
         commits, group_records, markers = map(tables.read, ("offset_commits", "group_records", "transaction_markers"))
         corrections = tables.read("state_corrections")
         changed = replay_rows_of_corrections(corrections.where(F.col("correction").isin("put", "remove")))
-        records = Counter[int]()
-        for audit in Ledger(lake).rows():
-            for partition in (audit.partitions or ()) if audit.status == FINISHED else ():
-                records[partition.offsets_partition] += partition.records
         return cls(
             replay_rows_of_history(commits, group_records, markers, quarantine).unionByName(changed),
             quarantine,
-            dict(records),
+            records_read(what_was_read(lake, tables.audit_id)),
             tables.audit_id,
             Baselines.of(corrections, "").is_reduced,
             lake.spark.sparkContext.defaultParallelism,

@@ -8,7 +8,7 @@ no offset is missing, nothing is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,7 +16,8 @@ from functools import cached_property
 from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.durations import UNITS_MS, format_duration
 from kgroups_spark.records.columns import BatchColumns
-from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
+from kgroups_spark.tables.ledger_rows import Reading
 from kgroups_spark.times import to_epoch_ms
 
 # Kafka's default of delete.retention.ms; __consumer_offsets is made without one of its own.
@@ -24,22 +25,31 @@ DEFAULT_DELETE_RETENTION_MS = UNITS_MS["d"]
 
 
 class LastReads:
-    """Which audit last read something of a partition. `ledger_rows` is asked only if that was not the last audit."""
+    """Which audit last read something of a partition.
 
-    def __init__(self, last: AuditRow, ledger_rows: Callable[[], Sequence[AuditRow]]) -> None:
+    `readings`: what finished audits read of, the newest first. It is asked for only if that was not the audit `last`,
+    and gone through only as far as needed.
+    """
+
+    def __init__(self, last: AuditRow, readings: Callable[[], Iterable[Reading]]) -> None:
         self._last = last
-        self._ledger_rows = ledger_rows
+        self._readings = readings
+        self._found: dict[int, Reading] = {}
 
-    def of(self, offsets_partition: int) -> AuditRow | None:
+    def of(self, offsets_partition: int) -> AuditRow | Reading | None:
         """None: the ledger knows of none."""
         if _has_read(self._last, offsets_partition):
             return self._last
-        return next((row for row in self._finished if _has_read(row, offsets_partition)), None)
+        while offsets_partition not in self._found:
+            reading = next(self._backwards, None)
+            if reading is None:
+                return None
+            self._found = dict.fromkeys(reading.offsets_partitions, reading) | self._found
+        return self._found[offsets_partition]
 
     @cached_property
-    def _finished(self) -> list[AuditRow]:
-        rows = [row for row in self._ledger_rows() if row.status == FINISHED]
-        return sorted(rows, key=lambda row: -row.audit_id)
+    def _backwards(self) -> Iterator[Reading]:
+        return iter(self._readings())
 
 
 def _has_read(row: AuditRow, offsets_partition: int) -> bool:
@@ -57,10 +67,10 @@ class DeleteRetention:
 
     @classmethod
     def since(
-        cls, last: AuditRow, ledger_rows: Callable[[], Sequence[AuditRow]], delete_retention_ms: int
+        cls, last: AuditRow, readings: Callable[[], Iterable[Reading]], delete_retention_ms: int
     ) -> DeleteRetention:
-        """Measured now, after the audit `last`."""
-        return cls(delete_retention_ms, LastReads(last, ledger_rows), to_epoch_ms(datetime.now(UTC)))
+        """Measured now, after the audit `last`; `readings` as LastReads has them."""
+        return cls(delete_retention_ms, LastReads(last, readings), to_epoch_ms(datetime.now(UTC)))
 
     def why_read_again(
         self, before: PartitionProgress, end_offset: int, newest: int | None, new: Callable[[], BatchColumns]

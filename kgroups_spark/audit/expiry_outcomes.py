@@ -17,9 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import FINISHED, AuditRow
+from kgroups_spark.tables.last_finished import IS_FINISHED
+from kgroups_spark.tables.ledger import AuditRow
 from kgroups_spark.views.needed import needed_for
 from kgroups_spark.views.spark_views import register_views
 
@@ -55,28 +57,54 @@ def _by_view(lake: Lake) -> Counter[str]:
     return Counter(lake.spark.table("expiry_outcomes").groupBy("outcome").count().rdd.collectAsMap())
 
 
+# So many decisions are on the driver at once, with what became of them: about 0.5 kB each, 130 MB.
+DECISIONS_AT_ONCE = 262_144
+
+
 def _by_files(lake: Lake, audit: AuditRow, files: list[TableFile]) -> Counter[str]:
-    decided = lake.rows("previous_offset_expiry", files=files, columns=DECIDED)
-    now = lake.rows("committed_offsets", columns=[*SLOT, "log_offset"]).rename_columns([*SLOT, "log_offset_now"])
-    decided = decided.join(now, SLOT, join_type="left outer")
-    is_the_same = pc.fill_null(pc.equal(decided["log_offset"], decided["log_offset_now"]), False)
-    changed = decided.filter(pc.invert(is_the_same))
-    unchanged = pc.and_(is_the_same, pc.equal(decided["decision"], "expire"))
-    counts = Counter({"still_there": pc.sum(unchanged).as_py() or 0})
-    if changed.num_rows:
-        first = _first_events(lake, changed)
-        counts.update(_outcomes(changed.join(first, SLOT, join_type="left outer"), audit.as_of))
+    """Some offsets partitions at a time, each with all its decisions: what is in memory does not grow with the lake."""
+    counts = Counter[str]()
+    transactions: EndedTransactions | None = None
+    for some in _partitions_at_a_time(lake, files):
+        decided = lake.rows("previous_offset_expiry", files=files, columns=DECIDED, conditions=[some])
+        changed = _count_unchanged(lake, decided, some, counts)
+        if changed.num_rows:
+            transactions = transactions or EndedTransactions.since(lake, changed["decided_by"][0].as_py())
+            first = _first_events(lake, changed, some, transactions)
+            counts.update(_outcomes(changed.join(first, SLOT, join_type="left outer"), audit.as_of))
     return counts
 
 
-def _first_events(lake: Lake, changed: pa.Table) -> pa.Table:
+def _partitions_at_a_time(lake: Lake, files: list[TableFile]) -> Iterator[Condition]:
+    """Conditions that divide the decisions by offsets partition, in lots of DECISIONS_AT_ONCE or of one partition."""
+    column = lake.rows("previous_offset_expiry", files=files, columns=["offsets_partition"])["offsets_partition"]
+    counts = {each["values"]: each["counts"] for each in pc.value_counts(column).to_pylist()}
+    lot: list[int] = []
+    for number in sorted(counts):
+        if lot and sum(counts[each] for each in lot) + counts[number] > DECISIONS_AT_ONCE:
+            yield Condition("offsets_partition", "in", lot)
+            lot = []
+        lot.append(number)
+    if lot:
+        yield Condition("offsets_partition", "in", lot)
+
+
+def _count_unchanged(lake: Lake, decided: pa.Table, some: Condition, counts: Counter[str]) -> pa.Table:
+    """Adds what is still there as it was to the counts; the other decisions, with log_offset_now (null: it is gone)."""
+    now = lake.rows("committed_offsets", columns=[*SLOT, "log_offset"], conditions=[some])
+    decided = decided.join(now.rename_columns([*SLOT, "log_offset_now"]), SLOT, join_type="left outer")
+    is_the_same = pc.fill_null(pc.equal(decided["log_offset"], decided["log_offset_now"]), False)
+    unchanged = pc.and_(is_the_same, pc.equal(decided["decision"], "expire"))
+    counts["still_there"] += pc.sum(unchanged).as_py() or 0
+    return decided.filter(pc.invert(is_the_same))
+
+
+def _first_events(lake: Lake, changed: pa.Table, some: Condition, transactions: EndedTransactions) -> pa.Table:
     """Per slot of `changed` the first record since the decision that changed it: is_tombstone, log_timestamp."""
-    decided_by = changed["decided_by"][0].as_py()
-    transactions = EndedTransactions.since(lake, decided_by)
     wanted = changed.select([*SLOT, "log_offset"]).rename_columns([*SLOT, "decided_log_offset"])
     firsts = [
         _first(_events(rows, transactions).join(wanted, SLOT, join_type="inner"))
-        for rows in _commits(lake, transactions)
+        for rows in _commits(lake, transactions, some)
     ]
     return _first(pa.concat_tables(firsts)).drop_columns(["effective_log_offset", "log_offset", "decided_log_offset"])
 
@@ -105,13 +133,13 @@ class EndedTransactions:
 
     @classmethod
     def since(cls, lake: Lake, decided_by: int) -> EndedTransactions:
-        finished = (pc.field("audit_id") == decided_by) & (pc.field("status") == FINISHED)
-        (then,) = lake.rows("audits", columns=["partitions"], where=finished).to_pylist()
+        finished = [Condition("audit_id", "==", decided_by), IS_FINISHED]
+        (then,) = lake.rows("audits", columns=["partitions"], conditions=finished).to_pylist()
         markers = lake.rows(
             "transaction_markers",
             files=_newer_files(lake, "transaction_markers", decided_by),
             columns=["offsets_partition", "producer_id", "transaction_start_offset", "log_offset"],
-            where=(pc.field("outcome") == "committed") & pc.field("transaction_start_offset").is_valid(),
+            conditions=[Condition("outcome", "==", "committed"), Condition("transaction_start_offset", "is not null")],
         )
         read_to = {p["offsets_partition"]: p["end_offset"] for p in then["partitions"] or ()}
         return cls(decided_by, read_to, markers)
@@ -137,20 +165,22 @@ class EndedTransactions:
         return {producer: sorted(its) for producer, its in spans.items()}
 
 
-def _commits(lake: Lake, transactions: EndedTransactions) -> Iterator[pa.Table]:
-    """Rows of offset_commits among which all events since are, a file at a time; none at first, for their columns."""
+def _commits(lake: Lake, transactions: EndedTransactions, some: Condition) -> Iterator[pa.Table]:
+    """Rows of offset_commits of some partitions among which all events since are, a file at a time; none at first, for
+    their columns."""
     columns = [*COMMIT, "committed_offset", "is_transactional"]
     newer = _newer_files(lake, "offset_commits", transactions.decided_by)
     yield lake.rows("offset_commits", files=[], columns=columns)
     for file in newer:
-        yield lake.rows("offset_commits", files=[file], columns=columns)
+        if all_may_hold([some], file.bound):
+            yield lake.rows("offset_commits", files=[file], columns=columns, conditions=[some])
     oldest, read = transactions.oldest_before(), {file.path for file in newer}
     if oldest is not None:
         older = [
             f for f in lake.table("offset_commits").files() if f.path not in read and _reaches(f, "log_offset", oldest)
         ]
-        without_marker = pc.field("is_transactional") & pc.field("outcome").is_null()
-        yield lake.rows("offset_commits", files=older, columns=columns, where=without_marker)
+        without_marker = [Condition("is_transactional", "==", True), Condition("outcome", "is null")]
+        yield lake.rows("offset_commits", files=older, columns=columns, conditions=[some, *without_marker])
 
 
 def _newer_files(lake: Lake, table: str, audit_id: int) -> list[TableFile]:

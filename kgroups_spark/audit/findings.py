@@ -8,26 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import reduce
-from operator import and_
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, Row, TimesOff
+from kgroups_spark.findings.evidence import Evidence, LargeRecord, Row, TimesOff
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
-from kgroups_spark.findings.looked import FINDINGS, audits_that_looked
+from kgroups_spark.findings.looked import FINDINGS, has_looked
+from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.last_finished import finished_backwards
+from kgroups_spark.tables.ledger import AuditRow
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import to_datetime, to_epoch_ms
 
@@ -73,17 +70,19 @@ def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangePro
         tuple(TimesOff(each.offsets_partition, *fields) for each in read for fields in each.times_off),
         {each.offsets_partition: min(as_of, each.newest_log_timestamp or EPOCH) for each in not_given},
         {each.offsets_partition: each.log_start_offset or 0 for each in partitions},
-        _found_before(lake, Ledger(lake).rows()),
+        _found_before(lake, work.before),
     )
 
 
-def _found_before(lake: Lake, audits: Iterable[AuditRow]) -> list[Row]:
-    looked = audits_that_looked(map(vars, audits))
-    if not looked:
+def _found_before(lake: Lake, before: AuditRow | None) -> list[Row]:
+    if before is None:
         return []
-    schema = arrow_schema(FINDINGS)
-    of_last = Condition("audit_id", "==", looked[-1])
-    rows: list[Row] = LakeTables(lake).rows(FINDINGS, schema.names, of_last).to_pylist()
+    finished = finished_backwards(partial(lake.rows, "audits"), ["rows_added"], before.audit_id)
+    looked = next((row["audit_id"] for row in finished if has_looked(row)), None)
+    if looked is None:
+        return []
+    columns = arrow_schema(FINDINGS).names
+    rows: list[Row] = LakeTables(lake).rows(FINDINGS, columns, Condition("audit_id", "==", looked)).to_pylist()
     return rows
 
 
@@ -103,47 +102,16 @@ class LakeTables:
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
         if name not in self._files:
             self._files[name] = self.lake.table(name).files()
-        where = reduce(and_, map(_arrow_condition, conditions)) if conditions else None
         if self._is_small(name):
             if name not in self._small:
                 self._small[name] = self.lake.rows(name, files=self._files[name])
-            rows = self._small[name]
+            rows, where = self._small[name], expression_of(conditions)
             return (rows if where is None else rows.filter(where)).select(columns)
-        if self.lake.files_in_reach:
-            files = [file for file in self._files[name] if all(_may_hold(file, each) for each in conditions)]
-            return self.lake.rows(name, files=files, columns=columns, where=where)
-        frame = self.lake.read(name)
-        for condition in conditions:
-            frame = frame.where(_spark_condition(condition))
-        schema = pa.schema([arrow_schema(name).field(column) for column in columns])
-        return frame.select(*columns).toArrow().cast(schema)
+        files = self._files[name]
+        return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
 
     def _is_small(self, name: str) -> bool:
         """As far as the log tells, which may count rows that Delta has deleted since; not where it does not say. Of
         history the few files of an audit alone are wanted."""
         counts = (file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in self._files[name])
         return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS
-
-
-def _arrow_condition(condition: Condition) -> pc.Expression:
-    field, value = pc.field(condition.column), condition.value
-    if condition.comparison == "in":
-        return field.isin(value)
-    return field == value if condition.comparison == "==" else field <= value
-
-
-def _spark_condition(condition: Condition) -> Column:
-    field, value = F.col(condition.column), condition.value
-    if condition.comparison == "in":
-        return field.isin(value)
-    return field == F.lit(value) if condition.comparison == "==" else field <= F.lit(value)
-
-
-def _may_hold(file: TableFile, condition: Condition) -> bool:
-    """Whether the file's statistics leave room for rows that meet the condition; texts are left to the reader, whose
-    statistics may be cut."""
-    least, greatest = (file.bound(which, condition.column) for which in ("minValues", "maxValues"))
-    wanted: list[Any] = condition.value if condition.comparison == "in" else [condition.value]
-    if condition.comparison == "<=" or not all(isinstance(value, int) for value in (*wanted, least, greatest)):
-        return True
-    return any(least <= value <= greatest for value in wanted)

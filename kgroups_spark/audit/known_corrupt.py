@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import pyarrow.compute as pc
-
+from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
@@ -24,9 +23,9 @@ def known_corrupt(lake: Lake, before: AuditRow | None) -> KnownCorrupt:
     idle = {each.offsets_partition for each in before.partitions or () if not _was_read(each)}
     files = [file for file in lake.table("quarantine").files() if _may_hold(file, before.audit_id, idle)]
     columns = ["offsets_partition", "file", "file_position"]
-    is_one = (pc.field("reason") == "corrupt_batch") & pc.field("file").is_valid()
+    is_one = [Condition("reason", "==", "corrupt_batch"), Condition("file", "is not null")]
     known: KnownCorrupt = {}
-    for row in lake.rows("quarantine", files=files, columns=columns, where=is_one).to_pylist():
+    for row in lake.rows("quarantine", files=files, columns=columns, conditions=is_one).to_pylist():
         name = row["file"].rsplit("/", 1)[-1]
         known.setdefault(row["offsets_partition"], set()).add((name, row["file_position"]))
     return known

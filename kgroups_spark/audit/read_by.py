@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-
-from kgroups_spark.tables.ledger import FINISHED, AuditRow
 
 # A group whose state was corrected before a log offset.
 Corrected = tuple[int, int, str]
@@ -29,17 +26,18 @@ class ReadBy:
     corrected: dict[Corrected, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, audits: Iterable[AuditRow]) -> ReadBy:
-        """The finished ones among the rows of the ledger."""
-        spans: dict[int, list[tuple[int, int]]] = {}
-        for audit in sorted(audits, key=lambda audit: audit.audit_id):
-            for partition in (audit.partitions or ()) if audit.status == FINISHED else ():
-                if partition.end_offset > partition.start_offset:
-                    spans.setdefault(partition.offsets_partition, []).append((partition.end_offset, audit.audit_id))
-        columns = {number: np.array(ends, np.int64) for number, ends in spans.items()}
+    def of(cls, read: pa.Table) -> ReadBy:
+        """Of what finished audits read (ledger_rows.what_was_read)."""
+        columns = [read[name].to_numpy() for name in ("offsets_partition", "audit_id", "start_offset", "end_offset")]
+        numbers, audit_ids, starts, ends = columns
+        in_order = np.lexsort((audit_ids, numbers))
+        in_order = in_order[ends[in_order] > starts[in_order]]
+        partitions, first = np.unique(numbers[in_order], return_index=True)
+        spans = np.split(in_order, first[1:]) if len(partitions) else []
+        of_partition = dict(zip(partitions.tolist(), spans, strict=True))
         return cls(
-            {number: each[:, 0] for number, each in columns.items()},
-            {number: each[:, 1] for number, each in columns.items()},
+            {number: ends[span] for number, span in of_partition.items()},
+            {number: audit_ids[span] for number, span in of_partition.items()},
         )
 
     def has_read(self, audit_id: int, offsets_partition: int) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -40,7 +41,8 @@ from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.last_finished import REBUILD_APP_ID
-from kgroups_spark.tables.ledger import FINISHED, Ledger, record_counts
+from kgroups_spark.tables.ledger import record_counts
+from kgroups_spark.tables.ledger_rows import records_read, what_was_read
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import LakeWriter
 
@@ -98,8 +100,8 @@ class _Rebuild:
         self.last = work.before.audit_id
         self.writer: LakeWriter = replace(work.writer, app_id=REBUILD_APP_ID)
         self.release: Release = release(work.settings.release_version)
-        self.audits = [row for row in Ledger(work.lake).rows() if row.status == FINISHED]
-        self.read_by = ReadBy.of(self.audits)
+        self.read = what_was_read(work.lake, self.last)
+        self.read_by = ReadBy.of(self.read)
 
     def run(self, tables_of_now: bool) -> Rebuilt:
         work, say = self.work, self.work.progress
@@ -202,20 +204,18 @@ class _Rebuild:
 
     def _spans(self) -> AuditSpans:
         """Where each audit ended, and its retention: by both it told its events."""
+        new = self.read.filter(pc.field("end_offset") > pc.field("start_offset"))
+        retention = pc.fill_null(new["retention_ms"], self.work.settings.retention_ms)
         spans: dict[int, list[tuple[int, int]]] = {}
-        for audit in sorted(self.audits, key=lambda audit: audit.audit_id):
-            retention_ms = self.work.settings.retention_ms if audit.retention_ms is None else audit.retention_ms
-            for partition in audit.partitions or ():
-                if partition.end_offset > partition.start_offset:
-                    spans.setdefault(partition.offsets_partition, []).append((partition.end_offset, retention_ms))
+        for number, *span in zip(
+            new["offsets_partition"].to_pylist(), new["end_offset"].to_pylist(), retention.to_pylist(), strict=True
+        ):
+            spans.setdefault(number, []).append((span[0], span[1]))
         return spans
 
     def _hands(self) -> list[list[int]]:
         """The shards dealt to tasks, about as many records to each."""
-        records = Counter[int]()
-        for audit in self.audits:
-            for partition in audit.partitions or ():
-                records[partition.offsets_partition] += partition.records
+        records = records_read(self.read)
         return deal_shards({shard: records[shard] for shard in self.work.shards}, 2 * self.work.slots)
 
     def _with_corrections(self, corrections: DataFrame) -> ReadBy:

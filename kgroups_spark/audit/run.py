@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from pyspark.sql import SparkSession
@@ -38,6 +39,7 @@ from kgroups_spark.tables.gone import gone_tables, make_again
 from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.ledger_rows import readings_backwards
 from kgroups_spark.tables.unfinished import clear_up
 from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import choose_writer
@@ -68,13 +70,12 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
         before = claim.before
         make_again(lake, gone, claim.check)
         clear_up(lake, claim)
-        rows = Ledger(lake).rows
         plan = plan_audit(
             source.logs,
             before,
             full=options.full,
             known_corrupt=known_corrupt(lake, before),
-            delete_retention=DeleteRetention.since(before, rows, settings.delete_retention_ms) if before else None,
+            delete_retention=_delete_retention(lake, before, settings.delete_retention_ms) if before else None,
         )
         work = AuditWork(
             lake,
@@ -89,6 +90,10 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
             max_bytes_per_second=options.max_bytes_per_second,
         )
         return _audit(work, claim, [*source.notes, *filter(None, (why, claim.migrated))])
+
+
+def _delete_retention(lake: Lake, before: AuditRow, delete_retention_ms: int) -> DeleteRetention:
+    return DeleteRetention.since(before, partial(readings_backwards, lake, before.audit_id - 1), delete_retention_ms)
 
 
 def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, LakeReader, SqlError
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.conditions import Condition
 
 if TYPE_CHECKING:
     from kgroups_spark.views.duckdb_views import DuckDbLake
@@ -28,13 +29,15 @@ class DuckDbReader(LakeReader):
         self.lake = lake
         self.location = lake.location
 
-    def rows(self, table_or_view: str) -> Rows:
-        from kgroups_spark.tables.schemas import TABLES
+    @property
+    def audit_id(self) -> int:
+        return self.lake.audit_id
 
-        if table_or_view not in TABLES:
-            return self.sql(f"SELECT * FROM {table_or_view}")
+    def table_rows(
+        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    ) -> pa.Table:
         with _delta_refusal(self.location):
-            return to_rows(self.lake.rows(table_or_view))
+            return self.lake.rows(table, columns, conditions)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         import duckdb

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from kgroups_spark.commands.display import filled, words
@@ -16,13 +17,15 @@ from kgroups_spark.commands.options import (
     positive_count_value,
 )
 from kgroups_spark.commands.output import Column, say, screen_width, show, write_rows
-from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
+from kgroups_spark.commands.reading import LakeReader, Rows, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.escapes import printable
 from kgroups_spark.findings.finding import KINDS, SEVERITIES
-from kgroups_spark.findings.looked import audits_that_looked
+from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.last_finished import IS_FINISHED, finished_backwards
 from kgroups_spark.times import format_time_for_people
 
 NAME = "findings"
@@ -83,10 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the findings."""
     reader = open_lake(arguments)
     audits = _audits(reader, arguments)
-    all_rows = reader.rows("findings")
-    rows = chosen_findings(all_rows, audits, arguments.severity, arguments.finding, arguments.group)
+    rows = chosen_findings(reader, audits, arguments)
     if not rows:
-        _require_groups(reader, arguments.group, all_rows)
+        _require_groups(reader, arguments.group)
     say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
     if arguments.format == "table":
         _print_for_eyes(rows)
@@ -95,23 +97,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 4 if arguments.fail_if_any and rows else 0
 
 
-def chosen_findings(
-    rows: Rows,
-    audits: list[int],
-    severities: list[str] | None,
-    findings: list[str] | None,
-    groups: list[str] | None,
-) -> Rows:
-    """The findings of these audits with one of these names each (None: any): the last audit's first, errors first."""
+def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.Namespace) -> Rows:
+    """The findings of these audits that the options ask for: the last audit's first, errors first."""
+    asked = {"severity": arguments.severity, "finding": arguments.finding, "group_id": arguments.group}
+    conditions = [Condition("audit_id", "==", audits[0])] if len(audits) == 1 else []
+    conditions += [Condition(name, "in", names) for name, names in asked.items() if names is not None]
+    rows = to_rows(reader.table_rows("findings", conditions=conditions))
+    counting = set(audits)
+    return in_order([row for row in rows if row["audit_id"] in counting])
+
+
+def in_order(rows: Rows) -> Rows:
+    """The last audit's first, errors first."""
     order = {name: number for number, name in enumerate(KINDS)}
-    found = [
-        row
-        for row in rows
-        if row["audit_id"] in audits
-        and (severities is None or row["severity"] in severities)
-        and (findings is None or row["finding"] in findings)
-        and (groups is None or row["group_id"] in groups)
-    ]
     names = ("offsets_partition", "group_id", "topic", "partition", "member_id", "producer_id", "log_offset")
 
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -119,7 +117,7 @@ def chosen_findings(
         # Names that this version does not know come last.
         return -row["audit_id"], order.get(row["finding"], len(order)), row["finding"], *place
 
-    return sorted(found, key=key)
+    return sorted(rows, key=key)
 
 
 def severity_counts(rows: Rows) -> str:
@@ -130,24 +128,36 @@ def severity_counts(rows: Rows) -> str:
 
 def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
     """Numbers of the audits to tell of. Raises UsageError for one that did not look."""
-    looked = audits_that_looked(reader.rows("audits"))
-    if not looked:
+    finished = finished_backwards(partial(reader.table_rows, "audits"), ["rows_added"], reader.audit_id)
+    looked = (row["audit_id"] for row in finished if has_looked(row))
+    last = next(looked, None)
+    if last is None:
         raise KgroupsError(
             f"no audit of {reader.location} has looked for findings yet (older versions did not): run kgroups audit"
         )
-    if arguments.audit is not None and arguments.audit not in looked:
-        raise UsageError(
-            f"audit {arguments.audit} looked for nothing: it has not finished, was maintenance, or "
-            f"there is none of that number; the last one that did is {looked[-1]} (kgroups audits lists them)"
+    if arguments.all_audits:
+        return [last, *looked]
+    if arguments.audit not in (None, last):
+        asked = reader.ledger_rows(
+            [Condition("audit_id", "==", arguments.audit), IS_FINISHED], ["audit_id", "rows_added"]
         )
-    return looked if arguments.all_audits else [arguments.audit or looked[-1]]
+        if not any(map(has_looked, asked)):
+            raise UsageError(
+                f"audit {arguments.audit} looked for nothing: it has not finished, was maintenance, "
+                f"or there is none of that number; the last one that did is {last} (kgroups audits lists them)"
+            )
+    return [arguments.audit or last]
 
 
-def _require_groups(reader: LakeReader, groups: list[str] | None, findings: Rows) -> None:
+def _require_groups(reader: LakeReader, groups: list[str] | None) -> None:
     """Raises KgroupsError for a group that neither is there nor was ever found odd: a typing error, most likely."""
     if not groups:
         return
-    known = {row["group_id"] for row in (*reader.rows("groups"), *findings)} - {None}
+    known = {
+        name
+        for table in ("groups", "findings")
+        for name in reader.table_rows(table, ["group_id"])["group_id"].unique().to_pylist()
+    } - {None}
     for group in groups:
         if group not in known:
             raise KgroupsError(f"no group {group} in the lake at {reader.location}{did_you_mean(group, known)}")
@@ -156,7 +166,7 @@ def _require_groups(reader: LakeReader, groups: list[str] | None, findings: Rows
 def _of_what(reader: LakeReader, audits: list[int]) -> str:
     if len(audits) > 1:
         return counted(len(audits), "audit")
-    row = next(row for row in reader.rows("audits") if row["audit_id"] == audits[0] and row["status"] == "finished")
+    (row,) = reader.ledger_rows([Condition("audit_id", "==", audits[0]), IS_FINISHED], ["audit_id", "as_of"])
     return f"audit {audits[0]}, as of {format_time_for_people(row['as_of'])} UTC"
 
 

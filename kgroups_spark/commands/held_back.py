@@ -3,26 +3,59 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.commands.reading import LakeReader
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
+from kgroups_spark.tables.last_finished import lots_backwards
 
 Row = dict[str, Any]
 Producer = tuple[int, int]  # offsets partition, producer id
 
 
-def log_offsets_behind(transaction: Row, health: Row) -> int:
+class LogRead(NamedTuple):
+    """Of a partition of __consumer_offsets: the next offset to read, and records and bytes of the newest audits that
+    read any."""
+
+    end_offset: int
+    records: int
+    bytes: int
+
+
+def logs_read(reader: LakeReader, wanted: Collection[int]) -> dict[int, LogRead]:
+    """Of these partitions; the ledger is gone back through until an audit has read something of each."""
+    found: dict[int, LogRead] = {}
+    for audits in lots_backwards(partial(reader.table_rows, "audits"), ["partitions"], reader.audit_id):
+        entries = pc.list_flatten(audits["partitions"].combine_chunks())
+        names = ("offsets_partition", "end_offset", "records", "bytes")
+        table = pa.table({name: pc.struct_field(entries, name) for name in names})
+        sums = table.filter(pc.field("offsets_partition").isin(list(wanted))).group_by("offsets_partition")
+        totals = sums.aggregate([("end_offset", "max"), ("records", "sum"), ("bytes", "sum")]).select(
+            ["offsets_partition", "end_offset_max", "records_sum", "bytes_sum"]
+        )
+        for number, *read in zip(*(column.to_pylist() for column in totals.columns), strict=True):
+            before = found.get(number)
+            if before is None or not before.records:
+                found[number] = LogRead(max(read[0], before.end_offset if before else 0), *read[1:])
+        if all(number in found and found[number].records for number in wanted):
+            break
+    return found
+
+
+def log_offsets_behind(transaction: Row, log: LogRead) -> int:
     """How many places of the log lie from the transaction's first record on; the cleaner comes to none of them."""
-    return int(health["end_offset"] - transaction["transaction_start_offset"])
+    return int(log.end_offset - transaction["transaction_start_offset"])
 
 
-def bytes_behind(transaction: Row, health: Row) -> int | None:
+def bytes_behind(transaction: Row, log: LogRead) -> int | None:
     """About how many bytes these are: by the average record of the partition; null: nothing was read of it."""
-    if not health["records"]:
-        return None
-    return int(health["bytes"] * log_offsets_behind(transaction, health) / health["records"])
+    return int(log.bytes * log_offsets_behind(transaction, log) / log.records) if log.records else None
 
 
 def abort_command(transaction: Row, release_version: str, coordinator_epochs: Mapping[Producer, int]) -> str:

@@ -10,6 +10,7 @@ from kgroups_spark.commands.held_back import (
     about_hanging,
     bytes_behind,
     log_offsets_behind,
+    logs_read,
     waiting_groups,
 )
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, duration_value
@@ -103,13 +104,13 @@ def with_what_is_held_back(reader: LakeReader, rows: list[dict[str, Any]]) -> li
     that hang."""
     if not rows:
         return []
-    health = {row["offsets_partition"]: row for row in reader.rows("topic_health")}
+    logs = logs_read(reader, {row["offsets_partition"] for row in rows})
     release, epochs = reader.last_audit["release_version"], _coordinator_epochs(reader)
     return [
         row
         | {
-            "log_offsets_behind": log_offsets_behind(row, health[row["offsets_partition"]]),
-            "bytes_behind": bytes_behind(row, health[row["offsets_partition"]]),
+            "log_offsets_behind": log_offsets_behind(row, logs[row["offsets_partition"]]),
+            "bytes_behind": bytes_behind(row, logs[row["offsets_partition"]]),
             "abort_command": abort_command(row, release, epochs) if row["is_hanging"] else None,
         }
         for row in rows

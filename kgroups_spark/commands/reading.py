@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,10 @@ import pyarrow as pa
 from kgroups_spark.commands.options import lake_location
 from kgroups_spark.commands.spark import has_pyspark, may_have_catalog, require_pyspark, start_spark
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.last_finished import IS_FINISHED
 from kgroups_spark.tables.layout import is_path
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 
 if TYPE_CHECKING:
@@ -50,8 +53,22 @@ class LakeReader(ABC):
     location: str
 
     @abstractmethod
+    def table_rows(
+        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    ) -> pa.Table:
+        """These columns (None: all) of the rows of a table that meet all conditions, in no order. What lies in files
+        and row groups without such a row is not read."""
+
     def rows(self, table_or_view: str) -> Rows:
         """All rows of a small one, in no order."""
+        if table_or_view in TABLES:
+            return to_rows(self.table_rows(table_or_view))
+        return self.sql(f"SELECT * FROM {table_or_view}")
+
+    @property
+    @abstractmethod
+    def audit_id(self) -> int:
+        """The number of the last finished audit; 0: none has."""
 
     @abstractmethod
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
@@ -71,11 +88,15 @@ class LakeReader(ABC):
     @cached_property
     def last_audit(self) -> dict[str, Any]:
         """The ledger's row of the last finished audit. Raises KgroupsError if there is none."""
-        finished = [row for row in self.rows("audits") if row["status"] == "finished"]
-        last = max(finished, key=lambda row: row["audit_id"], default=None)
-        if last is None:
+        rows = self.ledger_rows([Condition("audit_id", "==", self.audit_id), IS_FINISHED])
+        if not rows:
             raise KgroupsError(f"the lake at {self.location} has no finished audit: run kgroups audit first")
-        return last
+        return rows[0]
+
+    def ledger_rows(self, conditions: Sequence[Condition], columns: Sequence[str] | None = None) -> Rows:
+        """Rows of the ledger, by number. There is no bound on how many there are of all audits: ask for few, or for
+        few columns."""
+        return to_rows(self.table_rows("audits", columns, conditions).sort_by("audit_id"))
 
     def require_audit(self) -> None:
         """Raises KgroupsError, before anything is printed, if no audit has finished."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, LakeReader, Rows, SqlError, to_rows
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import view_sql
@@ -50,11 +51,15 @@ class SparkReader(LakeReader):
         """A table as the last finished audit left it, or the ledger."""
         return self._tables.read(name)
 
-    def rows(self, table_or_view: str) -> Rows:
-        if table_or_view not in TABLES:
-            return self.sql(f"SELECT * FROM {table_or_view}")
+    @property
+    def audit_id(self) -> int:
+        return self._tables.audit_id
+
+    def table_rows(
+        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    ) -> pa.Table:
         # Without a Spark job where pyarrow reaches the lake: they take a second each, however small the table.
-        return to_rows(self._tables.rows(table_or_view))
+        return self._tables.rows(table, columns, conditions)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         try:
@@ -90,7 +95,7 @@ class SparkReader(LakeReader):
             if name in TABLES:
                 self._tables.read(name).createOrReplaceTempView(name)
             else:
-                self.spark.sql(view_sql(name, "spark"))
+                self.spark.sql(view_sql(name, "spark", self.audit_id))
             self._made.add(name)
 
     @cached_property

@@ -10,23 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from kgroups_spark.tables.conditions import Condition as Condition
 
 Row = dict[str, Any]
 GroupKey = tuple[int, str]  # offsets_partition, group_id
 GROUP = ["offsets_partition", "group_id"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Condition(NamedTuple):
-    """A comparison that a row's column must meet; null meets none. `value` of "in": a list."""
-
-    column: str
-    comparison: Literal["==", "<=", "in"]
-    value: Any
 
 
 class Tables(Protocol):

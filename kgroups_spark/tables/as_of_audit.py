@@ -7,13 +7,17 @@ to it or took rows of an unfinished one away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import APP_IDS, last_finished_of
+from kgroups_spark.tables.last_finished import APP_IDS, FINISHED
+from kgroups_spark.tables.ledger_rows import newest_rows
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 
@@ -30,7 +34,9 @@ class LakeAsOfAudit:
     def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
         """The lake as of its last finished audit, and the ledger that says so."""
         version = lake.table("audits").version()
-        return cls(lake, last_finished_of(lake.rows("audits", version, columns=["audit_id", "status"])), version)
+        newest = newest_rows(lake, version, ["audit_id", "status"])
+        ends = newest.filter(pc.field("status") == FINISHED)["audit_id"]
+        return cls(lake, pc.max(ends).as_py() or 0, version)
 
     def version(self, name: str) -> int | None:
         """The table's version; None: the newest, or the lake is of a layout without that table."""
@@ -50,9 +56,10 @@ class LakeAsOfAudit:
         is_large = TABLES[name].kind == "history"
         return self.lake.read(name, version) if is_large else self.lake.read_files(name, version)
 
-    def rows(self, name: str) -> pa.Table:
-        """All rows of a small table, without a Spark job where pyarrow reaches the lake."""
+    def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
+        """As Lake.rows: without a Spark job where pyarrow reaches the lake."""
         version = self.version(name)
         if version is None and name != "audits":
-            return arrow_schema(name).empty_table()
-        return self.lake.rows(name, version)
+            empty = arrow_schema(name).empty_table()
+            return empty if columns is None else empty.select(columns)
+        return self.lake.rows(name, version, columns=columns, conditions=conditions)

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,6 +21,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.catalog_schema import CatalogSchema
+from kgroups_spark.tables.conditions import Condition, all_may_hold, expression_of
 from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.folder import Folder
 from kgroups_spark.tables.kernel import Kernel, KernelTable, TableFile
@@ -138,21 +138,26 @@ class Lake:
         *,
         files: Iterable[TableFile] | None = None,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> pa.Table:
-        """The rows of a small table; where the driver can reach the files by pyarrow, without a Spark job.
+        """The rows of a table, or few of a large one; where the driver can reach the files by pyarrow, without a Spark
+        job.
 
-        `where` and `columns` choose among them; `files` says where the wanted rows lie, so that others are not opened.
+        `columns` (None: all) and `conditions` choose among them; files whose statistics leave no room for such a row
+        are not opened. `files`: where the wanted rows lie (None: in any file of the version).
         """
         self._require_table(name)
         schema = arrow_schema(name)
         columns = schema.names if columns is None else columns
         if not self.files_in_reach:
-            whole = self.read(name, version).select(*schema.names).toArrow().cast(schema)
-            return (whole if where is None else whole.filter(where)).select(columns)
+            chosen = self.read(name, version)
+            for each in conditions:
+                chosen = chosen.where(each.of(F.col(each.column), F.lit))
+            return chosen.select(*columns).toArrow().cast(pa.schema([schema.field(column) for column in columns]))
         files = self.table(name).files(version) if files is None else files
-        dataset = dataset_of(name, self._path(name), [file.path for file in files])
-        return dataset.to_table(columns=list(columns), filter=where)
+        paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
+        dataset = dataset_of(name, self._path(name), paths)
+        return dataset.to_table(columns=list(columns), filter=expression_of(conditions))
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
         """What `write` answers: it changes the table in one Delta transaction. The one place where a lake changes.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from kgroups_spark.tables.conditions import Condition
+
+File = TypeVar("File")
 
 # What a row of the ledger says of its audit (column `status`).
 RUNNING = "running"
 FINISHED = "finished"
+
+IS_FINISHED = Condition("status", "==", FINISHED)
 
 # Under this name each table's log remembers the newest audit that wrote it.
 APP_ID = "kgroups-audit"
@@ -17,7 +25,51 @@ REBUILD_APP_ID = "kgroups-rebuild"
 APP_IDS = (APP_ID, REBUILD_APP_ID)
 
 
-def last_finished_of(audits: pa.Table) -> int:
-    """The greatest number of a finished audit among rows of the ledger; 0: none has finished."""
-    finished = audits.filter(pc.equal(audits["status"], FINISHED))
-    return pc.max(finished["audit_id"]).as_py() or 0
+def since_last_finished(
+    files: Iterable[File], newest_audit: Callable[[File], float], finished_in: Callable[[File], Iterable[int]]
+) -> tuple[int, list[File]]:
+    """The number of the last finished audit (0: none has), and the ledger's files that may have rows of it or of later
+    ones. No other file is opened, however many audits there were.
+
+    `newest_audit`: the greatest number in a file as its statistics say (inf: unknown); `finished_in`: the numbers of
+    finished audits in it, for which it is opened. Numbers only rise, so that files are opened from the newest down to
+    the one that holds the last finished audit.
+    """
+    opened: list[File] = []
+    last = 0
+    for file in sorted(files, key=newest_audit, reverse=True):
+        if newest_audit(file) < last:
+            break
+        opened.append(file)
+        last = max([last, *finished_in(file)])
+    return last, opened
+
+
+# Going back through the ledger, so many audits are looked at first, then always as many times more, up to a lot whose
+# entries are columns at once: of 200 partitions about 12 MB.
+FIRST_LOOK = 1
+FURTHER_LOOK = 8
+AUDITS_AT_ONCE = 512
+
+
+def lots_backwards(ledger_rows: Callable[..., pa.Table], columns: Sequence[str], newest: int) -> Iterator[pa.Table]:
+    """audit_id and these columns of finished audits, audit `newest` first, in lots that grow: who looks for one of the
+    newest asks for few rows, who goes through all asks few questions.
+
+    `ledger_rows`: rows of `audits`, by the arguments `columns` and `conditions`.
+    """
+    upper, width = newest, FIRST_LOOK
+    while upper > 0:
+        span = [Condition("audit_id", ">=", upper - width + 1), Condition("audit_id", "<=", upper)]
+        rows = ledger_rows(columns=["audit_id", *columns], conditions=[IS_FINISHED, *span])
+        yield rows.sort_by([("audit_id", "descending")])
+        upper, width = upper - width, min(width * FURTHER_LOOK, AUDITS_AT_ONCE)
+
+
+def finished_backwards(
+    ledger_rows: Callable[..., pa.Table], columns: Sequence[str], newest: int
+) -> Iterator[dict[str, Any]]:
+    """The rows of `lots_backwards`; who asks stops when he has found what he looked for."""
+    for rows in lots_backwards(ledger_rows, columns, newest):
+        for index in range(rows.num_rows):
+            yield from rows.slice(index, 1).to_pylist(maps_as_pydicts="strict")

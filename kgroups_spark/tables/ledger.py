@@ -5,7 +5,6 @@ An audit has one row `running` and, when everything it wrote counts, one row `fi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -13,20 +12,22 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, TableFile
+from kgroups_spark.tables.kernel import AlreadyWritten, TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.last_finished import FINISHED as FINISHED
 from kgroups_spark.tables.last_finished import RUNNING as RUNNING
 from kgroups_spark.tables.layout import LAKE_VERSION
+from kgroups_spark.tables.ledger_rows import newest_rows
 from kgroups_spark.tables.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tables.writer import until_nobody_interferes
 
-# Each row is a file at first; beyond so many the ledger becomes one file again.
+# Each row is a file at first; so many small files become one, until it has so many rows that it stays as it is. A row
+# then is written three times in ten years of nights, and those who look for the newest one open 32 files at most.
 MANY_FILES = 32
+FULL_FILE_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,10 @@ class Ledger:
         self.lake = lake
 
     def rows(self) -> list[AuditRow]:
-        """All rows, by audit, `running` before `finished`. Raises KgroupsError if newer software wrote one."""
+        """All rows, by audit, `running` before `finished`. Raises KgroupsError if newer software wrote one.
+
+        For lakes of a few audits: after thousands this is a gigabyte (ledger_rows.py has what asks for less).
+        """
         return self._in_order(self.lake.rows("audits"))
 
     def newest(self) -> list[AuditRow]:
@@ -139,15 +143,16 @@ class Ledger:
 
     def _append_file(self, row: AuditRow) -> None:
         log = self.lake.table("audits")
-        files = log.files()
+        small = [file for file in log.files() if file.stats.get("numRecords", 0) < FULL_FILE_ROWS]
         rows, remove = _arrow([row]), None
-        if len(files) >= MANY_FILES:
-            rows = pa.concat_tables([self.lake.rows("audits", files=files), rows])
-            remove = partial(_is_one_of, {file.path for file in files})
+        if len(small) >= MANY_FILES:
+            rows = pa.concat_tables([self.lake.rows("audits", files=small), rows]).sort_by("audit_id")
+            remove = partial(_is_one_of, {file.path for file in small})
         part = PartWriter("audits", self.lake.uri, row.audit_id).write(rows)
         assert part is not None
         by = f"kgroups-spark audit {row.audit_id}"
-        log.commit([part], by=by, transaction=_transaction(row), remove=remove)
+        removes = len(small) if remove else None
+        log.commit([part], by=by, transaction=_transaction(row), remove=remove, removes=removes)
 
     def _append_by_spark(self, row: AuditRow) -> None:
         app_id, version = _transaction(row)
@@ -168,38 +173,8 @@ def _transaction(row: AuditRow) -> tuple[str, int]:
 
 
 def _is_one_of(paths: set[str], file: TableFile) -> bool:
-    """Whether the file is one whose rows were read. Raises ChangedMeanwhile at one that was not there then."""
-    if file.path not in paths:
-        raise ChangedMeanwhile(file.path)
-    return True
-
-
-def newest_rows(lake: Lake) -> pa.Table:
-    """The ledger's rows of the last finished audit and of those after it; all while none has finished.
-
-    Numbers only rise, so that files are opened from the newest down to the one that holds the last finished audit.
-    """
-    if not lake.files_in_reach:
-        return _since_last_finished(lake.rows("audits"))
-    read: list[TableFile] = []
-    finished_id = 0
-    for file in sorted(lake.table("audits").files(), key=_newest_audit_of, reverse=True):
-        if _newest_audit_of(file) < finished_id:
-            break
-        read.append(file)
-        ends = lake.rows("audits", files=[file], columns=["audit_id"], where=pc.field("status") == FINISHED)
-        finished_id = max([finished_id, *ends.column("audit_id").to_pylist()])
-    return lake.rows("audits", files=read, where=pc.field("audit_id") >= finished_id)
-
-
-def _since_last_finished(rows: pa.Table) -> pa.Table:
-    ends = rows.filter(pc.field("status") == FINISHED).column("audit_id")
-    return rows.filter(pc.field("audit_id") >= max(ends.to_pylist(), default=0))
-
-
-def _newest_audit_of(file: TableFile) -> float:
-    newest = file.bound("maxValues", "audit_id")
-    return math.inf if newest is None else float(newest)
+    """Whether the file is one whose rows were read."""
+    return file.path in paths
 
 
 def last_finished(rows: list[AuditRow]) -> AuditRow | None:

@@ -6,13 +6,17 @@ datasets (no deletion vectors, no column mapping: an audit makes none).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.tables.last_finished import APP_IDS, last_finished_of
+from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.views import view_sql
@@ -29,6 +33,8 @@ PLAIN_READER = 1
 # Says of which columns files have statistics. Without it deltalake 1.6 takes a column that has none for one without
 # values, and a condition on it finds nothing.
 STATISTICS = "delta.dataSkippingStatsColumns"
+
+IS_FINISHED = pc.field("status") == FINISHED
 
 SETTINGS = "SET TimeZone = 'UTC'"
 # Nor Python's variables, which DuckDB else takes for tables; and SQL cannot set it otherwise again.
@@ -54,29 +60,32 @@ class DuckDbLake:
             raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
         require_known_version(location, lake_version_in(ledger.metadata().configuration))
         _require_readable(ledger, "audits")
-        numbers = ledger.to_pyarrow_dataset(schema=arrow_schema("audits")).to_table(columns=["audit_id", "status"])
-        self.audit_id = last_finished_of(numbers)
+        self.audit_id = _last_finished(ledger)
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
         for name, table in others.items():
             if table is not None:
                 _require_readable(table, name)
                 _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
+        self._datasets: dict[str, pa.dataset.Dataset] = {}
         self._connection: DuckDBPyConnection | None = None
         self._made: set[str] = set()
 
-    def table(self, name: str) -> pa.dataset.Dataset | pa.Table:
+    def table(self, name: str) -> pa.dataset.Dataset:
         """The table's rows. Columns that a lake of an older layout lacks are null, tables that it lacks are empty.
         Raises DeltaProtocolError for a table that deltalake cannot give as files."""
-        table = self._tables[name]
-        if table is None:
-            return arrow_schema(name).empty_table()
-        return table.to_pyarrow_dataset(schema=arrow_schema(name))
+        if name not in self._datasets:
+            table, schema = self._tables[name], arrow_schema(name)
+            self._datasets[name] = (
+                pa.dataset.dataset(schema.empty_table()) if table is None else table.to_pyarrow_dataset(schema=schema)
+            )
+        return self._datasets[name]
 
-    def rows(self, name: str) -> pa.Table:
-        """All rows of a small table."""
-        rows = self.table(name)
-        return rows if isinstance(rows, pa.Table) else rows.to_table()
+    def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
+        """Rows of a table, without DuckDB. Files and row groups that cannot hold one that meets the conditions are not
+        read, nor are other columns."""
+        chosen = None if columns is None else list(columns)
+        return self.table(name).to_table(chosen, filter=expression_of(conditions))
 
     def query(self, query: str, parameters: dict[str, Any] | None = None) -> pa.Table:
         """What a query answers; its parameters stand in it as $name. Raises duckdb.Error."""
@@ -115,7 +124,7 @@ class DuckDbLake:
             if name in TABLES:
                 self.connection.register(name, self.table(name))
             else:
-                self.connection.execute(view_sql(name, "duckdb"))
+                self.connection.execute(view_sql(name, "duckdb", self.audit_id))
             self._made.add(name)
 
 
@@ -138,6 +147,23 @@ def _table(location: str, name: str, storage_options: dict[str, str] | None) -> 
     if not DeltaTable.is_deltatable(path, storage_options):
         return None
     return DeltaTable(path, storage_options=storage_options)
+
+
+def _last_finished(ledger: DeltaTable) -> int:
+    """The number of the last finished audit; 0: none has. Opens the newest files of the ledger alone."""
+    files = pa.table(ledger.get_add_actions(flatten=True)).to_pydict()
+    newest = dict(zip(files["path"], files.get("max.audit_id", ()), strict=False))
+
+    def newest_audit(file: pa.dataset.Fragment) -> float:
+        number = newest.get(file.path)
+        return math.inf if number is None else float(number)
+
+    def finished_in(file: pa.dataset.Fragment) -> list[int]:
+        numbers: list[int] = file.to_table(columns=["audit_id"], filter=IS_FINISHED)["audit_id"].to_pylist()
+        return numbers
+
+    fragments = ledger.to_pyarrow_dataset(schema=arrow_schema("audits")).get_fragments()
+    return since_last_finished(fragments, newest_audit, finished_in)[0]
 
 
 def _require_readable(table: DeltaTable, name: str) -> None:

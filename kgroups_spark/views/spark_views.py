@@ -24,5 +24,5 @@ def register_views(spark: SparkSession, lake: Lake, names: Iterable[str] = NAMES
         if name in TABLES:
             tables.read(name).createOrReplaceTempView(name)
         else:
-            spark.sql(view_sql(name, "spark"))
+            spark.sql(view_sql(name, "spark", tables.audit_id))
     return tables.audit_id

@@ -12,6 +12,7 @@ from kgroups_spark.audit.plan import PartitionPlan, plan_audit
 from kgroups_spark.sources import segment_log
 from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
+from kgroups_spark.tables.ledger_rows import Reading
 from kgroups_spark.times import to_epoch_ms
 from tests.records.build import batch
 
@@ -27,6 +28,11 @@ def audit_row(
     progress = PartitionProgress(0, end_offset - records, end_offset, records=records)
     started_at = T0 + timedelta(days=audit_id)
     return AuditRow(audit_id, status, "host", started_at, partitions=(progress,), **columns)  # type: ignore[arg-type]
+
+
+def reading(row: AuditRow) -> Reading:
+    read = frozenset(each.offsets_partition for each in row.partitions or () if each.records or each.bytes)
+    return Reading(row.started_at, row.newest_log_timestamp, read)
 
 
 @pytest.fixture
@@ -49,12 +55,13 @@ def planned(
 ) -> PartitionPlan:
     """The plan so long after the last audit; `earlier`: what else the ledger has (None: it must not be asked)."""
 
-    def rows() -> list[AuditRow]:
+    def readings() -> list[Reading]:
         assert earlier is not None
-        return [*earlier, last]
+        rows = [row for row in earlier if row.status == FINISHED]
+        return [reading(row) for row in sorted(rows, key=lambda row: -row.audit_id)]
 
     now = to_epoch_ms(last.started_at + since)
-    retention = DeleteRetention(DAY_MS, LastReads(last, rows), now)
+    retention = DeleteRetention(DAY_MS, LastReads(last, readings), now)
     (partition,) = plan_audit(segment_logs([str(log)]), last, full=full, delete_retention=retention).partitions
     return partition
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
+
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.rebuild import deal_shards
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.ledger_rows import entries_of
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -16,6 +19,17 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 def audit(audit_id, *spans, status=FINISHED):
     partitions = tuple(PartitionProgress(0, start, end) for start, end in spans)
     return AuditRow(audit_id, status, "someone", NOW, partitions=partitions)
+
+
+def read(*ledger):
+    """What the finished ones read, as the ledger's table says it."""
+    rows = [
+        {"audit_id": row.audit_id, "retention_ms": 5} | {"partitions": [vars(p) for p in row.partitions]}
+        for row in ledger
+        if row.status == FINISHED
+    ]
+    schema = pa.schema([arrow_schema("audits").field(name) for name in ("audit_id", "retention_ms", "partitions")])
+    return entries_of(pa.Table.from_pylist(rows, schema))
 
 
 def audit_ids(read_by, *places):
@@ -32,11 +46,11 @@ def test_a_place_belongs_to_the_finished_audit_that_read_it():
     ledger += [audit(3, (12, 20))]
     places = [(offset, "g", 5) for offset in (0, 9, 10, 12, 19, 25, 29)]
     # Offset 10 was gone when audit 3 came: what stands there was made by what it read next.
-    assert audit_ids(ReadBy.of(ledger), *places) == [1, 1, 3, 3, 3, 4, 4]
+    assert audit_ids(ReadBy.of(read(*ledger)), *places) == [1, 1, 3, 3, 3, 4, 4]
 
 
 def test_versions_of_a_correction_where_nothing_was_new_belong_to_the_audit_that_corrected():
-    read_by = ReadBy(**{**vars(ReadBy.of([audit(1, (0, 10))])), "corrected": {(0, 9, "g"): 2}})
+    read_by = ReadBy(**{**vars(ReadBy.of(read(audit(1, (0, 10))))), "corrected": {(0, 9, "g"): 2}})
     assert audit_ids(read_by, (9, "g", None), (9, "other", None), (9, "g", 5), (8, "g", None)) == [2, 1, 1, 1]
     assert read_by.has_read(1, 0)
     assert not read_by.has_read(2, 0)

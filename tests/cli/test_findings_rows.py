@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.findings import COLUMNS, EXAMPLES
+from kgroups_spark.commands.reading import LakeReader
 from kgroups_spark.findings.finding import KINDS
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.last_finished import IS_FINISHED
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 Run = Callable[..., tuple[int, str, str]]
@@ -50,21 +54,31 @@ AUDITS = [
 ]
 
 
-class Lake:
-    """As much of a LakeReader as the command needs: rows in memory."""
+class Lake(LakeReader):
+    """Rows in memory."""
 
     location = "./lake"
 
     def __init__(self, findings: list[dict[str, Any]], audits: list[dict[str, Any]]) -> None:
-        names = TABLES["findings"].schema.names
-        self._rows = {
-            "findings": [dict.fromkeys(names) | row for row in findings],
-            "audits": audits,
-            "groups": [{"group_id": "orders"}],
+        named = {"findings": findings, "audits": audits, "groups": [{"group_id": "orders"}]}
+        self._tables = {
+            name: pa.Table.from_pylist(rows, pa.schema([field.with_nullable(True) for field in arrow_schema(name)]))
+            for name, rows in named.items()
         }
 
-    def rows(self, table_or_view: str) -> list[dict[str, Any]]:
-        return self._rows[table_or_view]
+    @property
+    def audit_id(self) -> int:
+        finished = self.table_rows("audits", ["audit_id"], [IS_FINISHED])
+        return max(finished["audit_id"].to_pylist(), default=0)
+
+    def table_rows(
+        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    ) -> pa.Table:
+        rows = self._tables[table].filter(expression_of(conditions)) if conditions else self._tables[table]
+        return rows if columns is None else rows.select(columns)
+
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        raise NotImplementedError
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 from kgroups_spark.commands.held_back import (
+    LogRead,
     abort_command,
     about_hanging,
     bytes_behind,
@@ -82,7 +83,7 @@ def test_column_names_are_those_of_the_tables():
     assert set(PENDING_OFFSETS.names) <= {column.name for column in CONTRACT_COLUMNS}
 
 
-HEALTH = {"end_offset": 400, "records": 200, "bytes": 30_000}
+HEALTH = LogRead(400, 200, 30_000)
 
 
 def test_what_lies_behind_a_transaction_is_counted_from_its_first_record():
@@ -90,7 +91,7 @@ def test_what_lies_behind_a_transaction_is_counted_from_its_first_record():
     one = transaction(7, AS_OF)
     assert log_offsets_behind(one, HEALTH) == 300
     assert bytes_behind(one, HEALTH) == 45_000
-    assert bytes_behind(one, HEALTH | {"records": 0}) is None
+    assert bytes_behind(one, HEALTH._replace(records=0)) is None
 
 
 def test_kafkas_command_that_ends_it_depends_on_the_brokers():

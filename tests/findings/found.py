@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.audit.findings import _arrow_condition, findings_table
+from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, TimesOff, moment
 from kgroups_spark.findings.finders import all_findings
 from kgroups_spark.findings.finding import Finding
+from kgroups_spark.tables.conditions import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.pipeline import Audited
@@ -34,7 +35,7 @@ class ArrowTables:
     def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
         table = self.tables[name]
         for condition in conditions:
-            table = table.filter(_arrow_condition(condition))
+            table = table.filter(expression_of([condition]))
         return table.select(columns)
 
 

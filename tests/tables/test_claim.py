@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -273,6 +274,18 @@ def test_a_ledger_that_is_optimized_while_it_is_made_few_files_loses_and_doubles
     monkeypatch.setattr(Lake, "rows", slow)
     ledger.append(fake_row(3, "running"))
     assert [row.audit_id for row in ledger.rows()] == [1, 2, 3]
+
+
+def test_files_that_are_full_are_not_written_again(lake, monkeypatch):
+    monkeypatch.setattr("kgroups_spark.tables.ledger.MANY_FILES", 3)
+    monkeypatch.setattr("kgroups_spark.tables.ledger.FULL_FILE_ROWS", 4)
+    ledger, seen = Ledger(lake), []
+    for audit_id in range(1, 19):
+        ledger.append(fake_row(audit_id, "finished"))
+        seen.append({file.path for file in lake.table("audits").files() if file.stats["numRecords"] >= 4})
+    assert all(before <= after for before, after in itertools.pairwise(seen))
+    assert [file.stats["numRecords"] for file in lake.table("audits").files()].count(4) == 4
+    assert [row.audit_id for row in ledger.rows()] == list(range(1, 19))
 
 
 def test_the_ledger_works_by_sparks_writer_where_the_driver_cannot_reach_the_files(lake):

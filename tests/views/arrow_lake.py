@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.schemas import arrow_schema
 
@@ -41,10 +42,10 @@ class ArrowLake:
         *,
         files: Iterable[TableFile] | None = None,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> pa.Table:
         rows = self.table(name).rows
         if files is not None:
             rows = rows.filter(pc.is_in(rows["audit_id"], pa.array([int(f.path) for f in files], pa.int64())))
-        rows = rows if where is None else rows.filter(where)
+        rows = rows.filter(expression_of(conditions)) if conditions else rows
         return rows if columns is None else rows.select(columns)

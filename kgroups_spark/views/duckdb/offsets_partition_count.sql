@@ -11,7 +11,10 @@ CREATE OR REPLACE MACRO offsets_partition_count() AS (
   )
   SELECT CASE WHEN count(*) = 1 THEN min(partitions) END
   FROM fitting
-  WHERE partitions > (SELECT max(offsets_partition) FROM audit_partitions)
+  WHERE partitions > (
+    SELECT max(offsets_partition) FROM audit_partitions
+    WHERE audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
+  )
     AND NOT EXISTS (
       SELECT 1 FROM known WHERE (known.magnitude % fitting.partitions = known.offsets_partition) = known.is_misplaced
     )

@@ -14,7 +14,10 @@ RETURN (
   )
   SELECT CASE WHEN count(*) = 1 THEN min(partitions) END
   FROM fitting
-  WHERE partitions > (SELECT max(offsets_partition) FROM audit_partitions)
+  WHERE partitions > (
+    SELECT max(offsets_partition) FROM audit_partitions
+    WHERE audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
+  )
     AND NOT EXISTS (
       SELECT 1 FROM known WHERE (known.magnitude % fitting.partitions = known.offsets_partition) = known.is_misplaced
     )

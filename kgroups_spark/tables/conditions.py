@@ -1,0 +1,59 @@
+"""Comparisons that choose rows of a table: by files' statistics, by pyarrow and by Spark.
+
+No Spark is loaded here. Whoever has the rows applies a condition as early as possible: a file whose statistics leave no
+room for a row that meets it is not opened, a row group neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import and_, eq, ge, le
+from typing import Any, Literal, NamedTuple
+
+import pyarrow.compute as pc
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {"==": eq, "<=": le, ">=": ge}
+
+
+class Condition(NamedTuple):
+    """A comparison that a row's column must meet; null meets `is null` alone. `value` of "in": a list."""
+
+    column: str
+    comparison: Literal["==", "<=", ">=", "in", "is null", "is not null"]
+    value: Any = None
+
+    def of(self, field: Any, literal: Callable[[Any], Any] = lambda value: value) -> Any:
+        """The comparison of `field`, an expression of pyarrow or a column of Spark, with the value as `literal`."""
+        if self.comparison == "in":
+            return field.isin(self.value)
+        if self.comparison.startswith("is"):
+            names = ("isNull", "isNotNull") if hasattr(field, "isNull") else ("is_null", "is_valid")
+            return getattr(field, names[self.comparison == "is not null"])()
+        return _COMPARE[self.comparison](field, literal(self.value))
+
+    def may_hold(self, least: Any, greatest: Any) -> bool:
+        """Whether a file with these bounds (None: unknown) may hold a row that meets it.
+
+        Whole numbers only: bounds of texts may be cut, those of times stand in the log as text.
+        """
+        if self.comparison.startswith("is"):
+            return True
+        wanted: list[Any] = self.value if self.comparison == "in" else [self.value]
+        if not all(isinstance(value, int) for value in (*wanted, least, greatest)):
+            return True
+        if self.comparison == "<=":
+            return bool(least <= self.value)
+        if self.comparison == ">=":
+            return bool(greatest >= self.value)
+        return any(least <= value <= greatest for value in wanted)
+
+
+def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:
+    """For pyarrow: all of them hold; None: there is none."""
+    return reduce(and_, [each.of(pc.field(each.column)) for each in conditions]) if conditions else None
+
+
+def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], Any]) -> bool:
+    """Whether a file may hold a row that meets all of them; `bound("minValues", column)` as in Delta's log."""
+    return all(each.may_hold(bound("minValues", each.column), bound("maxValues", each.column)) for each in conditions)

@@ -1,0 +1,150 @@
+"""What a command reads does not grow with the ledger: old rows are no Parquet here, or nobody asks for them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands.reading import open_lake
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.parts_writer import ROWS_PER_GROUP_OF
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.views.duckdb_views import DuckDbLake
+from tests.cli.written_lake import AS_OF, add, ledger, waiting, write_lake
+from tests.report.made_lakes import partition_read
+from tests.views.recorded import tables_of
+
+# It has open transactions, and findings are made of nothing but the ledger's word for it.
+RECORDING = "transactions-4.3"
+LONG = 400
+
+
+def audit(number: int, **told: object) -> dict[str, object]:
+    """A finished audit that read ten records of each of eight partitions."""
+    read = [partition_read(p, start_offset=0, end_offset=10**6, records=10, bytes=990) for p in range(50)]
+    at = AS_OF - timedelta(days=LONG - number)
+    row: dict[str, object] = {"audit_id": number, "started_at": at, "finished_at": at, "as_of": at, "partitions": read}
+    return row | {"rows_added": {"findings": 0}, "quarantined": {}, "notes": [f"note {number}"]} | told
+
+
+def lake_of(path: Path, *files: pa.Table) -> Path:
+    """A recording's tables with these files of the ledger, the last of which alone can be read."""
+    tables = {name: rows for name, rows in tables_of(RECORDING).items() if name != "audits"}
+    write_lake(path, tables | {"offset_expiry": waiting(tables["committed_offsets"])})
+    written = [add(path, "audits", rows, audit_id=1) for rows in files]
+    for file in written[:-1]:
+        file.write_bytes(b"nobody may read this " * (file.stat().st_size // 21 + 1))
+    return path
+
+
+@pytest.fixture(scope="module")
+def location(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    older = ledger(*(audit(number) for number in range(1, LONG)))
+    newest = ledger(audit(LONG), {"audit_id": LONG + 1, "status": "running", "as_of": None})
+    return lake_of(tmp_path_factory.mktemp("lakes") / "lake", older, newest)
+
+
+def group_of(tables: dict[str, pa.Table]) -> str:
+    return str(tables["committed_offsets"]["group_id"][0].as_py())
+
+
+COMMANDS = (
+    ("groups",),
+    ("expiring",),
+    ("expiring", "--offsets", "--if-empty", "--retention", "30d"),
+    ("pending",),
+    ("findings",),
+    ("describe", "--all-groups"),
+    ("describe", "--group", "G"),
+    ("describe", "--all-groups", "--state"),
+    ("history", "--group", "G"),
+    ("export-offsets", "--all-groups"),
+    ("groups", "--as-of", "2026-11-01"),
+    ("sql", "SELECT * FROM last_audit"),
+    ("sql", "SELECT offsets_partition_count()"),
+    ("sql", "SELECT count(*) FROM lag"),
+    ("sql", "SELECT count(*) FROM expiring()"),
+    ("sql", "SELECT count(*) FROM committed_offsets_as_of('2026-11-01')"),
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_command_opens_old_files_of_the_ledger(words: tuple[str, ...], location: Path, capsys) -> None:
+    command, *options = (group_of(tables_of(RECORDING)) if word == "G" else word for word in words)
+    assert main([command, "--lake", str(location), "--engine", "duckdb", *options]) == 0
+    assert f"audit {LONG}, " in capsys.readouterr().err or command == "sql" or "--as-of" in options
+
+
+def test_there_are_transactions_to_tell_of(location: Path, capsys) -> None:
+    assert main(["pending", "--lake", str(location), "--format", "json"]) == 0
+    (row, *_) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["bytes_behind"] == 99 * row["log_offsets_behind"]
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, set[str]]]]:
+    """Of each question to the ledger the rows and columns that came."""
+    seen: list[tuple[int, set[str]]] = []
+    rows_of = DuckDbLake.rows
+
+    def counting(lake: DuckDbLake, name: str, *arguments: object, **named: object) -> pa.Table:
+        rows = rows_of(lake, name, *arguments, **named)  # type: ignore[arg-type]
+        if name == "audits":
+            seen.append((rows.num_rows, set(rows.column_names)))
+        return rows
+
+    monkeypatch.setattr(DuckDbLake, "rows", counting)
+    yield seen
+
+
+@pytest.mark.parametrize("audits", [10, LONG])
+def test_the_ledgers_command_loads_the_newest_audits_however_many_there_are(
+    audits: int, loaded: list[tuple[int, set[str]]], tmp_path: Path, capsys
+) -> None:
+    lake = str(lake_of(tmp_path / "lake", ledger(*(audit(number) for number in range(1, audits + 1)))))
+    assert main(["audits", "--lake", lake]) == 0
+    told = capsys.readouterr()
+    (numbers, columns), (rows, _) = loaded
+    assert (numbers, columns) == (audits, {"audit_id"})
+    assert rows == min(audits, 20)
+    assert (f"the newest 20 of {audits} audits (--all shows all)" in told.err) is (audits > 20)
+    assert f"note {audits}\n" in told.err
+    loaded.clear()
+    assert main(["audits", "--lake", lake, "--format", "json", "--limit", "2"]) == 0
+    assert [json.loads(line)["audit_id"] for line in capsys.readouterr().out.splitlines()] == [audits - 1, audits]
+    assert [rows for rows, _ in loaded] == [audits, 2]
+    loaded.clear()
+    assert main(["audits", "--lake", lake, "--format", "csv", "--all"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == audits + 1
+    assert max(rows for rows, columns in loaded if "partitions" in columns) <= 100
+
+
+def test_findings_of_an_old_audit_ask_for_its_row_alone(loaded: list[tuple[int, set[str]]], tmp_path: Path) -> None:
+    lake = str(lake_of(tmp_path / "lake", ledger(*(audit(number) for number in range(1, LONG + 1)))))
+    assert main(["findings", "--lake", lake, "--audit", "7"]) == 0
+    assert all(rows <= 8 and "partitions" not in columns for rows, columns in loaded)
+
+
+def test_a_row_in_the_middle_of_a_long_file_is_found_by_its_row_group(tmp_path: Path) -> None:
+    """Files of the ledger have few rows a row group: of one row no more than these are decoded."""
+    from kgroups_spark.tables.parts_writer import PartWriter
+
+    (tmp_path / "audits").mkdir()
+    part = PartWriter("audits", str(tmp_path), 1).write(ledger(*(audit(number) for number in range(1, LONG + 1))))
+    assert part is not None
+    (fragment,) = pa.dataset.dataset(tmp_path / "audits" / part.path, arrow_schema("audits")).get_fragments()
+    few = fragment.subset(Condition("audit_id", "==", 200).of(pa.compute.field("audit_id")))
+    assert few.metadata.num_row_groups * ROWS_PER_GROUP_OF["audits"] >= LONG
+    assert sum(group.num_rows for group in few.row_groups) <= ROWS_PER_GROUP_OF["audits"]
+
+
+def test_the_last_audits_row_is_the_newest_finished_one(location: Path) -> None:
+    reader = open_lake(argparse.Namespace(lake=str(location), command="groups"))
+    assert (reader.audit_id, reader.last_audit["notes"]) == (LONG, [f"note {LONG}"])
