@@ -6,12 +6,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kgroups_spark.commands.display import list_items, words
 from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
-from kgroups_spark.commands.group_description import DEAD, Description, describe_groups
+from kgroups_spark.commands.group_description import DEAD, Description, OffsetSums, What, describe_groups
 from kgroups_spark.commands.group_options import add_group_options, asked_groups
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
 from kgroups_spark.commands.output import Column, say_lines, show, write_rows
@@ -129,21 +129,42 @@ def run(arguments: argparse.Namespace) -> int:
     reader = open_lake(arguments)
     reader.require_audit()
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
-    descriptions = describe_groups(reader, groups, as_of)
-    rows_of, names = _kind(arguments)
+    what: What = "members" if arguments.members else "state" if arguments.state else "offsets"
+    descriptions = Counted(describe_groups(reader, groups, as_of, what))
     if arguments.format == "table":
         _print_tables(arguments, reader, descriptions)
     else:
-        rows = [row for description in descriptions for row in rows_of(description)]
-        write_rows(rows, [Column(name) for name in names], arguments.format)
-        for description in descriptions:
-            say_lines(_about(reader, description, arguments, descriptions))
+        _, names = _kind(arguments)
+        write_rows(_rows_of(arguments, reader, descriptions), [Column(name) for name in names], arguments.format)
     if as_of is None:
-        say_lines([f"{counted(len({each.group_id for each in descriptions}), 'group')} ({reader.known_as_of()})"])
+        say_lines([f"{counted(len(descriptions.groups), 'group')} ({reader.known_as_of()})"])
     else:
         unknown = "" if arguments.members else "; ends of topics' logs and expiry are known of now only"
         say_lines([f"the log up to {format_time_for_people(as_of)} UTC{unknown}"])
     return 0
+
+
+class Counted:
+    """Descriptions as they come, and the names of the groups that have come."""
+
+    def __init__(self, descriptions: Iterable[Description]) -> None:
+        self._descriptions = descriptions
+        self.groups: set[str] = set()
+
+    def __iter__(self) -> Iterator[Description]:
+        for description in self._descriptions:
+            self.groups.add(description.group_id)
+            yield description
+
+
+def _rows_of(
+    arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description]
+) -> Iterator[dict[str, Any]]:
+    """The rows of JSON and CSV; what is said of a group comes behind its rows."""
+    rows_of, _ = _kind(arguments)
+    for description in descriptions:
+        yield from rows_of(description)
+        say_lines(_about(reader, description, arguments))
 
 
 def _kind(arguments: argparse.Namespace) -> tuple[Any, Sequence[str]]:
@@ -154,7 +175,7 @@ def _kind(arguments: argparse.Namespace) -> tuple[Any, Sequence[str]]:
     return offset_rows, OFFSET_COLUMNS
 
 
-def _print_tables(arguments: argparse.Namespace, reader: LakeReader, descriptions: Sequence[Description]) -> None:
+def _print_tables(arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description]) -> None:
     """A table a group, as Kafka prints them, of states one for all groups with the same columns; what is said of a
     group comes before its table."""
     rows_of, _ = _kind(arguments)
@@ -162,12 +183,12 @@ def _print_tables(arguments: argparse.Namespace, reader: LakeReader, description
     states: dict[tuple[Column, ...], list[dict[str, Any]]] = {}
     is_first = True
     for description in descriptions:
-        say_lines(_about(reader, description, arguments, descriptions))
+        say_lines(_about(reader, description, arguments))
         rows = rows_of(description)
         if not rows:
             continue
         columns = columns_of(description, rows, arguments.verbose)
-        if _is_split(description, descriptions):
+        if description.is_split:
             columns = (*columns, Column("offsets_partition", "OFFSETS-PARTITION"))
         if arguments.state:
             states.setdefault(columns, []).extend(rows)
@@ -220,8 +241,7 @@ def state_rows(description: Description) -> list[dict[str, Any]]:
     group: dict[str, Any] = description.group or {}
     assignors = Counter(member["server_assignor"] for member in description.members if member["server_assignor"])
     removal = description.removal
-    expiry = [row["expires_at"] for row in description.offsets if row["expires_at"] is not None]
-    pending = sum(len(row["pending_offsets"] or ()) for row in description.offsets)
+    sums = description.sums or _sums(description.offsets)
     # As KIP-848's coordinator chooses: what most members ask for. Where none asks it is the broker's, not in the log.
     assignor = assignors.most_common(1)[0][0] if assignors and group.get("group_type") == "consumer" else None
     row = dict.fromkeys(STATE_COLUMNS) | {name: group[name] for name in STATE_COLUMNS if name in group}
@@ -233,13 +253,21 @@ def state_rows(description: Description) -> list[dict[str, Any]]:
             "strategy": group.get("protocol") or assignor,
             "coordinator": None,
             "member_count": group.get("member_count", 0),
-            "offset_count": sum(row["committed_offset"] is not None for row in description.offsets),
-            "expires_at": min(expiry, default=None),
-            "pending_count": pending,
+            **sums._asdict(),
             "removed_at": removal and removal.removed_at,
             "removal_cause": removal and removal.cause,
         }
     ]
+
+
+def _sums(offsets: Iterable[dict[str, Any]]) -> OffsetSums:
+    """Of the rows of a group that is gone."""
+    rows = list(offsets)
+    return OffsetSums(
+        sum(row["committed_offset"] is not None for row in rows),
+        min((row["expires_at"] for row in rows if row["expires_at"] is not None), default=None),
+        sum(len(row["pending_offsets"] or ()) for row in rows),
+    )
 
 
 def _which(description: Description) -> dict[str, Any]:
@@ -339,15 +367,13 @@ def tasks_text(tasks: Iterable[dict[str, Any]] | None, prefix: str = "") -> list
     ]
 
 
-def _about(
-    reader: LakeReader, description: Description, arguments: argparse.Namespace, all_of_them: Sequence[Description]
-) -> list[str]:
+def _about(reader: LakeReader, description: Description, arguments: argparse.Namespace) -> list[str]:
     """What a person should know of a group besides its rows."""
     name = f"{(description.group_type or 'consumer').capitalize()} group {description.group_id!r}"
     if description.group_type in (None, "classic"):
         name = f"Consumer group {description.group_id!r}"
     lines = []
-    if _is_split(description, all_of_them):
+    if description.is_split:
         lines.append(f"{name} in offsets partition {description.offsets_partition}{_misplaced(description)}:")
     if description.state == DEAD:
         lines += _about_dead(reader, name, description, arguments)
@@ -363,11 +389,6 @@ def _about(
     return lines
 
 
-def _is_split(description: Description, all_of_them: Sequence[Description]) -> bool:
-    """Whether the group stands in two partitions of __consumer_offsets."""
-    return sum(other.group_id == description.group_id for other in all_of_them) > 1
-
-
 def _misplaced(description: Description) -> str:
     is_misplaced = (description.group or {}).get("is_misplaced")
     if is_misplaced is None:
@@ -378,7 +399,7 @@ def _misplaced(description: Description) -> str:
 def _about_dead(reader: LakeReader, name: str, description: Description, arguments: argparse.Namespace) -> list[str]:
     removal = description.removal
     if removal is None:
-        if description.offsets:
+        if description.offsets_partition is not None:
             return [f"{name} does not exist (Dead), but has offsets: no client can see them, and they never expire."]
         when = "" if arguments.as_of is None else f" as of {format_time_for_people(arguments.as_of)} UTC"
         return [f"{name} does not exist{when} (Dead); the log that was read up to then never had it."]

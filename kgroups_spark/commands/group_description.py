@@ -5,12 +5,12 @@ A group may stand in two partitions of __consumer_offsets: each is a description
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from kgroups_spark.commands.gone_groups import Removal, last_removal, log_ends
 from kgroups_spark.commands.group_options import of_groups, require_known
@@ -22,11 +22,24 @@ Slot = tuple[str, int]
 Place = tuple[int, str]  # offsets partition, group
 ByPlace = defaultdict[Place, Rows]
 DEAD = "Dead"
+# What is wanted of groups: a row an offset, a row a member, or a row a group.
+What = Literal["offsets", "members", "state"]
+SLOT = "offsets_partition, group_id, topic, partition"
+OFFSET = f"{SLOT}, topic_id, committed_offset"
+
+
+class OffsetSums(NamedTuple):
+    """Of a group: committed offsets, the first moment at which one expires (None: none does), pending offsets."""
+
+    offset_count: int = 0
+    expires_at: datetime | None = None
+    pending_count: int = 0
 
 
 @dataclass
 class Description:
-    """`group`: its row of `groups`; None: it does not exist. `as_of`: when offsets and members were so."""
+    """`group`: its row of `groups`; None: it does not exist. `as_of`: when offsets and members were so. `is_split`: the
+    group stands in two partitions of __consumer_offsets. `sums`: of its offsets; None: of `offsets`."""
 
     group_id: str
     offsets_partition: int | None
@@ -35,6 +48,8 @@ class Description:
     members: Rows
     offsets: Rows = field(default_factory=list)
     removal: Removal | None = None
+    is_split: bool = False
+    sums: OffsetSums | None = None
 
     @property
     def state(self) -> str:
@@ -46,17 +61,65 @@ class Description:
         return None if self.group is None else self.group["group_type"]
 
 
-def describe_groups(reader: LakeReader, groups: list[str] | None, as_of: datetime | None) -> list[Description]:
-    """The groups (None: all that exist) now or as of a moment, by name and partition, and those that are gone as they
-    last were. Raises KgroupsError for a name that no record has."""
-    facts = _Facts(reader, groups, as_of)
-    found = [facts.description(*key) for key in facts.places()]
-    gone = sorted(set(groups or ()) - {description.group_id for description in found})
+# So many offsets or members become Python objects at once: with what is told of each, about 1 kB.
+AT_ONCE = 100_000
+
+
+def describe_groups(
+    reader: LakeReader, groups: list[str] | None, as_of: datetime | None, what: What = "offsets"
+) -> Iterator[Description]:
+    """The groups (None: all that exist) now or as of a moment, and those that are gone as they last were.
+
+    By name and partition; of all groups of a large lake some offsets partitions at a time, so that no more than
+    AT_ONCE rows are in memory. `what` is wanted of them: `members` leaves out offsets, `state` has `sums` in their
+    place. Raises KgroupsError for a name that no record has.
+    """
+    places = _places(reader, groups, as_of, what)
+    names = Counter(group_id for _, group_id in places)
+    gone = sorted(set(groups or ()) - names.keys())
     require_known(reader, gone)
-    return sorted(
-        [*found, *(_gone(reader, group_id, as_of) for group_id in gone)],
-        key=lambda description: (description.group_id, description.offsets_partition or 0),
+    removed = [_gone(reader, group_id, as_of) for group_id in gone]
+    for lot in _lots(places):
+        facts = _Facts(reader, groups, as_of, lot if groups is None else None)
+        here = set(lot)
+        found = [facts.description(*place, what, is_split=names[place[1]] > 1) for place in places if place[0] in here]
+        yield from sorted([*found, *removed], key=lambda each: (each.group_id, each.offsets_partition or 0))
+        removed = []
+
+
+def _places(reader: LakeReader, groups: list[str] | None, as_of: datetime | None, what: What) -> dict[Place, int]:
+    """Where there is a group, or offsets without one, and how many rows are wanted of it: of offsets, or of members."""
+    chosen = of_groups(groups)
+    of = "{}" if as_of is None else "{}_as_of(:as_of)"
+    parts = [
+        f"SELECT offsets_partition, group_id, {count} AS wanted FROM {of.format(name)} WHERE {chosen.sql}"
+        for name, count in (
+            ("groups", "member_count" if what == "members" else 0),
+            ("committed_offsets", 1 if what == "offsets" else 0),
+        )
+    ]
+    query = (
+        "SELECT offsets_partition, group_id, CAST(sum(wanted) AS BIGINT) AS wanted "
+        f"FROM ({' UNION ALL '.join(parts)}) AS places GROUP BY offsets_partition, group_id"
     )
+    moment = {} if as_of is None else {"as_of": as_of}
+    found = reader.arrow(query, {**chosen.parameters, **moment})
+    columns = (found[name].to_pylist() for name in ("offsets_partition", "group_id", "wanted"))
+    return {(partition, group_id): wanted for partition, group_id, wanted in zip(*columns, strict=True)}
+
+
+def _lots(places: Mapping[Place, int]) -> Iterator[list[int]]:
+    """The offsets partitions in lots of AT_ONCE rows, or of one partition; one lot if there is nothing."""
+    counts = Counter[int]()
+    for (partition, _), wanted in places.items():
+        counts[partition] += wanted
+    lot: list[int] = []
+    for partition in sorted(counts):
+        if lot and sum(counts[each] for each in lot) + counts[partition] > AT_ONCE:
+            yield lot
+            lot = []
+        lot.append(partition)
+    yield lot
 
 
 def _gone(reader: LakeReader, group_id: str, as_of: datetime | None) -> Description:
@@ -76,11 +139,21 @@ def _gone(reader: LakeReader, group_id: str, as_of: datetime | None) -> Descript
 
 
 class _Facts:
-    """Rows of the groups (None: of all) as of a moment (None: as of the last audit), by partition and group."""
+    """Rows of the groups (None: of all in these offsets partitions) as of a moment (None: as of the last audit), by
+    partition and group."""
 
-    def __init__(self, reader: LakeReader, groups: list[str] | None, as_of: datetime | None) -> None:
+    def __init__(
+        self,
+        reader: LakeReader,
+        groups: list[str] | None,
+        as_of: datetime | None,
+        offsets_partitions: list[int] | None = None,
+    ) -> None:
         self._reader = reader
         self._chosen = of_groups(groups)
+        if offsets_partitions:
+            numbers = ", ".join(map(str, offsets_partitions))
+            self._chosen = self._chosen._replace(sql=f"{self._chosen.sql} AND offsets_partition IN ({numbers})")
         self._as_of = as_of
         self.as_of = as_of or to_datetime(reader.as_of_ms)
 
@@ -93,17 +166,24 @@ class _Facts:
         return _by_place(self._state("group_members"))
 
     @cached_property
+    def _assignors(self) -> ByPlace:
+        """Of members that ask for an assignor of the broker's: it, and nothing else."""
+        members = self._state("group_members", "offsets_partition, group_id, member_id, server_assignor")
+        return _by_place(row for row in members if row["server_assignor"] is not None)
+
+    @cached_property
     def _committed(self) -> ByPlace:
         """With the ends of their logs where a live audit saw them; as of a moment nobody did."""
-        return _by_place(self._rows("lag") if self._as_of is None else self._state("committed_offsets"))
+        source, ends = ("lag", ", log_end_offset, lag") if self._as_of is None else ("committed_offsets", "")
+        return _by_place(self._state(source, f"{OFFSET}, leader_epoch, metadata, commit_timestamp, log_offset{ends}"))
 
     @cached_property
     def _pending(self) -> ByPlace:
-        return _by_place(self._state("pending_offsets"))
+        return _by_place(self._state("pending_offsets", OFFSET))
 
     @cached_property
     def _expiry(self) -> ByPlace:
-        return _by_place([] if self._as_of else self._rows("offset_expiry"))
+        return _by_place([] if self._as_of else self._rows("offset_expiry", columns=f"{SLOT}, expires_at"))
 
     @cached_property
     def _owners(self) -> ByPlace:
@@ -135,31 +215,54 @@ class _Facts:
             for key, row in newest.items()
         }
 
-    def places(self) -> list[Place]:
-        """Where there is a group, or offsets without one."""
-        return sorted({*self.groups, *self._committed})
+    @cached_property
+    def _sums(self) -> dict[Place, OffsetSums]:
+        committed = self._aggregate("committed_offsets", "count(*)")
+        pending = self._aggregate("pending_offsets", "count(*)")
+        expires = {} if self._as_of else self._aggregate("offset_expiry", "min(expires_at)")
+        return {
+            place: OffsetSums(committed.get(place, 0), expires.get(place), pending.get(place, 0))
+            for place in {*committed, *pending}
+        }
 
-    def description(self, offsets_partition: int, group_id: str) -> Description:
+    def _aggregate(self, table: str, aggregate: str) -> dict[Place, Any]:
+        source = table if self._as_of is None else f"{table}_as_of(:as_of)"
+        found = self._reader.arrow(
+            f"SELECT offsets_partition, group_id, {aggregate} AS found FROM {source} WHERE {self._chosen.sql} "
+            "GROUP BY offsets_partition, group_id",
+            self._chosen.parameters | ({} if self._as_of is None else {"as_of": self._as_of}),
+        )
+        columns = (found[name].to_pylist() for name in ("offsets_partition", "group_id", "found"))
+        return {(partition, group_id): value for partition, group_id, value in zip(*columns, strict=True)}
+
+    def description(self, offsets_partition: int, group_id: str, what: What, *, is_split: bool) -> Description:
         key = offsets_partition, group_id
         return Description(
             group_id,
             offsets_partition,
             self.as_of,
             self.groups.get(key),
-            self.members[key],
-            self.offsets(*key),
+            self._members(key, what),
+            self.offsets(*key) if what == "offsets" else [],
+            is_split=is_split,
+            sums=self._sums.get(key, OffsetSums()) if what == "state" else None,
         )
+
+    def _members(self, place: Place, what: What) -> Rows:
+        if what == "offsets":
+            return []
+        return (self.members if what == "members" else self._assignors).get(place, [])
 
     def offsets(self, offsets_partition: int, group_id: str) -> Rows:
         """A row for each partition that the group has an offset of, committed or pending, or that is assigned to a
         member, by topic and partition."""
         key = offsets_partition, group_id
         pending: defaultdict[Slot, list[int]] = defaultdict(list)
-        for row in self._pending[key]:
+        for row in self._pending.get(key, ()):
             pending[_slot(row)].append(row["committed_offset"])
-        committed = {_slot(row): row for row in self._committed[key]}
-        expiry = {_slot(row): row for row in self._expiry[key]}
-        owners = {_slot(row): row for row in self._owners[key]}
+        committed = {_slot(row): row for row in self._committed.get(key, ())}
+        expiry = {_slot(row): row for row in self._expiry.get(key, ())}
+        owners = {_slot(row): row for row in self._owners.get(key, ())}
         shared: dict[Slot, Row] = {slot: {} for slot in self._shared.get(key, ())}
         return [
             _offset_row(
@@ -172,11 +275,13 @@ class _Facts:
             for slot in sorted({*committed, *owners, *pending, *shared})
         ]
 
-    def _state(self, name: str) -> Rows:
-        return self._rows(name) if self._as_of is None else self._rows(f"{name}_as_of(:as_of)", as_of=self._as_of)
+    def _state(self, name: str, columns: str = "*") -> Rows:
+        if self._as_of is None:
+            return self._rows(name, columns=columns)
+        return self._rows(f"{name}_as_of(:as_of)", columns=columns, as_of=self._as_of)
 
-    def _rows(self, source: str, where: str = "true", **parameters: Any) -> Rows:
-        query = f"SELECT * FROM {source} WHERE {self._chosen.sql} AND {where}"
+    def _rows(self, source: str, where: str = "true", columns: str = "*", **parameters: Any) -> Rows:
+        query = f"SELECT {columns} FROM {source} WHERE {self._chosen.sql} AND {where}"
         return self._reader.sql(query, **self._chosen.parameters, **parameters)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -12,6 +12,8 @@ import pyarrow as pa
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.commands.duckdb_reader import _with_dollars as with_dollars
 from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
+from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_datetime
 from kgroups_spark.views import VIEWS
 from tests.audit.pipeline import How, audit, read_folder
@@ -41,8 +43,16 @@ class ArrowReader(LakeReader):
         self.tables = {**tables, "audits": table_rows("audits", audit)}
         self._views = with_functions(in_duckdb(self.tables, VIEWS))
 
-    def rows(self, table_or_view: str) -> Rows:
-        return self.sql(f"SELECT * FROM {table_or_view}")
+    @property
+    def audit_id(self) -> int:
+        return 1
+
+    def table_rows(
+        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    ) -> pa.Table:
+        rows = self.tables.get(table, arrow_schema(table).empty_table())
+        rows = rows.filter(expression_of(conditions)) if conditions else rows
+        return rows if columns is None else rows.select(columns)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         text, used = with_dollars(query, parameters or {})
