@@ -45,15 +45,27 @@ class DuckDbReader(LakeReader):
         text, used = _with_dollars(query, parameters or {})
         with _delta_refusal(self.location):
             try:
-                kinds = [statement.type for statement in self.lake.connection.extract_statements(text)]
-                if len(kinds) != 1 or kinds[0] not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
-                    raise SqlError(NO_QUERY)
+                self._require_query(text)
                 return self.lake.query(text, used)
             except duckdb.Error as error:
                 # Raised by a function of ours: its own words.
                 said = str(error).removeprefix("Invalid Input Error: ").split("\n")
                 hint = (NAMES_ARE_LISTED,) if said[0].startswith("Catalog Error: ") else ()
                 raise SqlError(*said, *hint) from error
+
+    def _require_query(self, text: str) -> None:
+        """Raises SqlError for what is neither one query nor EXPLAIN of one: EXPLAIN ANALYZE runs any statement. What a
+        query may reach is the connection's business (duckdb_views.NO_FILES)."""
+        import duckdb
+
+        kinds = self._kinds(text)
+        if kinds == [duckdb.StatementType.EXPLAIN]:
+            kinds = self._kinds(_EXPLAIN.sub("", text, count=1))
+        if kinds != [duckdb.StatementType.SELECT]:
+            raise SqlError(NO_QUERY)
+
+    def _kinds(self, text: str) -> list[Any]:
+        return [statement.type for statement in self.lake.connection.extract_statements(text)]
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
@@ -105,6 +117,10 @@ def _delta_refusal(location: str) -> Iterator[None]:
             f"the lake at {location} cannot be read without Spark: {said}; --engine spark reads it"
         ) from error
 
+
+_BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+# EXPLAIN with its options, which are words in parentheses.
+_EXPLAIN = re.compile(rf"^{_BLANK}*EXPLAIN\b(?:{_BLANK}*(?:ANALYZE\b|\([\s\w,]*\)))*", re.IGNORECASE | re.DOTALL)
 
 # A text, a quoted name, a comment, a cast, or a parameter, which alone has a group.
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)""", re.DOTALL)

@@ -8,27 +8,19 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.commands.reading import NAMES_ARE_LISTED, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.commands.spark_queries import SparkQueries
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import view_sql
-from kgroups_spark.views.needed import NAMES, needed_for
-
-# Of the parser's plans: whatever is a command or an insertion, but for those that only tell.
-CHANGES = (
-    "org.apache.spark.sql.catalyst.plans.logical.Command",
-    "org.apache.spark.sql.catalyst.plans.logical.ParsedStatement",
-    "org.apache.spark.sql.catalyst.plans.logical.CompoundPlanStatement",
-    "org.apache.spark.sql.catalyst.plans.logical.InsertIntoDir",
-)
-TELLS = {"ShowTables", "ShowViews", "ShowFunctions", "ShowColumns", "DescribeRelation", "ExplainCommand"}
-TELLS |= {"DescribeColumn", "DescribeFunction", "DescribeQueryCommand", "ShowColumnsCommand"}
+from kgroups_spark.views.needed import NAMES, with_what_they_need
 
 
 class SparkReader(LakeReader):
@@ -43,9 +35,7 @@ class SparkReader(LakeReader):
         self._made: set[str] = set()
         # PySpark prints every refused query with the JVM's stack, beside what it raises.
         logging.getLogger("SQLQueryContextLogger").disabled = True
-        # Spark 4.2 binds parameters while it parses, and Delta's parser (4.4) does not pass their values on: all would
-        # be told to be unbound. As in earlier releases, they are bound behind the parser.
-        spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")
+        self._queries = SparkQueries(spark)
 
     def table(self, name: str) -> DataFrame:
         """A table as the last finished audit left it, or the ledger."""
@@ -63,29 +53,18 @@ class SparkReader(LakeReader):
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         try:
-            self._require_query(query)
-            self.make(needed_for(query, "spark"))
-            return self.spark.sql(query, args=dict(parameters or {})).toArrow()
+            with self._queries.settings():
+                names = self._queries.names(query)
+                self.make(with_what_they_need(names, "spark"))
+                return self._queries.frame(query, parameters or {}).toArrow()
         except PySparkException as error:
             raise SqlError(*_told(error).split("\n"), *_hint(error)) from error
+        except Py4JJavaError as error:
+            # What Spark itself calls a bug of its own, as a WITH inside of a function's argument.
+            raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
 
     def cancel(self) -> None:
         self.spark.sparkContext.cancelAllJobs()
-
-    def _require_query(self, text: str) -> None:
-        """Raises SqlError for what is not one query: Spark would write, and drop, where DuckDB's connection cannot."""
-        jvm = self.spark._jvm
-        assert jvm is not None
-        waiting = [self.spark._jsparkSession.sessionState().sqlParser().parsePlan(text)]
-        while waiting:
-            plan = waiting.pop()
-            name = plan.getClass().getSimpleName()
-            if name in TELLS:
-                continue
-            if any(jvm.py4j.reflection.TypeUtil.isInstanceOf(kind, plan) for kind in CHANGES):
-                raise SqlError(NO_QUERY)
-            children = plan.children()
-            waiting += [children.apply(index) for index in range(children.length())]
 
     def make(self, names: list[str] | tuple[str, ...]) -> None:
         """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""

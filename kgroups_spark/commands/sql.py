@@ -17,7 +17,7 @@ from kgroups_spark.commands.options import add_engine_option, add_format_option,
 from kgroups_spark.commands.output import Column, say, say_lines, show, write_rows
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake, to_rows
 from kgroups_spark.commands.sql_prompt import Prompt
-from kgroups_spark.commands.sql_statements import statements
+from kgroups_spark.commands.sql_statements import is_for_prompt, statements
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on
@@ -85,13 +85,12 @@ class Session:
         self.form = form
 
     def run(self, text: str) -> None:
-        """All of them. Raises KgroupsError at the first one that fails."""
-        if text.lstrip().startswith((".", "\\")):
-            return self._tell(text.strip())
+        """All of them, up to .quit. Raises KgroupsError at the first one that fails."""
         complete, rest = statements(text)
         for statement in [*complete, *([rest] if rest else [])]:
-            self._answer(statement)
-        return None
+            if statement.rstrip(";") in QUIT:
+                return
+            self._do(statement)
 
     def talk(self) -> None:
         """A prompt, until its end; a statement that fails is told, and the next one asked for."""
@@ -105,15 +104,20 @@ class Session:
                 typed = ""
                 say("")
                 continue
-            if line is None or (not typed and line.strip() in QUIT):
+            if line is None:
                 return
-            if not typed and line.strip().startswith((".", "\\")):
-                self._guarded(self._tell, line.strip())
-                continue
             complete, rest = statements(f"{typed}{line}\n")
             typed = f"{rest}\n" if rest else ""
             for statement in complete:
-                self._guarded(self._answer, statement)
+                if statement.rstrip(";") in QUIT:
+                    return
+                self._guarded(self._do, statement)
+
+    def _do(self, statement: str) -> None:
+        if is_for_prompt(statement):
+            self._tell(statement)
+        else:
+            self._answer(statement)
 
     def _guarded(self, do: Callable[[str], None], text: str) -> None:
         try:

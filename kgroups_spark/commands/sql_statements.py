@@ -9,16 +9,35 @@ _PIECE = re.compile(r"""'(?:[^']|'')*(?:'|$)|"[^"]*(?:"|$)|`[^`]*(?:`|$)|--[^\n]
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|$)", re.DOTALL)
 
 
+# What stands between statements, and a line for the prompt itself, which alone has a group.
+_BETWEEN = re.compile(r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:([.\\][^\n]*)(?:\n|$))?", re.DOTALL)
+
+
 def statements(text: str) -> tuple[list[str], str]:
-    """The statements that end with a semicolon, without it, and what stands behind the last one; none is empty, and
-    a rest of comments alone is none."""
+    """What a text asks for, in order: statements that end with a semicolon, without it, and lines with a point (or a
+    backslash) between statements, which need none; and what stands behind the last one. None is empty, and a rest of
+    comments alone is none."""
     found, start = [], 0
-    for piece in _PIECE.finditer(text):
-        if piece[1]:
-            found.append(text[start : piece.start()].strip())
-            start = piece.end()
-    rest = text[start:].strip()
-    return [statement for statement in found if _says_something(statement)], rest if _says_something(rest) else ""
+    while True:
+        between = _BETWEEN.match(text, start)
+        assert between is not None  # it matches nothing, too
+        if between[1]:
+            found.append(between[1].strip())
+            start = between.end()
+            continue
+        end = next((piece for piece in _PIECE.finditer(text, start) if piece[1]), None)
+        if end is None:
+            rest = text[start:].strip()
+            return found, rest if _says_something(rest) else ""
+        statement = text[start : end.start()].strip()
+        if _says_something(statement):
+            found.append(statement)
+        start = end.end()
+
+
+def is_for_prompt(statement: str) -> bool:
+    """Whether it is a line with a point, not SQL."""
+    return statement.startswith((".", "\\"))
 
 
 def _says_something(statement: str) -> bool:

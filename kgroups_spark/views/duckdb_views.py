@@ -7,7 +7,10 @@ datasets (no deletion vectors, no column mapping: an audit makes none).
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -53,6 +56,7 @@ class DuckDbLake:
         Raises UsageError where there is no lake, KgroupsError if newer software made it, DeltaError where deltalake
         cannot read it.
         """
+        _require_plain_path(location)
         self.location = location
         self._reaches_files = reaches_files
         ledger = _table(location, "audits", storage_options)
@@ -164,6 +168,18 @@ def _last_finished(ledger: DeltaTable) -> int:
 
     fragments = ledger.to_pyarrow_dataset(schema=arrow_schema("audits")).get_fragments()
     return since_last_finished(fragments, newest_audit, finished_in)[0]
+
+
+def _require_plain_path(location: str) -> None:
+    """Raises DeltaError for a folder that deltalake (1.6) does not find, or takes another one for: it reads %20 in the
+    name of a folder as a blank, and a backslash as a slash."""
+    from deltalake.exceptions import DeltaError
+
+    if ":" in location:
+        return
+    for path in (str(Path(location).absolute()), str(Path(location).resolve())):
+        if re.search(r"%[0-9A-Fa-f]{2}", path) or (os.sep == "/" and "\\" in path):
+            raise DeltaError(f"deltalake does not find folders with a backslash, %20 or the like in their path: {path}")
 
 
 def _require_readable(table: DeltaTable, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from kgroups_spark.tables.schemas import TABLES
@@ -24,8 +25,13 @@ def needed_for(query: str, dialect: Dialect) -> list[str]:
     text = _without_texts(query)
     if _WHAT_THERE_IS.search(text):
         return list(NAMES)
+    return with_what_they_need(_named_in(text), dialect)
+
+
+def with_what_they_need(names: Iterable[str], dialect: Dialect) -> list[str]:
+    """The names and those that they stand on, in the order in which they are made."""
     found: set[str] = set()
-    waiting = _named_in(text)
+    waiting = set(names)
     while waiting:
         name = waiting.pop()
         if name not in found:

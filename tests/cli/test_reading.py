@@ -155,6 +155,19 @@ def test_what_duckdb_cannot_read_is_left_to_spark_or_refused(
         opened(lake, "duckdb")
 
 
+@pytest.mark.parametrize(("name", "mistaken_for"), [("a%20b", "a b"), ("a%2Fb", "a/b"), ("a\\b", "a/b")])
+def test_a_folder_that_deltalake_takes_another_for_is_left_to_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistaken_for: str
+) -> None:
+    lake = write_lake(tmp_path / name, {"audits": ledger({})})
+    write_lake(tmp_path / mistaken_for, {"audits": ledger({"audit_id": 2})})
+    assert by_duckdb.duckdb_reader(lake, must=False) is None
+    with pytest.raises(KgroupsError, match=r"by --engine duckdb: .*deltalake does not find folders with"):
+        opened(lake, "duckdb")
+    monkeypatch.chdir(lake)
+    assert by_duckdb.duckdb_reader(".", must=False) is None
+
+
 def test_duckdb_knows_no_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", "/somewhere")
     with pytest.raises(UsageError, match=r"--engine duckdb reads a lake in a folder, and main.kafka is"):

@@ -36,6 +36,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("SELECT 'it''s;' /* ; */ ; SELECT 2", ["SELECT 'it''s;' /* ; */"], "SELECT 2"),
         (" ;; -- nothing\n", [], ""),
         ("/* open ; ", [], ""),
+        (".tables", [".tables"], ""),
+        (" .describe a; b \n\\d c\n", [".describe a; b", "\\d c"], ""),
+        ("SELECT 1;\n.tables\nSELECT\n.5;.help", ["SELECT 1", ".tables", "SELECT\n.5", ".help"], ""),
+        ("-- what is there\n/* ; */ .tables\nSELECT '\n.help\n'", [".tables"], "SELECT '\n.help\n'"),
     ],
 )
 def test_statements_end_with_a_semicolon_outside_of_texts(text: str, complete: list[str], rest: str) -> None:
@@ -84,6 +88,26 @@ def test_several_statements_from_a_file_and_from_stdin(
     assert main(["sql", "--lake", lake, "--file", str(tmp_path / "nowhere.sql")]) == 1
     assert "nowhere.sql: No such file" in capsys.readouterr().err
     assert main(["sql", "--lake", lake, "SELECT 1", "--file", str(file)]) == 2
+
+
+def test_lines_with_a_point_work_as_at_the_prompt(
+    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "queries.sql"
+    file.write_text(
+        "SELECT 1 AS one;\n.describe last_audit\n-- more\n.help\nSELECT 2 AS two;\n.exit\nSELECT 3 AS three;\n"
+    )
+    assert main(["sql", "--lake", lake, "--file", str(file), "--format", "csv"]) == 0
+    from_file, said = capsys.readouterr()
+    assert from_file.startswith("one\n1\ncolumn,type,what\naudit_id,bigint,") and from_file.endswith("\ntwo\n2\n")
+    assert "last_audit: The last finished audit" in said and ".describe NAME" in said
+    with open(file) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert main(["sql", "--lake", lake, "--format", "csv"]) == 0
+    assert capsys.readouterr().out == from_file
+    assert main(["sql", "--lake", lake, ".help\n.describe nosuch\n.exit\n"]) == 2
+    said = capsys.readouterr().err
+    assert ".describe NAME" in said and "no table, view or function nosuch" in said
 
 
 def test_what_fails_is_told_and_what_follows_is_not_run(lake: str, capsys: Captured) -> None:

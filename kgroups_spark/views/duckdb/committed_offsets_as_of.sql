@@ -1,5 +1,8 @@
 CREATE OR REPLACE MACRO committed_offsets_as_of(ts) AS TABLE
-WITH numbered AS (
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+numbered AS (
   SELECT
     commits.*,
     ends.end_offset,
@@ -8,8 +11,8 @@ WITH numbered AS (
       PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
       ORDER BY commits.log_offset DESC
     ) AS number
-  FROM effective_commits AS commits
-  LEFT JOIN log_ends_as_of(ts) AS ends ON ends.offsets_partition = commits.offsets_partition
+  FROM main.effective_commits AS commits
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = commits.offsets_partition
   WHERE commits.effective_log_offset < ends.end_offset
     OR (ends.end_offset IS NULL AND commits.effective_log_offset IS NOT NULL)
 ),
@@ -20,7 +23,7 @@ existing AS (
     is_removed,
     log_offset,
     lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_log_offset
-  FROM group_versions
+  FROM main.group_versions
 )
 SELECT
   committed.audit_id,

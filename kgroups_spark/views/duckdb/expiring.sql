@@ -1,5 +1,9 @@
 CREATE OR REPLACE MACRO expiring(until := NULL, retention := NULL) AS TABLE
-WITH judged AS (
+-- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
+WITH kgroups_arguments AS (
+  SELECT CAST(until AS TIMESTAMPTZ) AS kgroups_until, CAST(retention AS INTERVAL) AS kgroups_retention
+),
+judged AS (
   SELECT
     expiry.*,
     -- Before 2.1 nothing of a group mattered.
@@ -12,15 +16,16 @@ WITH judged AS (
     epoch_ms(expiry.expires_at) AS expires_ms,
     epoch_ms(expiry.expires_at_if_empty) AS if_empty_ms,
     epoch_ms(committed.commit_timestamp) AS commit_ms,
-    coalesce(epoch_ms(expiry.as_of + CAST(retention AS INTERVAL)) - epoch_ms(expiry.as_of), expiry.retention_ms) AS new_retention_ms
-  FROM offset_expiry AS expiry
-  JOIN committed_offsets AS committed
+    coalesce(epoch_ms(expiry.as_of + kgroups_retention) - epoch_ms(expiry.as_of), expiry.retention_ms) AS new_retention_ms
+  FROM main.offset_expiry AS expiry
+  JOIN main.committed_offsets AS committed
     ON committed.offsets_partition = expiry.offsets_partition
     AND committed.group_id = expiry.group_id
     AND committed.topic = expiry.topic
     AND committed.partition = expiry.partition
-  CROSS JOIN last_audit
-  LEFT JOIN groups
+  CROSS JOIN main.last_audit
+  CROSS JOIN kgroups_arguments
+  LEFT JOIN main.groups
     ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id
 ),
 -- What a client gave does not depend on the retention, nor does what keeps an offset without a time.
@@ -72,6 +77,7 @@ SELECT
   group_type,
   state
 FROM moments
-WHERE CAST(until AS TIMESTAMPTZ) IS NULL OR due_ms <= epoch_ms(CAST(until AS TIMESTAMPTZ));
+CROSS JOIN kgroups_arguments
+WHERE kgroups_until IS NULL OR due_ms <= epoch_ms(kgroups_until);
 
 COMMENT ON MACRO TABLE expiring IS 'Committed offsets of the last audit that expire as things stand, judged as of its time, for any retention; the broker removes them at its first check after expires_at. until: Only those that expire then or before; null: all retention: As if offsets.retention.minutes were this; null: as the audit took it';

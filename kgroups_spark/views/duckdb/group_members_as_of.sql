@@ -1,12 +1,15 @@
 CREATE OR REPLACE MACRO group_members_as_of(ts) AS TABLE
-WITH numbered AS (
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+numbered AS (
   SELECT
     versions.*,
     row_number() OVER (
       PARTITION BY versions.offsets_partition, versions.group_id, versions.member_id ORDER BY versions.log_offset DESC
     ) AS number
-  FROM group_member_versions AS versions
-  LEFT JOIN log_ends_as_of(ts) AS ends ON ends.offsets_partition = versions.offsets_partition
+  FROM main.group_member_versions AS versions
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = versions.offsets_partition
   WHERE ends.end_offset IS NULL OR versions.log_offset < ends.end_offset
 ),
 -- Versions name a partition by what its record said, name or id; the other is completed as in group_members.
@@ -21,7 +24,7 @@ names AS (
       first_value(topic_id) OVER (
         PARTITION BY topic ORDER BY source = 'cluster' DESC, seen_log_timestamp DESC NULLS LAST, topic_id DESC
       ) AS newest_topic_id
-    FROM topics
+    FROM main.topics
   )
 )
 SELECT

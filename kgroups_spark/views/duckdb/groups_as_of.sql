@@ -1,12 +1,15 @@
 CREATE OR REPLACE MACRO groups_as_of(ts) AS TABLE
-WITH numbered AS (
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+numbered AS (
   SELECT
     versions.*,
     row_number() OVER (
       PARTITION BY versions.offsets_partition, versions.group_id ORDER BY versions.log_offset DESC
     ) AS number
-  FROM group_versions AS versions
-  LEFT JOIN log_ends_as_of(ts) AS ends ON ends.offsets_partition = versions.offsets_partition
+  FROM main.group_versions AS versions
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = versions.offsets_partition
   WHERE ends.end_offset IS NULL OR versions.log_offset < ends.end_offset
 )
 SELECT

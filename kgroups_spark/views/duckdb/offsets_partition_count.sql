@@ -4,7 +4,7 @@ CREATE OR REPLACE MACRO offsets_partition_count() AS (
       offsets_partition,
       coalesce(is_misplaced, false) AS is_misplaced,
       abs(CAST(java_hash(groups.group_id) AS BIGINT) % 2147483648) AS magnitude
-    FROM groups
+    FROM main.groups
   ),
   fitting AS (
     SELECT CAST(unnest(range(1, 2001)) AS INTEGER) AS partitions
@@ -12,8 +12,8 @@ CREATE OR REPLACE MACRO offsets_partition_count() AS (
   SELECT CASE WHEN count(*) = 1 THEN min(partitions) END
   FROM fitting
   WHERE partitions > (
-    SELECT max(offsets_partition) FROM audit_partitions
-    WHERE audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
+    SELECT max(offsets_partition) FROM main.audit_partitions
+    WHERE audit_id = (SELECT max(audit_id) FROM main.audits WHERE status = 'finished')
   )
     AND NOT EXISTS (
       SELECT 1 FROM known WHERE (known.magnitude % fitting.partitions = known.offsets_partition) = known.is_misplaced

@@ -1,5 +1,8 @@
 CREATE OR REPLACE MACRO pending_offsets_as_of(ts) AS TABLE
-WITH numbered AS (
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+numbered AS (
   SELECT
     commits.*,
     ends.end_offset,
@@ -12,8 +15,8 @@ WITH numbered AS (
         commits.offsets_partition, commits.group_id, commits.topic, commits.partition, commits.producer_id
       ORDER BY commits.log_offset DESC
     ) AS number
-  FROM effective_commits AS commits
-  LEFT JOIN log_ends_as_of(ts) AS ends ON ends.offsets_partition = commits.offsets_partition
+  FROM main.effective_commits AS commits
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = commits.offsets_partition
   WHERE (ends.end_offset IS NULL OR commits.log_offset < ends.end_offset)
     AND (
       commits.committed_offset IS NULL
@@ -29,17 +32,17 @@ begun AS (
     transaction_start_offset,
     log_offset AS marker_offset,
     CAST(NULL AS TIMESTAMPTZ) AS open_since
-  FROM transaction_markers
+  FROM main.transaction_markers
   WHERE transaction_start_offset IS NOT NULL
   UNION ALL
-  SELECT offsets_partition, producer_id, transaction_start_offset, NULL, open_since FROM open_transactions
+  SELECT offsets_partition, producer_id, transaction_start_offset, NULL, open_since FROM main.open_transactions
 ),
 records AS (
-  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits WHERE is_transactional
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.offset_commits WHERE is_transactional
   UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM group_records WHERE is_transactional
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.group_records WHERE is_transactional
   UNION ALL
-  SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.quarantine
   WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
 )
 SELECT

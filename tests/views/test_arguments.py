@@ -1,0 +1,123 @@
+"""Functions take their arguments as values, whatever the caller's columns, aliases and WITH are called: DuckDB puts an
+argument's text where a macro names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import VIEWS, view_sql
+from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views.record_views import RECORD_VIEWS
+from tests.chosen import Chosen
+from tests.cli.written_lake import ledger, waiting
+from tests.views.arrow_tables import in_duckdb, in_spark
+from tests.views.history_logs import with_functions, with_functions_in_spark
+from tests.views.recorded import tables_of
+
+CASES = {
+    "groups_as_of": "count(*), sum(log_offset)",
+    "group_members_as_of": "count(*), sum(log_offset)",
+    "committed_offsets_as_of": "count(*), sum(log_offset)",
+    "pending_offsets_as_of": "count(*), sum(log_offset)",
+    "log_ends_as_of": "count(*), sum(end_offset)",
+    "expiring": "count(*), sum(log_offset)",
+}
+SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count")
+TABLE_FUNCTIONS = [
+    name for name in FUNCTIONS if name not in ("java_hash", "offsets_partition_of", "offsets_partition_count")
+]
+
+
+def names_inside() -> list[str]:
+    """Every word that a function's SQL is made of, and every column of the tables and views below it."""
+    texts = [view_sql(name, "duckdb") for name in (*FUNCTIONS, *VIEWS) if name not in RECORD_VIEWS]
+    words = {
+        word.lower() for text in texts for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"'(?:[^']|'')*'", "", text))
+    }
+    columns = {column.name for table in TABLES.values() for column in table.columns}
+    return sorted(words | columns | {*TABLES, *VIEWS})
+
+
+# Those with our prefix are nobody else's.
+INSIDE = [name for name in names_inside() if not name.startswith("kgroups_")]
+ONCE_WRONG = ("moments", "records", "expires_at", "log_timestamp")
+
+
+@pytest.fixture(scope="module")
+def moments() -> list[datetime]:
+    """Three at which something is different."""
+    times = sorted(time for time in tables_of("kip848-4.3")["offset_commits"]["log_timestamp"].to_pylist() if time)
+    return [times[len(times) // 4], times[len(times) // 2], times[-1] + timedelta(days=7)]
+
+
+@pytest.fixture(scope="module")
+def lake() -> duckdb.DuckDBPyConnection:
+    tables = tables_of("kip848-4.3")
+    more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
+    return with_functions(in_duckdb(tables | more))
+
+
+def literal(moment: datetime) -> str:
+    return f"TIMESTAMPTZ '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
+
+
+def calls(function: str, name: str, moments: list[datetime]) -> Iterator[str]:
+    """Queries that call the function for each moment: the name is a column's, an alias's, a WITH's."""
+    values = ", ".join(f"({number}, {literal(moment)})" for number, moment in enumerate(moments))
+    asked = f"(SELECT {CASES[function]} FROM {function}"
+    for given, argument in ((f'caller(kgt_n, "{name}")', f'"{name}"'), (f'"{name}"(kgt_n, kgt)', f'"{name}".kgt')):
+        yield f"SELECT r.* FROM (VALUES {values}) AS {given}, LATERAL {asked}({argument})) r ORDER BY kgt_n"
+    each = " UNION ALL ".join(f"SELECT {n} AS kgt_n, * FROM {asked}({literal(at)})) r" for n, at in enumerate(moments))
+    yield f'WITH "{name}" AS (SELECT 1 AS log_offset) SELECT * EXCLUDE (kgt_n) FROM ({each}) ORDER BY kgt_n'
+
+
+def test_every_function_is_called() -> None:
+    assert {*CASES, *SCALAR} == set(FUNCTIONS)
+    assert {"log_offset", "expires_at", "numbered", "group_versions", *ONCE_WRONG} <= {*INSIDE, "moments", "records"}
+
+
+@pytest.mark.parametrize("function", CASES)
+def test_table_functions(
+    lake: duckdb.DuckDBPyConnection, moments: list[datetime], function: str, chosen: Chosen
+) -> None:
+    expected = [lake.sql(f"SELECT {CASES[function]} FROM {function}({literal(at)})").fetchall()[0] for at in moments]
+    assert len(set(expected)) == 3 or function in ("pending_offsets_as_of", "expiring")
+    for name in chosen.some(INSIDE, 4, always=ONCE_WRONG):
+        for query in calls(function, name, moments):
+            assert lake.sql(query).fetchall() == expected, query
+
+
+def test_scalar_functions(lake: duckdb.DuckDBPyConnection, chosen: Chosen) -> None:
+    calls = "java_hash('orders'), offsets_partition_of('orders', 50), offsets_partition_of('orders', 7)"
+    [(hash_of, of_50, of_7)] = lake.sql(f"SELECT {calls}").fetchall()
+    [(partitions,)] = lake.sql("SELECT offsets_partition_count()").fetchall()
+    for name in chosen.some(INSIDE, 40, always=("text", "letter", "unit", "hash", "group_id", "known", "groups")):
+        one = f"""SELECT java_hash("{name}"), offsets_partition_of("{name}", 50) FROM (SELECT 'orders' AS "{name}")"""
+        assert lake.sql(one).fetchall() == [(hash_of, of_50)], name
+        other = f"""SELECT offsets_partition_of('orders', "{name}") FROM (SELECT 7 AS "{name}")"""
+        assert lake.sql(other).fetchall() == [(of_7,)], name
+        hidden = f"""WITH "{name}" AS (SELECT 1 AS x) SELECT offsets_partition_count() FROM "{name}\""""
+        assert lake.sql(hidden).fetchall() == [(partitions,)], name
+
+
+@pytest.mark.spark
+def test_spark_takes_values(spark: SparkSession, moments: list[datetime]) -> None:
+    """Its functions are not texts. It does not take columns of other tables (LATERAL) as their arguments at all."""
+    tables = tables_of("kip848-4.3")
+    more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
+    views = with_functions_in_spark(in_spark(spark, tables | more))
+    given = f"TIMESTAMP '{moments[1].astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
+    for function in ("groups_as_of", "expiring"):
+        asked = f"SELECT {CASES[function]} FROM {function}"
+        [expected] = views.sql(f"{asked}({given})").collect()
+        for name in ("log_timestamp", "group_versions", "offset_expiry", "until"):
+            argument = f"(SELECT `{name}` FROM (SELECT {given} AS `{name}`))"
+            [row] = views.sql(f"WITH `{name}` AS (SELECT 1 AS log_offset) {asked}({argument})").collect()
+            assert row == expected, name
