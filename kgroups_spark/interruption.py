@@ -14,9 +14,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SECONDS_BEFORE_ANOTHER_TRY = 0.05
+SECONDS_TO_END_WORK = 10.0
 
 
 class Terminated(KeyboardInterrupt):
@@ -29,11 +32,15 @@ class _Signals:
     def __init__(self) -> None:
         self.received: int | None = None
         self.comes_again = False
+        # While the main thread is in C no handler runs, and fewer are handled than have arrived.
+        self.arrived = 0
+        self.handled = 0
         # At the first signal, in its handler: quick, without locks. At the second one.
         self.at_first: list[Callable[[], object]] = []
         self.at_end: list[Callable[[], object]] = []
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
+        self.handled += 1
         if self.received is not None and not self.comes_again:
             end_at_once(number)
         self.received, self.comes_again = number, False
@@ -52,6 +59,10 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or is_in_force():
         yield
         return
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    wakeup = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reads,), daemon=True).start()
     handlers = {number: signal.signal(number, SIGNALS.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     hook, sys.unraisablehook = sys.unraisablehook, _come_again(sys.unraisablehook)
     try:
@@ -60,7 +71,46 @@ def interruptible() -> Iterator[None]:
         sys.unraisablehook = hook
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup)
+        os.close(writes)  # ends the watcher
         SIGNALS.received = None
+
+
+def _watch(pipe: int) -> None:
+    """Ends the process at a second signal of which the main thread does not get to see the first."""
+    while numbers := os.read(pipe, 1):
+        if numbers[0] in (signal.SIGINT, signal.SIGTERM):
+            SIGNALS.arrived += 1
+            if SIGNALS.arrived - SIGNALS.handled > 1:
+                end_at_once(numbers[0])
+    os.close(pipe)
+
+
+def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
+    """What the work returns or raises. It runs in a thread, because no handler runs while the main thread is in C:
+    where a signal comes, `interrupt` ends the work, and the signal's exception is raised behind it."""
+    if not is_in_force() or threading.current_thread() is not threading.main_thread():
+        return work()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        interrupt()
+        thread.join(SECONDS_TO_END_WORK)
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def is_in_force() -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -133,13 +135,14 @@ def test_at_a_prompt_a_signal_is_forgotten_and_sigterm_is_not() -> None:
         from kgroups_spark.interruption import going_on, interruptible
 
         with interruptible():
-            print("ready", flush=True)
+            say = "ready"
             while True:
                 try:
+                    print(say, flush=True)
                     time.sleep(600)
                 except KeyboardInterrupt as asked:
                     going_on(asked)
-                    print("again", flush=True)
+                    say = "again"
     """
     process = start(script)
     assert process.stdout is not None
@@ -150,6 +153,58 @@ def test_at_a_prompt_a_signal_is_forgotten_and_sigterm_is_not() -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "Terminated" in err
+
+
+QUERY = """
+    import time
+    import duckdb
+    from kgroups_spark import cli
+    from kgroups_spark.commands import dump
+    from kgroups_spark.interruption import run_interruptibly
+
+    def work(path):
+        connection = duckdb.connect()
+        query = lambda: connection.execute("SELECT count(*) FROM range(1000000000000)").fetchall()
+        print("ready", flush=True)
+        {run}
+
+    dump.segments_at = work
+    cli.sys.argv = ["kgroups", "dump", "x"]
+    cli.entry_point()
+"""
+
+
+def test_a_query_in_c_is_interrupted() -> None:
+    process = start(textwrap.dedent(QUERY).replace("{run}", "run_interruptibly(query, connection.interrupt)"))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "kgroups: interrupted\n")
+
+
+def test_work_in_c_that_nobody_can_interrupt_ends_at_the_second_signal() -> None:
+    process = start(
+        command("import hashlib; print('ready', flush=True); hashlib.pbkdf2_hmac('md5', b'', b'', 2**31 - 1)")
+    )
+    time.sleep(0.5)  # until it is in C; before, one signal would do
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+
+
+def test_what_interruptible_work_returns_and_raises_comes_out() -> None:
+    from kgroups_spark.interruption import interruptible, run_interruptibly
+
+    def fail() -> None:
+        raise ValueError("as it is")
+
+    for block in (contextlib.nullcontext, interruptible):
+        with block():
+            assert run_interruptibly(lambda: 5, fail) == 5
+            with pytest.raises(ValueError, match="as it is"):
+                run_interruptibly(fail, fail)
 
 
 def test_handlers_of_others_are_as_before_behind_the_block() -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, LakeReader, SqlError
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.interruption import run_interruptibly
 from kgroups_spark.tables.conditions import Condition
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class DuckDbReader(LakeReader):
         with _delta_refusal(self.location):
             try:
                 self._require_query(text)
-                return self.lake.query(text, used)
+                return run_interruptibly(lambda: self.lake.query(text, used), self.lake.connection.interrupt)
             except duckdb.Error as error:
                 # Raised by a function of ours: its own words.
                 said = str(error).removeprefix("Invalid Input Error: ").split("\n")

@@ -1,10 +1,12 @@
 """One line on stderr that says what long work is at."""
 
-import shutil
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from kgroups_spark.commands.output import say, terminal_width
+from kgroups_spark.escapes import printable
 
 _SECONDS_BETWEEN_LINES = 5.0  # where lines stay: in a log file, in a scheduler
 
@@ -18,11 +20,10 @@ class Progress:
 
     def __call__(self, text: str) -> None:
         if self._on_terminal:
-            width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[K{text[:width]}")
+            sys.stderr.write(f"\r\x1b[K{printable(text)[: terminal_width(sys.stderr) - 1]}")
         elif time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
-            sys.stderr.write(text + "\n")
+            say(text)
         sys.stderr.flush()
 
     def done(self) -> None:
