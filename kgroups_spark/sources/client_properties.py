@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgroups_spark.errors import UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.sources import config_providers
 from kgroups_spark.sources.client_property import BadClientProperty, one_of, shown, whole_number
@@ -96,7 +97,23 @@ def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> 
     """
     given = {name.strip(): value.strip() for name, value in properties.items()}
     _require_known(given)
-    given = {name: value.strip() for name, value in config_providers.resolve(given).items()}
+    resolved = config_providers.resolve(given)
+    given = {name: value.strip() for name, value in resolved.properties.items()}
+    try:
+        return _checked(bootstrap_servers, given, Secrets(resolved.found))
+    except UsageError as err:
+        forms = Secrets(tuple(form for value in resolved.found for form in _as_checked(value)))
+        raise type(err)(forms.hide(str(err))) from None
+
+
+def _as_checked(value: str) -> set[str]:
+    """The value and its words as messages may name them."""
+    words = {value, *re.split(r"[\s,;=\"']+", value)}
+    return {form for word in words for form in (word, word.upper(), word.lower())} - {""}
+
+
+def _checked(bootstrap_servers: str, given: Mapping[str, str], elsewhere: Secrets) -> ClientProperties:
+    """`elsewhere`: values that config providers gave."""
     notes = _notes_of_names(given)
     protocol = one_of("security.protocol", given.get("security.protocol", "PLAINTEXT").upper(), PROTOCOLS)
     found_tls = tls(given, notes) if protocol.endswith("SSL") else None
@@ -111,7 +128,7 @@ def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> 
         _settings=_plain_settings(given),
         _tls=found_tls,
         _sasl=found_sasl,
-        _secrets=secrets + Secrets(tuple(given[name] for name in SECRET if name in given)),
+        _secrets=secrets + Secrets(tuple(given[name] for name in SECRET if name in given)) + elsewhere,
     )
 
 

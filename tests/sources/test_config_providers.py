@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.client_properties import client_properties
 from kgroups_spark.sources.client_property import BadClientProperty
 from kgroups_spark.sources.config_providers import resolve
 
@@ -15,7 +17,8 @@ def test_references_are_replaced_within_values(monkeypatch):
     monkeypatch.setenv("KGROUPS_TEST_USER", "alice")
     monkeypatch.setenv("KGROUPS_TEST_PASSWORD", "hush}$")
     properties = {**ENV, "x": '"${env:KGROUPS_TEST_USER}" "${env:KGROUPS_TEST_PASSWORD}"', "y": "$ {plain}"}
-    assert resolve(properties) == {"x": '"alice" "hush}$"', "y": "$ {plain}"}
+    assert resolve(properties).properties == {"x": '"alice" "hush}$"', "y": "$ {plain}"}
+    assert resolve(properties).found == ("alice", "hush}$")
 
 
 def test_files_and_folders_are_looked_into(tmp_path):
@@ -28,7 +31,7 @@ def test_files_and_folders_are_looked_into(tmp_path):
         "x": f"${{file:{tmp_path}/secrets.properties:pass word}}",
         "y": f"${{dir:{tmp_path}:token}}",
     }
-    assert resolve(properties) == {"x": "hüsh", "y": "tök\n"}
+    assert resolve(properties).properties == {"x": "hüsh", "y": "tök\n"}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,14 @@ def test_files_and_folders_are_looked_into(tmp_path):
             r"config\.providers\.v\.class is none of",
         ),
         ({"config.providers": "v"}, r"config\.providers\.v\.class is none of"),
-        ({**ENV, "config.providers.env.param.allowlist.pattern": "A.*"}, "parameters of providers are not supported"),
+        (
+            {**ENV, "config.providers.env.param.allowed.paths": "/"},
+            r"config\.providers\.env\.param\.allowed\.paths is no parameter of .*; it has allowlist\.pattern",
+        ),
+        (
+            {**ENV, "config.providers.env.param.allowlist.pattern": "A(", "x": "${env:A}"},
+            r"config\.providers\.env\.param\.allowlist\.pattern is no regular expression",
+        ),
         (
             {
                 "config.providers": "f",
@@ -72,3 +82,95 @@ def test_a_key_that_a_file_lacks_is_named(tmp_path):
     }
     with pytest.raises(BadClientProperty, match=r"secrets\.properties has no property c$"):
         resolve(properties)
+
+
+def test_names_of_variables_have_to_match_the_allowed_pattern(monkeypatch):
+    monkeypatch.setenv("KAFKA_PASSWORD", "hush")
+    monkeypatch.setenv("MY_KAFKA_PASSWORD", "s3cret")
+    allowed = {**ENV, "config.providers.env.param.allowlist.pattern": "KAFKA_.*"}
+    assert resolve({**allowed, "x": "${env:KAFKA_PASSWORD}"}).properties == {"x": "hush"}
+    with pytest.raises(
+        BadClientProperty, match=r"variable MY_KAFKA_PASSWORD is not one that .*allowlist\.pattern allows"
+    ):
+        resolve({**allowed, "x": "${env:MY_KAFKA_PASSWORD}"})
+
+
+@pytest.mark.parametrize("kind", ["File", "Directory"])
+def test_files_have_to_lie_below_the_allowed_paths(tmp_path, kind):
+    for folder in ("open", "open/deep", "openly", "closed"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "secrets").write_text("k=v\n")
+    paths = ["open/secrets", "open/deep/secrets", "open/../open/secrets"]
+    others = ["closed/secrets", "openly/secrets", "open/../closed/secrets"]
+
+    def resolved(path: str) -> str:
+        folder, _, file = path.rpartition("/")
+        reference = f"{tmp_path}/{path}:k" if kind == "File" else f"{tmp_path}/{folder}:{file}"
+        properties = {
+            "config.providers": "p",
+            "config.providers.p.class": f"{CLASS}.{kind}ConfigProvider",
+            "config.providers.p.param.allowed.paths": f"{tmp_path}/open,{tmp_path}/open/deep/..",
+            "x": f"${{p:{reference}}}",
+        }
+        return resolve(properties).properties["x"].removeprefix("k=").strip()
+
+    assert [resolved(path) for path in paths] == ["v"] * 3
+    for path in others:
+        with pytest.raises(
+            BadClientProperty, match=r"is not below what config\.providers\.p\.param\.allowed\.paths allows"
+        ):
+            resolved(path)
+
+
+@pytest.mark.parametrize("path", ["relative", "/no/such/folder"])
+def test_allowed_paths_are_absolute_and_there(path):
+    properties = {
+        "config.providers": "p",
+        "config.providers.p.class": f"{CLASS}.FileConfigProvider",
+        "config.providers.p.param.allowed.paths": path,
+    }
+    with pytest.raises(BadClientProperty, match=r"param\.allowed\.paths: .* is no absolute path of something that is"):
+        resolve(properties)
+
+
+@pytest.mark.parametrize("key", ["../closed", "..", "sub/file"])
+def test_a_key_of_a_folder_is_a_file_in_it(tmp_path, key):
+    (tmp_path / "closed").write_text("s3cret")
+    (tmp_path / "open").mkdir()
+    properties = {
+        "config.providers": "p",
+        "config.providers.p.class": f"{CLASS}.DirectoryConfigProvider",
+        "x": f"${{p:{tmp_path}/open:{key}}}",
+    }
+    with pytest.raises(BadClientProperty, match="is no name of a file in"):
+        resolve(properties)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("request.timeout.ms", "hush"),
+        ("security.protocol", "sasl_Hush"),
+        ("client.dns.lookup", "hush"),
+        ("ssl.endpoint.identification.algorithm", "hush"),
+        ("ssl.enabled.protocols", "TLSv1.2,hush"),
+        ("ssl.keystore.type", "hush"),
+        ("ssl.truststore.location", "/hush/file"),
+        ("sasl.mechanism", "hush"),
+        ("sasl.jaas.config", "com.hush.Module required;"),
+        ("sasl.jaas.config", "org.apache.kafka.common.security.plain.PlainLoginModule hush"),
+        ("sasl.oauthbearer.token.endpoint.url", "ftp://hush"),
+    ],
+)
+def test_no_error_prints_what_a_provider_gave(name, value, monkeypatch):
+    monkeypatch.setenv("KGROUPS_TEST_VALUE", value)
+    properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", **ENV}
+    with pytest.raises(UsageError) as caught:
+        client_properties("b:9092", {**properties, name: "${env:KGROUPS_TEST_VALUE}"})
+    assert "hush" not in str(caught.value).lower()
+
+
+def test_what_a_provider_gave_is_hidden_in_later_messages_as_well(monkeypatch):
+    monkeypatch.setenv("KGROUPS_TEST_VALUE", "hush-hush")
+    client = client_properties("b:9092", {**ENV, "client.id": "${env:KGROUPS_TEST_VALUE}"})
+    assert client.without_secrets("no quota for hush-hush") == "no quota for [hidden]"

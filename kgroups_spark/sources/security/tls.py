@@ -84,7 +84,7 @@ def tls(properties: Mapping[str, str], notes: list[str]) -> Tls:
         trusted=trusted_certificates(properties),
         own=own_certificate(properties),
         key_password=properties.get("ssl.key.password"),
-        checks_host_name=_checks_host_name(properties),
+        checks_host_name=_checks_host_name(properties, notes),
         oldest=oldest,
         newest=newest,
         ciphers=ciphers,
@@ -93,11 +93,13 @@ def tls(properties: Mapping[str, str], notes: list[str]) -> Tls:
     return wanted
 
 
-def _checks_host_name(properties: Mapping[str, str]) -> bool:
+def _checks_host_name(properties: Mapping[str, str], notes: list[str]) -> bool:
     name = "ssl.endpoint.identification.algorithm"
     algorithm = properties.get(name, "https")
     if algorithm.lower() not in ("https", ""):
         raise BadClientProperty(f"{name} is https, or empty for no check of host names, not {shown(algorithm)}")
+    if not algorithm:
+        notes.append(f"{name} is empty: host names are not checked, any trusted certificate is taken for any broker's")
     return algorithm != ""
 
 

@@ -7,18 +7,23 @@ ClientSecretRequestFormatter. Redirects are not followed: the secret would go to
 from __future__ import annotations
 
 import json
+import socket
+import ssl
+import threading
 import time
 from base64 import b64encode
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from typing import Any
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Self
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote_plus, urlencode
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from kgroups_spark.sources.security.hidden import Secrets
 from kgroups_spark.sources.security.tls import Tls
-from kgroups_spark.sources.security.tokens import NoToken, Token, expires_at_s
+from kgroups_spark.sources.security.tokens import NoToken, Token, as_seconds, expires_at_s
 
 # Kafka's UNRETRYABLE_HTTP_CODES, and redirects.
 FINAL_CODES = {400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 413, 414, 415, 501, 505} | set(range(300, 400))
@@ -35,7 +40,7 @@ class TokenEndpoint:
     scope: str | None = None
     url_encodes_header: bool = False
     tls: Tls | None = None  # None: plain HTTP
-    timeout_ms: int = 10_000  # to connect, and of each answer's part
+    timeout_ms: int = 10_000  # to connect, and then once more for all that is said
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 10_000  # all attempts together
 
@@ -49,6 +54,8 @@ class TokenEndpoint:
             except HTTPError as err:
                 with err:
                     problem, is_final = f"HTTP {err.code}{_oauth_error(err)}", err.code in FINAL_CODES
+            except TooSlow as err:
+                problem, is_final = str(err), False
             except URLError as err:
                 problem, is_final = str(err.reason), False
             except (OSError, HTTPException) as err:
@@ -70,16 +77,32 @@ class TokenEndpoint:
             "Cache-Control": "no-cache",
             "Content-Type": "application/x-www-form-urlencoded",
         }
-        handlers = [HTTPSHandler(context=self.tls.context())] if self.tls else []
         request = Request(self.url, urlencode(form).encode(), headers)
-        with build_opener(_NoRedirects, *handlers).open(request, timeout=self.timeout_ms / 1000) as answer:
-            content = answer.read(MAX_ANSWER_BYTES)
+        content = self._answer(request)
         body = _json_object(content)
         text = body.get("access_token")
         if not isinstance(text, str) or not text.strip():
             # The answer is not shown: it may hold what we do not look for.
             raise NoToken(f"{self.url} (sasl.oauthbearer.token.endpoint.url) answered without an access_token")
         return Token(text.strip(), expires_at_s(text.strip()) or _expiry_s(body))
+
+    def _answer(self, request: Request) -> bytes:
+        """The whole answer. Raises TooSlow, HTTPError with its body read, OSError, HTTPException."""
+        seconds = self.timeout_ms / 1000
+        watch = _Watch(seconds)
+        handlers = [_Http(watch), _Https(watch, self.tls.context())] if self.tls else [_Http(watch)]
+        try:
+            with watch, build_opener(_NoRedirects, *handlers).open(request, timeout=seconds) as answer:
+                content: bytes = answer.read(MAX_ANSWER_BYTES)
+        except HTTPError:
+            raise
+        except (OSError, HTTPException) as err:
+            if watch.has_bitten:
+                raise TooSlow(f"no whole answer in {self.timeout_ms} ms") from err
+            raise
+        if watch.has_bitten:  # what came before may look whole
+            raise TooSlow(f"no whole answer in {self.timeout_ms} ms")
+        return content
 
     def secrets(self) -> Secrets:
         """The client's secret, also as a header says it."""
@@ -89,6 +112,70 @@ class TokenEndpoint:
     def _pair(self) -> str:
         pair = (self.client_id, self.client_secret)
         return ":".join(map(quote_plus, pair) if self.url_encodes_header else pair)
+
+
+class TooSlow(Exception):
+    """An endpoint that goes on saying something, but does not come to an end."""
+
+
+class _Watch:
+    """Ends a connection some seconds after it was made, whatever its other side does. A socket's own time-out begins
+    anew with every byte. A context manager."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self.has_bitten = seconds, False
+        self._timer: threading.Timer | None = None
+        self._connection: socket.socket | None = None
+
+    def connect(self, *arguments: Any, **more: Any) -> socket.socket:
+        """As socket.create_connection."""
+        connection = socket.create_connection(*arguments, **more)
+        # TLS takes the socket over: this one stays, and is of the same connection.
+        self._connection = connection.dup()
+        self._timer = threading.Timer(self._seconds, self._bite)
+        self._timer.daemon = True
+        self._timer.start()
+        return connection
+
+    def _bite(self) -> None:
+        self.has_bitten = True
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        if self._connection is not None:
+            self._connection.close()
+
+
+class _Http(HTTPHandler):
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(partial(_watched, HTTPConnection, self._watch), req)
+
+
+class _Https(HTTPSHandler):
+    def __init__(self, watch: _Watch, context: ssl.SSLContext) -> None:
+        super().__init__(context=context)
+        self._watch, self._own_context = watch, context
+
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(partial(_watched, HTTPSConnection, self._watch, context=self._own_context), req)
+
+
+def _watched(kind: type[HTTPConnection], watch: _Watch, host: str, **settings: Any) -> HTTPConnection:
+    connection = kind(host, **settings)
+    connection._create_connection = watch.connect  # type: ignore[attr-defined]
+    return connection
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -106,8 +193,8 @@ def _json_object(content: bytes) -> dict[str, Any]:
 
 
 def _expiry_s(body: dict[str, Any]) -> float | None:
-    seconds = body.get("expires_in")
-    return time.time() + seconds if isinstance(seconds, int | float) else None
+    seconds = as_seconds(body.get("expires_in"))
+    return None if seconds is None else time.time() + seconds
 
 
 def _oauth_error(err: HTTPError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from base64 import urlsafe_b64decode
@@ -63,12 +64,21 @@ def issued_secrets(source: TokenSource) -> Secrets:
 
 
 def expires_at_s(text: str) -> float | None:
-    """The claim `exp` of a JWT; None: it has none, or the text is no JWT."""
+    """The claim `exp` of a JWT; None: it has none, one that is no time, or the text is no JWT."""
     try:
         claims = json.loads(urlsafe_b64decode(text.split(".")[1] + "=="))
-        return float(claims["exp"])
-    except (IndexError, KeyError, TypeError, ValueError):
+        return as_seconds(claims["exp"])
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError):
         return None
+
+
+def as_seconds(value: object) -> float | None:
+    """A JSON number as seconds; None: it is none, or not one that can be meant (NaN, infinite, too large)."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return seconds if math.isfinite(seconds) else None
 
 
 class BearerTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python asks for this class, without annotations

@@ -7,18 +7,21 @@ import logging
 import pickle
 import socket
 import ssl
+import threading
 import time
-from base64 import b64encode, urlsafe_b64decode
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from contextlib import contextmanager, suppress
 
 import pytest
 import trustme
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.client_property import BadClientProperty
-from kgroups_spark.sources.security import tokens
+from kgroups_spark.sources.security import token_endpoint, tokens
 from kgroups_spark.sources.security.oauth import extensions, token_source
 from kgroups_spark.sources.security.token_endpoint import TokenEndpoint
 from kgroups_spark.sources.security.tokens import BearerTokens, NoToken, current_token, issued_secrets
+from tests.sources.fake_cluster import FakeTime
 from tests.sources.security.token_server import fresh_jwt, jwt, token_server
 
 OPTIONS = {"clientId": "me", "clientSecret": "hu:sh +"}
@@ -94,10 +97,54 @@ def test_what_may_pass_is_tried_again():
     assert len(server.asked) == 3
 
 
-def test_it_gives_up_when_the_time_for_attempts_is_over():
+def test_it_gives_up_when_the_time_for_attempts_is_over(monkeypatch):
+    clock = FakeTime()
+    monkeypatch.setattr(token_endpoint, "time", clock)
     with token_server((503, "busy")) as server, pytest.raises(NoToken, match=r"for client me: HTTP 503$"):
         current_token(endpoint(server.url))
-    assert len(server.asked) > 1
+    assert clock.slept == pytest.approx([0.001, 0.002, 0.004, 0.003])  # 10 ms together
+    assert len(server.asked) == 5
+
+
+@pytest.mark.parametrize("begins", ["HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", "HTTP/1.1 200 OK\r\nX: ", "H"])
+def test_an_endpoint_that_drips_is_given_up(begins):
+    times = {"sasl.login.connect.timeout.ms": "300", "sasl.login.read.timeout.ms": "300"}
+    given_up = pytest.raises(NoToken, match=r"for client me: no whole answer in 300 ms$")
+    with dripping_server(begins.encode()) as url, given_up:
+        current_token(endpoint(url, times))
+
+
+@contextmanager
+def dripping_server(begins):
+    """Answers by these bytes, and then by a blank every 50 ms."""
+    over = threading.Event()
+
+    def drip():
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.recv(4096)
+            connection.sendall(begins)
+            while not over.wait(0.05):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        try:
+            yield f"http://localhost:{server.getsockname()[1]}/token"
+        finally:
+            over.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("exp", ["1e400", "NaN", "-Infinity", "1" + "0" * 400, '"x"', "null", "[1]", "true"])
+def test_a_time_of_expiry_that_is_none_is_not_believed(exp):
+    text = "h." + urlsafe_b64encode(f'{{"exp":{exp}}}'.encode()).decode().rstrip("=") + ".s"
+    assert tokens.expires_at_s(text) in (None, 1.0)
+    with token_server(f'{{"access_token": "t", "expires_in": {exp}}}') as server:
+        source = endpoint(server.url)
+        assert (current_token(source), current_token(source)) == ("t", "t")
+        assert source.new_token().expires_at_s is None or exp == "true"
 
 
 def test_a_refusal_is_final_and_says_the_servers_words_without_the_secret():
@@ -131,7 +178,7 @@ def test_nobody_listens_or_answers():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://localhost:{silent.getsockname()[1]}/token"
         timeouts = {"sasl.login.connect.timeout.ms": "50", "sasl.login.read.timeout.ms": "50"}
-        with pytest.raises(NoToken, match=f"^no token from {url} .* timed out$"):
+        with pytest.raises(NoToken, match=f"^no token from {url} .*(timed out|no whole answer in 50 ms)$"):
             current_token(endpoint(url, timeouts))
     with pytest.raises(NoToken, match=r"Connection refused$"):
         current_token(endpoint(url))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import ssl
 import tempfile
+from datetime import UTC, datetime
 
 import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import PrivateFormat
 
 from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.broker_connection import untrusted
+from kgroups_spark.sources.client_properties import client_properties
 from kgroups_spark.sources.client_property import BadClientProperty
 from kgroups_spark.sources.security.tls import tls
 from tests.sources.security.handshakes import chain, file_with, private_key, shake_hands
@@ -72,6 +76,32 @@ def test_names_of_hosts_are_checked_unless_the_algorithm_is_empty():
     assert shake_hands(unchecked, SERVER, host="kafka.example.com")
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(unchecked, trustme.CA().issue_cert("localhost"))
+
+
+@pytest.mark.parametrize(
+    ("server", "host", "advice"),
+    [
+        (
+            AUTHORITY.issue_cert("localhost", not_after=datetime(2020, 1, 1, tzinfo=UTC)),
+            "localhost",
+            "to be renewed there",
+        ),
+        (SERVER, "kafka.example.com", "reached by a name that is in their certificate"),
+        (trustme.CA().issue_cert("localhost"), "localhost", r"ssl\.truststore\.location has to hold the authority"),
+    ],
+)
+def test_what_is_wrong_with_a_certificate_is_told(server, host, advice):
+    with pytest.raises(ssl.SSLCertVerificationError) as refused:
+        shake_hands(context(TRUST), server, host=host)
+    said = str(untrusted(("b", 9093), refused.value))
+    assert said.startswith("the certificate of b:9093 is not trusted: ") and re.search(advice, said)
+
+
+def test_host_names_that_are_not_checked_are_noted():
+    name = "ssl.endpoint.identification.algorithm"
+    note = f"{name} is empty: host names are not checked, any trusted certificate is taken for any broker's"
+    assert note in client_properties("b:9092", {**TRUST, "security.protocol": "SSL", name: ""}).notes
+    assert not any(name in each for each in client_properties("b:9092", {**TRUST, "security.protocol": "SSL"}).notes)
 
 
 @pytest.mark.parametrize("password", [None, "hüsh"])

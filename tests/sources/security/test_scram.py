@@ -1,0 +1,61 @@
+"""What a server may not ask of a client that authenticates by SCRAM."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from kgroups_spark.sources.client_properties import client_properties
+from kgroups_spark.sources.cluster import AuthenticationFailed, Cluster
+from kgroups_spark.sources.security.scram import LEAST_ITERATIONS, require_strong
+from tests.sources.fake_broker import FakeBroker
+
+FIRST = b"n,,n=ali,r=abc"
+SALT = b64encode(b"salt")
+
+
+def answer(nonce: bytes = b"abcdef", salt: bytes = SALT, iterations: bytes = b"4096") -> bytes:
+    return b"r=" + nonce + b",s=" + salt + b",i=" + iterations
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (answer(iterations=b"1"), "it asks for 1 iterations, fewer than 4096"),
+        (answer(iterations=b"4095"), "it asks for 4095 iterations, fewer than 4096"),
+        (answer(iterations=b"0"), "it asks for 0 iterations, fewer than 4096"),
+        (answer(nonce=b"abc"), "it adds nothing to our nonce"),
+        (answer(nonce=b"xyzabc"), "it adds nothing to our nonce"),
+        (answer(salt=b""), "it has no salt"),
+    ],
+)
+def test_what_kafkas_clients_refuse_is_refused(told: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        require_strong(FIRST, told)
+
+
+@pytest.mark.parametrize("told", [answer(), answer(iterations=b"1000000"), b"e=unknown-user", b"i=x", b""])
+def test_what_is_strong_enough_or_no_such_message_is_left_to_the_mechanism(told: bytes) -> None:
+    require_strong(FIRST, told)
+    assert LEAST_ITERATIONS == 4096
+
+
+def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration() -> None:
+    def first(request: Any) -> dict[str, Any]:
+        nonce = request.auth_bytes.rpartition(b"r=")[2]
+        told = answer(nonce=nonce + b"x", iterations=b"1")
+        return {"error_code": 0, "error_message": None, "auth_bytes": told, "session_lifetime_ms": 0}
+
+    answers = {"SaslHandshake": lambda _: {"error_code": 0, "mechanisms": ["SCRAM-SHA-256"]}, "SaslAuthenticate": first}
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": f'{module} required username="ali" password="hush";',
+    }
+    with FakeBroker(answers) as broker, Cluster(client_properties(broker.address, properties)) as cluster:
+        with pytest.raises(AuthenticationFailed, match=r"asks too little by SCRAM-SHA-256: it asks for 1 iterations"):
+            cluster.brokers()
+        assert len(broker.named("SaslAuthenticate")) == 1
