@@ -26,7 +26,9 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.version import __version__
 
+from kgroups_spark.sources.answers import require_no_wrong_null
 from kgroups_spark.sources.kafka_errors import AuthenticationFailed, KafkaRefused, WrongProtocol, error_name
+from kgroups_spark.sources.security.scram import require_strong
 
 Address = tuple[str, int]
 
@@ -85,12 +87,19 @@ class BrokerConnection:
         longest = self._settings.get("connections_max_idle_ms", IDLE_MS) / 1000
         return now - self._used_at >= longest or (self._session_ends_at is not None and now >= self._session_ends_at)
 
-    def send(self, request: Any, timeout: float) -> Any:
+    def send(self, request: Any, timeout: float, *, longest_throttle: float = 60.0) -> Any:
         """The answer, `timeout` seconds at most after the time for which the broker throttles us.
 
-        Raises Disconnected, KafkaRefused (no version of the request that both sides know).
+        Raises Disconnected, KafkaRefused (no version of the request that both sides know; throttled for longer than
+        `longest_throttle`, in seconds).
         """
-        time.sleep(max(0.0, self._ready_at - time.monotonic()))
+        throttled = max(0.0, self._ready_at - time.monotonic())
+        if throttled > longest_throttle:
+            raise KafkaRefused(
+                f"{self} throttles us for {throttled:,.0f} s: that is longer than default.api.timeout.ms; a quota of "
+                "this user or client.id may be exceeded, --max-bytes-per-second asks for less"
+            )
+        time.sleep(throttled)
         if request.API_VERSION is None:
             request.API_VERSION = self.version_of(request)
         try:
@@ -138,11 +147,7 @@ class BrokerConnection:
             plain.settimeout(_left(deadline))
             secured: socket.socket = context.wrap_socket(plain, server_hostname=self.address[0].rstrip("."))
         except ssl.SSLCertVerificationError as err:
-            raise AuthenticationFailed(
-                f"the certificate of {_place(self.address)} is not trusted: {err.verify_message}; "
-                "ssl.truststore.location has to hold the authority that signed it, and the name has to be one of the "
-                "certificate's"
-            ) from err
+            raise untrusted(self.address, err) from err
         except TimeoutError as err:
             raise Disconnected(f"{_place(self.address)} does not answer in the TLS handshake") from err
         except OSError as err:
@@ -189,13 +194,17 @@ class BrokerConnection:
         # Without the protocol the mechanism has nothing to warn of.
         config = {key: value for key, value in self._settings.items() if key != "security_protocol"}
         mechanism = get_sasl_mechanism(name)(host=self.address[0], **config)
+        sent: list[bytes] = []
         while not mechanism.is_done():
-            request = SaslAuthenticateRequest(mechanism.auth_bytes())
+            sent.append(mechanism.auth_bytes())
+            request = SaslAuthenticateRequest(sent[-1])
             request.API_VERSION = self.version_of(request)
             answer = self._exchange(request, deadline)
             if error := error_name(answer.error_code):
                 said = f": {answer.error_message}" if answer.error_message else ""
                 raise AuthenticationFailed(f"{self} does not let us in by {name}: {error}{said}")
+            if name.startswith("SCRAM-") and len(sent) == 1:
+                self._require_strong_scram(name, sent[0], answer.auth_bytes)
             try:
                 mechanism.receive(answer.auth_bytes)
             except (ValueError, KeyError) as err:
@@ -204,6 +213,15 @@ class BrokerConnection:
             raise AuthenticationFailed(f"{self} does not let us in by {name}")
         if lifetime_ms := getattr(answer, "session_lifetime_ms", 0):
             self._session_ends_at = time.monotonic() + SESSION_SHARE * lifetime_ms / 1000
+
+    def _require_strong_scram(self, name: str, sent: bytes, answer: bytes) -> None:
+        try:
+            require_strong(sent, answer)
+        except ValueError as err:
+            raise AuthenticationFailed(
+                f"{self} asks too little by {name}: {err}, and Kafka's own clients refuse that; somebody may play the "
+                "broker to learn the password"
+            ) from err
 
     def _require_no_sasl(self, timeout: float) -> None:
         """Raises WrongProtocol if this is a port with SASL: it closes connections that ask without it, and says
@@ -245,8 +263,12 @@ class BrokerConnection:
             correlation_id = response_class.parse_header(head).correlation_id
             if correlation_id != self._correlation_id:
                 raise Disconnected(f"{self} answers request {correlation_id}, not {self._correlation_id}")
-            return response_class.decode(frame[head.tell() :])
-        except (ValueError, IndexError, struct.error) as err:
+            response = response_class.decode(frame[head.tell() :])
+            require_no_wrong_null(response)
+            return response
+        except Disconnected:
+            raise
+        except Exception as err:  # kafka-python's reading fails in many ways, assertions among them
             raise WrongProtocol(f"{self} answers {request.name} with what is no answer to it: {err}") from err
 
     def _receive(self, deadline: float) -> bytearray:
@@ -291,6 +313,8 @@ def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], dea
     """Connected; options are set before, as the size of the receive buffer has to be. Raises Disconnected."""
     try:
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError
+        raise UnknownHost(f"{_place(address)!r} is no address: {err}") from err
     except socket.gaierror as err:
         kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
         raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
@@ -338,6 +362,22 @@ def _refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
         f"{_place(address)} refuses our side of the TLS handshake ({_reason(err)}): it may want a client certificate "
         "(ssl.keystore.location), or another one"
     )
+
+
+# OpenSSL's X509_V_ERR_*: not yet valid, expired; not for this host name, not for this IP address.
+OUT_OF_TIME, WRONG_NAME = (9, 10), (62, 64)
+
+
+def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
+    """What a person can do about a certificate that is refused."""
+    said = f"the certificate of {_place(address)} is not trusted: {err.verify_message}"
+    if err.verify_code in OUT_OF_TIME:
+        return AuthenticationFailed(
+            f"{said}; it, or one of those that signed it, has to be renewed there, unless this machine's clock is wrong"
+        )
+    if err.verify_code in WRONG_NAME:
+        return AuthenticationFailed(f"{said}; brokers have to be reached by a name that is in their certificate")
+    return AuthenticationFailed(f"{said}; ssl.truststore.location has to hold the authority that signed it")
 
 
 def _reason(err: OSError) -> str:

@@ -14,13 +14,25 @@ import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from kafka.protocol.consumer import FetchRequest, IsolationLevel, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.sources.answers import (
+    FetchAnswer,
+    OffsetAnswer,
+    PartitionMetadata,
+    TopicMetadata,
+    fetch_answer,
+    newer,
+    no_offset,
+    no_records,
+    offset_answer,
+    topic_id_text,
+    topic_metadata,
+)
 from kgroups_spark.sources.broker_connection import (
     Address,
     BrokerConnection,
@@ -37,9 +49,8 @@ from kgroups_spark.sources.kafka_errors import (
     KafkaRefused,
     NotAuthorized,
     WrongProtocol,
-    error_name,
 )
-from kgroups_spark.sources.patience import LONGEST_PAUSE, SHORTEST_PAUSE, Patience
+from kgroups_spark.sources.patience import LEAST_TIME, LONGEST_PAUSE, SHORTEST_PAUSE, Patience
 
 __all__ = [
     "EARLIEST",
@@ -54,6 +65,7 @@ __all__ = [
     "PartitionMetadata",
     "TopicMetadata",
     "WrongProtocol",
+    "topic_id_text",
 ]
 
 EARLIEST, LATEST = -2, -1
@@ -70,44 +82,6 @@ FETCH_BY_ID = 13
 OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1
 # Before 2.4 the metadata may have leader epochs of long ago (KAFKA-9212).
 METADATA_WITH_SOUND_EPOCHS = 9
-
-
-@dataclass(frozen=True)
-class PartitionMetadata:
-    leader: int | None  # node id; None: there is none now
-    leader_epoch: int  # -1: brokers before 2.1
-    error: str | None  # Kafka's name, such as LEADER_NOT_AVAILABLE
-
-
-@dataclass(frozen=True)
-class TopicMetadata:
-    name: str
-    topic_id: str | None  # as Kafka prints it, 22 characters of URL-safe base64; None: none (before 2.8), or unknown
-    partitions: dict[int, PartitionMetadata]
-    error: str | None
-
-
-@dataclass(frozen=True)
-class OffsetAnswer:
-    offset: int | None
-    leader_epoch: int | None
-    error: str | None
-
-
-@dataclass(frozen=True)
-class FetchAnswer:
-    """What a leader gives of a partition: whole batches, of which the last may be cut.
-
-    With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker has held the
-    answer back; the next request waits as long as it wants.
-    """
-
-    records: bytes
-    high_watermark: int
-    log_start_offset: int
-    error: str | None
-    detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
-    diverges_at: int | None = None  # the log is another one from this offset on: it was truncated and written anew
 
 
 class Cluster:
@@ -149,12 +123,16 @@ class Cluster:
         self._metadata([])
         return {node: _place(address) for node, address in sorted(self._nodes.items())}
 
-    def topics(self, names: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
+    def topics(
+        self, names: Sequence[str] | None = None, *, timeout_ms: float | None = None
+    ) -> dict[str, TopicMetadata]:
         """By name, asked now; None: all that we may see. Makes no topics. One that is not there comes with an error."""
-        response = self._metadata(names)
+        response = self._metadata(names, timeout_ms=timeout_ms)
         has_sound_epochs = response.API_VERSION >= METADATA_WITH_SOUND_EPOCHS
-        told = {topic.name: _topic_metadata(topic, has_sound_epochs) for topic in response.topics}
-        self._topics |= {name: _newer(self._topics.get(name), topic) for name, topic in told.items()}
+        told = {topic.name: topic_metadata(topic, has_sound_epochs) for topic in response.topics}
+        if missing := sorted(set(names or ()) - told.keys()):
+            raise KafkaRefused(f"a broker was asked for topic {missing[0]}, and its answer does not have it")
+        self._topics |= {name: newer(self._topics.get(name), topic) for name, topic in told.items()}
         self._asked_at |= dict.fromkeys(told, time.monotonic())
         return {name: self._topics[name] for name in told}
 
@@ -173,7 +151,7 @@ class Cluster:
         answers: dict[tuple[str, int], OffsetAnswer] = {}
         asked = sorted(set(partitions))
         while asked:
-            self.topics(sorted({topic for topic, _ in asked}))
+            self.topics(sorted({topic for topic, _ in asked}), timeout_ms=patience.left_ms)
             answers |= self._offsets_now(asked, at)
             asked = [each for each in asked if _may_pass(answers[each].error, patience.elapsed)]
             if asked and not patience.pause():
@@ -200,9 +178,9 @@ class Cluster:
         known = self._known(topic)
         metadata = known.partitions.get(partition)
         if metadata is None:
-            return _no_records(known.error or "UNKNOWN_TOPIC_OR_PARTITION")
+            return no_records(known.error or "UNKNOWN_TOPIC_OR_PARTITION")
         if metadata.leader is None or metadata.leader not in self._nodes:
-            return _no_records("LEADER_NOT_AVAILABLE")
+            return no_records("LEADER_NOT_AVAILABLE")
         wanted = FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
             current_leader_epoch=metadata.leader_epoch,
@@ -225,11 +203,12 @@ class Cluster:
             max_version=None if topic_id else FETCH_BY_ID - 1,
         )
         try:
-            connection = self._connection(self._nodes[metadata.leader], self._request_timeout)
-            response = self._ask(connection, request, self._request_timeout + max_wait_ms / 1000)
+            timeout = min(self._request_timeout, max(self.timeout_ms / 1000, LEAST_TIME))
+            connection = self._connection(self._nodes[metadata.leader], timeout)
+            response = self._ask(connection, request, timeout + max_wait_ms / 1000)
         except Disconnected as err:
-            return replace(_no_records("NETWORK_EXCEPTION"), detail=str(err))
-        return _fetch_answer(response)
+            return no_records("NETWORK_EXCEPTION", str(err))
+        return fetch_answer(response, partition)
 
     def send(self, request: Any, node_id: int | None = None, *, timeout_ms: float | None = None) -> Any:
         """The answer to any request of kafka-python's protocol classes; None: from any broker.
@@ -245,6 +224,8 @@ class Cluster:
                     return self._ask(connection, request, patience.left(self._request_timeout))
                 except Disconnected as err:
                     failures.append(err)
+                if not patience.left_ms:
+                    break
             is_hopeless = not self._nodes and all(isinstance(err, UnknownHost) for err in failures)
             if is_hopeless or not patience.pause():
                 raise self._gave_up(node_id, failures, patience.elapsed)
@@ -295,9 +276,9 @@ class Cluster:
             topic = self._topics[name]
             metadata = topic.partitions.get(partition)
             if metadata is None:
-                answers[name, partition] = _no_offset(topic.error or "UNKNOWN_TOPIC_OR_PARTITION")
+                answers[name, partition] = no_offset(topic.error or "UNKNOWN_TOPIC_OR_PARTITION")
             elif metadata.leader is None or metadata.leader not in self._nodes:
-                answers[name, partition] = _no_offset(metadata.error or "LEADER_NOT_AVAILABLE")
+                answers[name, partition] = no_offset(metadata.error or "LEADER_NOT_AVAILABLE")
             else:
                 by_leader[metadata.leader][name].append(partition)
         for leader, led in by_leader.items():
@@ -334,13 +315,15 @@ class Cluster:
             response = self._ask(connection, request, self._request_timeout)
         except Disconnected:
             return {
-                (name, number): _no_offset("NETWORK_EXCEPTION") for name in partitions for number in partitions[name]
+                (name, number): no_offset("NETWORK_EXCEPTION") for name in partitions for number in partitions[name]
             }
-        return {
-            (topic.name, answer.partition_index): _offset_answer(answer)
+        told = {
+            (topic.name, answer.partition_index): offset_answer(answer)
             for topic in response.topics
             for answer in topic.partitions
         }
+        nothing = no_offset("not in the broker's answer")
+        return {(name, number): told.get((name, number), nothing) for name in partitions for number in partitions[name]}
 
     def _candidates(self, node_id: int | None) -> list[Address]:
         """Where to send: the node's address, if it is known; of any broker those with a connection first."""
@@ -375,7 +358,7 @@ class Cluster:
 
     def _ask(self, connection: BrokerConnection, request: Any, timeout: float) -> Any:
         try:
-            return connection.send(request, timeout)
+            return connection.send(request, timeout, longest_throttle=max(self.timeout_ms / 1000, LEAST_TIME))
         except BaseException:
             # Whatever it was, half an answer may be left on it.
             self._drop(connection.address)
@@ -413,11 +396,6 @@ def canonical_addresses(address: Address) -> list[Address]:
     return [(socket.getfqdn(str(place[0])), address[1]) for *_, place in found]
 
 
-def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
-    """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
-    return None if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-
-
 def _uuid(topic_id: str | None) -> uuid.UUID | None:
     return None if topic_id is None else uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
 
@@ -426,63 +404,5 @@ def _place(address: Address) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-def _topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
-    partitions = {
-        each.partition_index: PartitionMetadata(
-            leader=each.leader_id if each.leader_id >= 0 else None,
-            leader_epoch=each.leader_epoch if has_sound_epochs else -1,
-            error=error_name(each.error_code),
-        )
-        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
-    }
-    return TopicMetadata(topic.name, topic_id_text(topic.topic_id), partitions, error_name(topic.error_code))
-
-
-def _newer(known: TopicMetadata | None, told: TopicMetadata) -> TopicMetadata:
-    """What is told, but for partitions of whose leader we know more: brokers learn of a new one at different times."""
-    if known is None or told.topic_id is None or known.topic_id != told.topic_id:
-        return told
-    partitions = {
-        number: known.partitions[number]
-        if number in known.partitions and known.partitions[number].leader_epoch > metadata.leader_epoch
-        else metadata
-        for number, metadata in told.partitions.items()
-    }
-    return replace(told, partitions=partitions)
-
-
 def _may_pass(error: str | None, elapsed: float) -> bool:
     return error in PASSING or (error in UNKNOWN_TOPIC and elapsed < UNKNOWN_TOPIC_SECONDS)
-
-
-def _no_offset(error: str) -> OffsetAnswer:
-    return OffsetAnswer(None, None, error)
-
-
-def _offset_answer(answer: Any) -> OffsetAnswer:
-    if error := error_name(answer.error_code):
-        return _no_offset(error)
-    return OffsetAnswer(answer.offset, answer.leader_epoch if answer.leader_epoch >= 0 else None, None)
-
-
-def _no_records(error: str) -> FetchAnswer:
-    return FetchAnswer(b"", -1, -1, error)
-
-
-def _fetch_answer(response: Any) -> FetchAnswer:
-    if error := error_name(response.error_code):
-        return _no_records(error)
-    if not response.responses:
-        # A broker that throttles answers at once, and without the partition (KIP-219, FetchContext.java 4.3.1).
-        return _no_records("THROTTLING_QUOTA_EXCEEDED")
-    answer = response.responses[0].partitions[0]
-    if error := error_name(answer.error_code):
-        return _no_records(error)
-    diverging = answer.diverging_epoch
-    return FetchAnswer(
-        records=answer.records or b"",
-        high_watermark=answer.high_watermark,
-        log_start_offset=answer.log_start_offset,
-        error=None,
-        diverges_at=diverging.end_offset if diverging is not None and diverging.end_offset >= 0 else None,
-    )

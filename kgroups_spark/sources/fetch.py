@@ -19,13 +19,22 @@ from kgroups_spark.records.damage import diagnose, find_batch, in_order
 from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, big_endian, checksum, walk
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.cluster import EARLIEST, LATEST, Cluster, FetchAnswer
-from kgroups_spark.sources.kafka_errors import PASSING, UNKNOWN_TOPIC, KafkaRefused, not_authorized
+from kgroups_spark.sources.kafka_errors import (
+    PASSING,
+    UNKNOWN_TOPIC,
+    ClusterUnreachable,
+    KafkaRefused,
+    not_authorized,
+)
+from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.sources.patience import Patience
 
 RESPONSE_BYTES = 8 << 20
 SMALLEST_RESPONSE = 64 << 10
 # For how long a topic that was there when the reading was planned may be missing: brokers that start know no topics.
 UNKNOWN_TOPIC_SECONDS = 15.0
+# For how many times the time without progress a broker may throttle us before it has given anything.
+LONGEST_THROTTLED = 10
 LOOK_BACK = 8  # batches at the end of an answer whose CRC and order are checked before the reading goes on behind them
 
 _CRC_AT = (12, 12, 17)  # by magic
@@ -39,6 +48,33 @@ class FetchLimits:
     fetchers: int = 1  # that run at the same time
     max_bytes_per_second: int | None = None  # of all fetchers together; None: no limit
     timeout_ms: int = 60_000  # without progress
+
+    def pace(self) -> Pace:
+        """Of one of the fetchers."""
+        rate = self.max_bytes_per_second
+        return Pace(None if rate is None else rate / self.fetchers)
+
+
+class Pace:
+    """Keeps what is fetched to so many bytes a second; None: no limit. Several logs that are read one after the other
+    may share one."""
+
+    def __init__(self, rate: float | None = None) -> None:
+        self._rate = rate
+        self._ready_at = 0.0
+
+    @property
+    def response_bytes(self) -> int:
+        """What to ask for at once: no more than a second's share, so that the broker's load is even."""
+        return RESPONSE_BYTES if self._rate is None else max(SMALLEST_RESPONSE, min(int(self._rate), RESPONSE_BYTES))
+
+    def note(self, size: int) -> None:
+        """Bytes have come."""
+        if self._rate is not None:
+            self._ready_at = max(self._ready_at, time.monotonic()) + size / self._rate
+
+    def wait(self) -> None:
+        time.sleep(max(0.0, self._ready_at - time.monotonic()))
 
 
 class LogStartMoved(KgroupsError):
@@ -68,10 +104,10 @@ class FetchedLog:
 
     `keep_first`: the batch that holds start_offset comes, too, wherever it begins. `skip_lost`: where the log's start
     has moved past what was to be read, goes on from there (`lost`) instead of raising LogStartMoved. `topic_id`: the
-    topic that is meant; None: the one that has the name at the first request.
+    topic that is meant; None: the one that has the name at the first request. `pace` is shared with other logs; None:
+    one of its own. `response_bytes`: what to ask for at once, less than the pace allows.
 
-    readinto raises LogStartMoved, LogTruncated, TopicGone, UnreadableLog, NotAuthorized, KafkaRefused and
-    ClusterUnreachable.
+    readinto raises LogStartMoved, LogTruncated, TopicGone, UnreadableLog, NotAuthorized, KafkaRefused and LeaderLost.
     """
 
     def __init__(
@@ -86,6 +122,8 @@ class FetchedLog:
         topic_id: str | None = None,
         keep_first: bool,
         skip_lost: bool = False,
+        pace: Pace | None = None,
+        response_bytes: int | None = None,
     ) -> None:
         self.lost: list[tuple[int, int]] = []  # offsets from .. to - 1 that were no longer there
         self.given_bytes = 0
@@ -100,8 +138,9 @@ class FetchedLog:
         self._end_offset = end_offset
         self._last_epoch: int | None = None
         self._tells_epoch = True
-        self._pace = _Pace(limits)
-        self._max_bytes = self._pace.response_bytes
+        self._pace = limits.pace() if pace is None else pace
+        self._response_bytes = self._pace.response_bytes if response_bytes is None else response_bytes
+        self._max_bytes = self._response_bytes
         self._pending = memoryview(b"")
         self._doubtful = b""  # of the answer before: what was held back
         self._is_done = start_offset >= end_offset
@@ -128,7 +167,14 @@ class FetchedLog:
 
     def _answer(self) -> FetchAnswer:
         """The next answer that has records, or that shows that there are none up to the end."""
+        try:
+            return self._next_answer()
+        except ClusterUnreachable as err:
+            raise LeaderLost(str(err)) from err
+
+    def _next_answer(self) -> FetchAnswer:
         patience = Patience(self._limits.timeout_ms)
+        throttled = Patience(LONGEST_THROTTLED * self._limits.timeout_ms)
         while True:
             self._pace.wait()
             answer = self._cluster.fetch(
@@ -144,7 +190,7 @@ class FetchedLog:
                 raise self._truncated(f"its leader has another history from offset {answer.diverges_at} on")
             if answer.error is None and (answer.records or answer.high_watermark >= self._end_offset):
                 return answer
-            if answer.error == "THROTTLING_QUOTA_EXCEEDED":
+            if answer.error == "THROTTLING_QUOTA_EXCEEDED" and throttled.left_ms:
                 patience = Patience(self._limits.timeout_ms)  # the broker is there, and makes us wait
                 continue
             self._require_passing(answer, patience.elapsed)
@@ -155,7 +201,7 @@ class FetchedLog:
     def _require_passing(self, answer: FetchAnswer, elapsed: float) -> None:
         """Raises the error for what trying again does not cure."""
         error = answer.error
-        if error is None or error in PASSING:
+        if error is None or error in PASSING or error == "THROTTLING_QUOTA_EXCEEDED":
             return
         if error == "OFFSET_OUT_OF_RANGE":
             self._find_range()
@@ -217,7 +263,7 @@ class FetchedLog:
                 f"is {answer.high_watermark}, and was {self._end_offset} before"
             )
         said = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
-        return KafkaRefused(
+        return LeaderLost(
             f"{self._place} has given nothing from offset {self._next_offset} on for {elapsed:.0f} s: {said}"
         )
 
@@ -234,7 +280,7 @@ class FetchedLog:
             self._doubtful = doubtful
             return memoryview(b"")
         is_all_there_is = len(answer.records) < self._max_bytes
-        self._max_bytes = self._pace.response_bytes
+        self._max_bytes = self._response_bytes
         if not count:
             count = found.look_behind()
         if not count:
@@ -399,25 +445,3 @@ class _Batches:
         one = self.between(i, i + 1)
         first = next(read_segment(io.BytesIO(one), chunk_bytes=len(one)))
         return last_offset if isinstance(first, CorruptBatch) else int(first.offset[0])
-
-
-class _Pace:
-    """Keeps one of several fetchers to its share of the bytes a second."""
-
-    def __init__(self, limits: FetchLimits) -> None:
-        total = limits.max_bytes_per_second
-        self._rate = None if total is None else total / limits.fetchers
-        self._ready_at = 0.0
-
-    @property
-    def response_bytes(self) -> int:
-        """What to ask for at once: no more than a second's share, so that the broker's load is even."""
-        return RESPONSE_BYTES if self._rate is None else max(SMALLEST_RESPONSE, min(int(self._rate), RESPONSE_BYTES))
-
-    def note(self, size: int) -> None:
-        """Bytes have come."""
-        if self._rate is not None:
-            self._ready_at = time.monotonic() + size / self._rate
-
-    def wait(self) -> None:
-        time.sleep(max(0.0, self._ready_at - time.monotonic()))

@@ -20,6 +20,7 @@ from kgroups_spark.sources.fetch import (
     UnreadableLog,
 )
 from kgroups_spark.sources.kafka_errors import KafkaRefused, NotAuthorized
+from kgroups_spark.sources.partition_log import LeaderLost
 from tests.records.build import KeyValue, batch, compress, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time
 
@@ -209,7 +210,7 @@ def test_what_passes_is_tried_again(error: str, fake_time: FakeTime) -> None:
 @pytest.mark.parametrize("error", [each for each in PASSING if not each.startswith("UNKNOWN_TOPIC")])
 def test_what_does_not_pass_in_time_is_told(error: str, fake_time: FakeTime) -> None:
     log = open_log(FakeCluster(LOG, always=error), 3, 15, timeout_ms=7000)
-    with pytest.raises(KafkaRefused, match=rf"t-0 has given nothing from offset 3 on for 7 s: {error}$"):
+    with pytest.raises(LeaderLost, match=rf"t-0 has given nothing from offset 3 on for 7 s: {error}$"):
         read(log)
     assert fake_time.now == pytest.approx(1007)
 
@@ -229,7 +230,7 @@ def test_time_begins_anew_with_progress(fake_time: FakeTime, monkeypatch: pytest
 def test_what_became_of_a_connection_is_told(fake_time: FakeTime) -> None:
     lost = FetchAnswer(b"", -1, -1, "NETWORK_EXCEPTION", detail="nothing listens at b:9092")
     log = open_log(FakeCluster(LOG, script=[lost] * 100), 0, 15, timeout_ms=3000)
-    with pytest.raises(KafkaRefused, match="NETWORK_EXCEPTION: nothing listens at b:9092"):
+    with pytest.raises(LeaderLost, match="NETWORK_EXCEPTION: nothing listens at b:9092"):
         read(log)
 
 

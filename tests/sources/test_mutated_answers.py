@@ -1,0 +1,177 @@
+"""Brokers that answer with what no broker says: planning and fetching end with the records or with one clear message,
+and in time."""
+
+from __future__ import annotations
+
+import random
+import struct
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.metadata import MetadataResponse
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.sources import patience
+from kgroups_spark.sources.client_properties import client_properties
+from kgroups_spark.sources.cluster import Cluster
+from kgroups_spark.sources.fetch import FetchedLog, FetchLimits
+from kgroups_spark.sources.live_log import live_logs
+from tests.chosen import Chosen
+from tests.records.build import batch
+from tests.sources.fake_broker import FakeBroker
+
+TOPIC, TOPIC_ID = "__consumer_offsets", uuid.UUID(int=77)
+API_VERSIONS, METADATA, LIST_OFFSETS, FETCH = 18, 3, 2, 1
+BATCHES = [batch(10 * number, [(b"k", b"v")] * 10) for number in range(100)]
+# All time-outs are 300 and 400 ms; a machine that is busy takes its time.
+FAR_TOO_LONG = 30
+EXTREMES = [
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\0\0\0",
+    b"\xff\xff\xff\xff\x0f",
+    b"\0\0",
+    b"\xff\xff",
+]
+
+
+def mutated(answer: bytes, rng: random.Random) -> bytes:
+    """One to four changes of the first 160 bytes; the frame's length and correlation id are right."""
+    data = bytearray(answer)
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        at = rng.randrange(8, min(len(data), 160)) if len(data) > 9 else 8
+        kind = rng.randrange(5)
+        if kind == 0 and at < len(data):
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[at:at] = rng.randbytes(rng.randint(1, 6))
+        elif kind == 2:
+            del data[at : at + rng.randint(1, 6)]
+        elif kind == 3:
+            extreme = rng.choice(EXTREMES)
+            data[at : at + len(extreme)] = extreme
+        else:
+            del data[at:]
+    data[:4] = struct.pack(">i", len(data) - 4)
+    return bytes(data)
+
+
+class MutatingBroker(FakeBroker):
+    """Leads the only partition of the topic; its answers to one kind of request are mutated."""
+
+    def __init__(self, target: int, rng: random.Random) -> None:
+        self._target, self._rng = target, rng
+        super().__init__({"Metadata": self._metadata, "ListOffsets": list_offsets, "Fetch": fetch})
+
+    def _answer(self, frame: bytes) -> Any:
+        answer = super()._answer(frame)
+        is_meant = isinstance(answer, bytes | bytearray) and int.from_bytes(frame[:2], "big") == self._target
+        return mutated(bytes(answer), self._rng) if is_meant else answer
+
+    def _metadata(self, request: Any) -> dict[str, Any]:
+        topic = MetadataResponse.MetadataResponseTopic
+        partition = topic.MetadataResponsePartition(
+            error_code=0,
+            partition_index=0,
+            leader_id=1,
+            leader_epoch=3,
+            replica_nodes=[1],
+            isr_nodes=[1],
+            offline_replicas=[],
+        )
+        node = MetadataResponse.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port, rack=None)
+        found = topic(error_code=0, name=TOPIC, topic_id=TOPIC_ID, is_internal=True, partitions=[partition])
+        return {"brokers": [node], "cluster_id": "c", "controller_id": 1, "topics": [found], "throttle_time_ms": 0}
+
+
+def list_offsets(request: Any) -> dict[str, Any]:
+    (asked,) = request.topics
+    topic = ListOffsetsResponse.ListOffsetsTopicResponse
+    offset = 0 if asked.partitions[0].timestamp == -2 else 1000
+    answer = topic.ListOffsetsPartitionResponse(
+        partition_index=0, error_code=0, timestamp=-1, offset=offset, leader_epoch=3
+    )
+    return {"topics": [topic(name=asked.name, partitions=[answer])], "throttle_time_ms": 0}
+
+
+def fetch(request: Any) -> dict[str, Any]:
+    (asked,) = request.topics
+    topic = FetchResponse.FetchableTopicResponse
+    records = b"".join(BATCHES[asked.partitions[0].fetch_offset // 10 :])[:2000]
+    answer = topic.PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=1000,
+        last_stable_offset=1000,
+        log_start_offset=0,
+        aborted_transactions=None,
+        preferred_read_replica=-1,
+        records=records,
+    )
+    responses = [topic(topic=asked.topic, topic_id=asked.topic_id, partitions=[answer])]
+    return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
+
+
+PROPERTIES = {
+    "default.api.timeout.ms": "300",
+    "request.timeout.ms": "400",
+    "reconnect.backoff.ms": "1",
+    "reconnect.backoff.max.ms": "20",
+}
+
+
+def read_all(broker: FakeBroker) -> int:
+    """Bytes that planning and fetching give."""
+    with Cluster(client_properties(broker.address, PROPERTIES)) as cluster:
+        size = 0
+        for log in live_logs(cluster, TOPIC).logs[:2]:
+            end = min(log.high_watermark, 10**6)
+            limits = FetchLimits(timeout_ms=300)
+            fetched = FetchedLog(
+                cluster, TOPIC, log.number, log.start, end, limits, topic_id=log.topic_id, keep_first=True
+            )
+            buffer, reads = memoryview(bytearray(5000)), 0
+            while reads < 200 and (got := fetched.readinto(buffer)):
+                size, reads = size + got, reads + 1
+        return size
+
+
+def ends(seed: str) -> str:
+    """How reading from a broker with answers mutated by this seed ends: `read`, or a message."""
+    rng = random.Random(seed)
+    found: list[str] = []
+
+    def go() -> None:
+        try:
+            with MutatingBroker(rng.choice([METADATA, LIST_OFFSETS, FETCH, FETCH, API_VERSIONS]), rng) as broker:
+                read_all(broker)
+            found.append("read")
+        except KgroupsError as error:
+            found.append(str(error))
+        except BaseException as error:
+            found.append(f"{type(error).__name__} is no message: {error}")
+            raise
+
+    thread = threading.Thread(target=go, daemon=True)
+    thread.start()
+    thread.join(FAR_TOO_LONG)
+    return found[0] if found else f"nothing after {FAR_TOO_LONG} s"
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(patience, "LEAST_TIME", 0.3)
+    yield
+
+
+def test_each_answer_ends_in_records_or_one_clear_message_in_time(chosen: Chosen) -> None:
+    seed = chosen.random.randrange(1 << 32)
+    print(f"mutations of seed {seed}")  # noqa: T201  pytest shows it if the test fails
+    for number in range(760 if chosen.every else 40):
+        said = ends(f"{seed} {number}")
+        assert "is no message" not in said and "nothing after" not in said, (seed, number, said)
+        assert said and "\n" not in said, (seed, number, said)

@@ -1,0 +1,146 @@
+"""Answers that no broker should give: each ends in time, and in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+
+from kgroups_spark.sources.answers import fetch_answer
+from kgroups_spark.sources.cluster import EARLIEST, ClusterUnreachable, FetchAnswer, KafkaRefused, WrongProtocol
+from kgroups_spark.sources.partition_log import LeaderLost
+from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
+from tests.sources.test_cluster import Metadata, Start, cluster_at, metadata, start
+from tests.sources.test_fetch import LOG, open_log, read
+
+__all__ = ["fake_time", "metadata", "start"]
+
+EMPTY = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []}
+
+
+def test_a_throttle_time_beyond_all_deadlines_is_not_obeyed(
+    start: Start, metadata: Metadata, fake_time: FakeTime
+) -> None:
+    broker = start({"Metadata": lambda request: {**metadata(request), "throttle_time_ms": 2**31 - 1}})
+    with cluster_at(broker) as cluster:
+        assert cluster.cluster_id == "cluster"
+        with pytest.raises(
+            KafkaRefused, match=r"throttles us for 2,147,484 s: .* longer than default\.api\.timeout\.ms"
+        ):
+            cluster.brokers()
+    assert fake_time.now == 1000
+
+
+def test_answers_without_the_partition_are_no_progress(start: Start, fake_time: FakeTime) -> None:
+    broker = start({"Fetch": lambda _: dict(EMPTY)})
+    with cluster_at(broker) as cluster:
+        answer = cluster.fetch("t", 0, 20, max_bytes=99)
+    assert answer == FetchAnswer(b"", -1, -1, "UNKNOWN_SERVER_ERROR", "the answer does not have partition 0")
+    log = open_log(FakeCluster(LOG, script=[answer] * 1000), 0, 15, timeout_ms=3000)
+    with pytest.raises(LeaderLost, match="for 3 s: UNKNOWN_SERVER_ERROR: the answer does not have partition 0"):
+        read(log)
+
+
+def test_a_broker_that_throttles_for_ever_is_given_up(fake_time: FakeTime) -> None:
+    def later(cluster: FakeCluster) -> FetchAnswer:
+        fake_time.now += 1
+        return FetchAnswer(b"", -1, -1, "THROTTLING_QUOTA_EXCEEDED")
+
+    cluster = FakeCluster(LOG, script=[later] * 1000)
+    with pytest.raises(LeaderLost, match="THROTTLING_QUOTA_EXCEEDED"):
+        read(open_log(cluster, 0, 15, timeout_ms=6000))
+    assert 1060 <= fake_time.now < 1070
+
+
+def test_another_partition_is_not_taken_for_the_one_asked_for(start: Start) -> None:
+    topic = FetchResponse.FetchableTopicResponse
+    other = topic.PartitionData(
+        partition_index=1, error_code=0, high_watermark=9, last_stable_offset=9, log_start_offset=0, records=b"x"
+    )
+    broker = start({"Fetch": lambda _: {**EMPTY, "responses": [topic(topic="t", topic_id=None, partitions=[other])]}})
+    with cluster_at(broker) as cluster:
+        assert cluster.fetch("t", 0, 20, max_bytes=99).error == "UNKNOWN_SERVER_ERROR"
+
+
+@pytest.mark.parametrize("records", [None, b""])
+def test_a_leader_that_sends_us_elsewhere_is_no_empty_log(records: bytes | None) -> None:
+    topic = FetchResponse.FetchableTopicResponse
+    answer = topic.PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=20,
+        last_stable_offset=20,
+        log_start_offset=0,
+        preferred_read_replica=2,
+        records=records,
+    )
+    response = FetchResponse(**{**EMPTY, "responses": [topic(topic="t", topic_id=None, partitions=[answer])]})
+    with pytest.raises(KafkaRefused, match=r"partition 0 sends us to replica 2 .*replica\.selector\.class"):
+        fetch_answer(response, 0)
+
+
+def nulled(answer: dict[str, Any], path: str) -> dict[str, Any]:
+    *outer, last = path.split(".")
+    at: Any = answer
+    for name in outer:
+        at = (at[name] if isinstance(at, dict) else getattr(at, name))[0]
+    if isinstance(at, dict):
+        at[last] = None
+    else:
+        setattr(at, last, None)
+    return answer
+
+
+@pytest.mark.parametrize("path", ["brokers", "topics", "topics.partitions", "topics.partitions.isr_nodes"])
+def test_null_arrays_of_metadata(path: str, start: Start, metadata: Metadata) -> None:
+    broker = start({"Metadata": lambda request: nulled(metadata(request), path)})
+    with (
+        cluster_at(broker) as cluster,
+        pytest.raises(WrongProtocol, match=rf"answers MetadataRequest .*{path} is null"),
+    ):
+        cluster.topics(["t"])
+
+
+def offsets(**fields: Any) -> dict[str, Any]:
+    topic = ListOffsetsResponse.ListOffsetsTopicResponse
+    fields = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": 7, "leader_epoch": 3, **fields}
+    return {"topics": [topic(name="t", partitions=[topic.ListOffsetsPartitionResponse(**fields)])]}
+
+
+@pytest.mark.parametrize("path", ["topics", "topics.partitions", "topics.name"])
+def test_null_arrays_of_offsets(path: str, start: Start) -> None:
+    broker = start({"ListOffsets": lambda _: nulled(offsets(), path)})
+    with cluster_at(broker) as cluster, pytest.raises(WrongProtocol, match=rf"{path} is null"):
+        cluster.list_offsets([("t", 0)], EARLIEST)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [({"partition_index": 5}, "not in the broker's answer"), ({"offset": -7}, "an answer with offset -7")],
+)
+def test_a_partition_without_an_answer_has_an_error(fields: dict[str, int], error: str, start: Start) -> None:
+    broker = start({"ListOffsets": lambda _: offsets(**fields)})
+    with cluster_at(broker) as cluster:
+        assert cluster.list_offsets([("t", 0)], EARLIEST)["t", 0].error == error
+
+
+def test_a_topic_that_was_asked_for_has_to_be_in_the_answer(start: Start, metadata: Metadata) -> None:
+    broker = start({"Metadata": lambda request: {**metadata(request), "topics": []}})
+    with cluster_at(broker) as cluster, pytest.raises(KafkaRefused, match="topic t, and its answer does not have it"):
+        cluster.topics(["t"])
+
+
+@pytest.mark.parametrize("host", ["a\0b", "x" * 70 + ".example", "."])
+def test_a_brokers_address_that_is_none(host: str, start: Start, metadata: Metadata) -> None:
+    def elsewhere(request: Any) -> dict[str, Any]:
+        answer = metadata(request)
+        answer["brokers"][0].host = host
+        return answer
+
+    broker = start({"Metadata": elsewhere})
+    with cluster_at(broker, timeout_ms=200) as cluster:
+        cluster.topics(["t"])
+        assert cluster.fetch("t", 0, 0, max_bytes=9).error == "NETWORK_EXCEPTION"
+        with pytest.raises(ClusterUnreachable, match="broker 1 has not answered"):
+            cluster.api_versions(1)
