@@ -9,7 +9,7 @@ from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
 from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.counts import counted, sized
+from kgroups_spark.counts import counted
 from kgroups_spark.tables.lake import WORK_FOLDER
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import TABLES
@@ -22,10 +22,9 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
     file_system, folder = lake_file_system(work_uri)
     file_system.create_dir(folder)
     try:
-        size = sum(log_range.size_bytes for hand in work.hands for log_range in hand)
-        reading = f"reading {sized(size)} of {counted(len(work.plan.new_ranges), 'partition')}"
-        with tasks_told(work.spark, say, reading):
+        with tasks_told(work.spark, say, work.reading):
             read = read_by_parts(work.spark, work.hands, work.read_context(), lake.uri, work_uri)
+        work, progress = work.settled(read.progress)
         with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
             replayed = replay_by_parts(
                 work.spark,
@@ -33,17 +32,17 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
                 read.replay_files,
                 work.state.files,
                 work.state.audit_id,
-                work.night_context(read.progress),
+                work.night_context(progress),
                 lake.uri,
             )
     finally:
         file_system.delete_dir(folder)
-    topics = work.writer.part_writer("topics").write(work.topics_table(read.progress))
+    topics = work.writer.part_writer("topics").write(work.topics_table(progress))
     parts = [*read.parts, *replayed, *([topics] if topics else [])]
     say(f"committing {counted(len(parts), 'part')}")
     _commit(work, parts)
     failures = sum(part.records for part in replayed if part.table == "quarantine")
-    return AuditResult(read.progress, _rows_added(parts), quarantined_by_reason(read.progress, failures))
+    return AuditResult(progress, _rows_added(parts), quarantined_by_reason(progress, failures), work.plan)
 
 
 def _commit(work: AuditWork, parts: list[Part]) -> None:

@@ -6,7 +6,9 @@ does.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,6 +22,7 @@ from kgroups_spark.audit.stages import (
     commits_frame,
     others_frame,
     progress_in,
+    progress_to_json,
     replay_frame,
     replay_rows_in,
 )
@@ -36,54 +39,76 @@ BY_BOTH_STAGES = ("transaction_markers", "quarantine")
 def audit_by_spark(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the tables of now are committed when it returns."""
     writer, say = work.writer, work.progress
-    reading = f"reading {counted(len(work.plan.new_ranges), 'partition')}"
     # Files are read twice, which costs less than keeping the rows. Between two looks at a broker its cleaner may run.
     others = others_frame(work.spark, work.hands, work.read_context(), with_commits=work.is_live).persist()
     try:
-        with tasks_told(work.spark, say, reading):
-            progress = progress_in(others)
+        with tasks_told(work.spark, say, work.reading):
+            told = progress_in(others)
+            work, progress = work.settled(told)
+            read = StageOne(others, {each.offsets_partition for each in told if each.given_up is not None})
             rows_read = _stage_1_rows(progress)
             if work.is_live:
-                writer.append("offset_commits", unpacked(others, "offset_commits"))
-                _require_all(work, progress)
+                writer.append("offset_commits", read.rows("offset_commits"))
             elif rows_read["offset_commits"]:
                 writer.append("offset_commits", commits_frame(work.spark, work.hands, work.read_context()))
         for name in ("group_records", "group_traffic"):
             if rows_read[name]:
-                writer.append(name, unpacked(others, name))
+                writer.append(name, read.rows(name))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
         tasks = min(len(work.shards), 2 * work.slots)
-        replayed = replay_frame(_replay_rows(work, others), tasks, work.night_context(progress)).persist()
+        replayed = replay_frame(_replay_rows(work, read), tasks, work.night_context(progress)).persist()
         try:
-            return _write_replayed(work, others, replayed, progress)
+            result = _write_replayed(work, read, replayed, progress)
         finally:
             replayed.unpersist()
+        if work.is_live:
+            _require_read_once(others, told)
+        return result
     finally:
         others.unpersist()
 
 
-def _require_all(work: AuditWork, progress: list[RangeProgress]) -> None:
-    """Raises KgroupsError if other rows were written than counted: a lost executor had its ranges fetched again, and
-    the log was compacted in between."""
-    counted_rows = _stage_1_rows(progress)["offset_commits"]
-    written = work.lake.read("offset_commits").where(_is_new(work)).count()
-    if written != counted_rows:
+@dataclass(frozen=True)
+class StageOne:
+    """What `others_frame` has, without the rows of partitions that were given up."""
+
+    others: DataFrame
+    given_up: set[int]
+
+    def rows(self, name: str) -> DataFrame:
+        """Of one table."""
+        return self._kept(unpacked(self.others, name))
+
+    def replay_rows(self) -> DataFrame:
+        return self._kept(replay_rows_in(self.others))
+
+    def _kept(self, rows: DataFrame) -> DataFrame:
+        return rows.where(~F.col("offsets_partition").isin(*self.given_up)) if self.given_up else rows
+
+
+def _require_read_once(others: DataFrame, told: list[RangeProgress]) -> None:
+    """Raises KgroupsError if ranges were fetched again after a lost executor: the log has grown or was compacted in
+    between, so that not all tables were written from the same records."""
+    if sorted(map(_as_text, progress_in(others))) != sorted(map(_as_text, told)):
         raise KgroupsError(
-            f"{counted_rows:,} offset commits were fetched and {written:,} written: a task ran twice while the log was "
-            "compacted. Nothing of this audit counts; run it again"
+            "a task had to run twice, and the log had changed in between. Nothing of this audit counts; run it again"
         )
 
 
-def _replay_rows(work: AuditWork, others: DataFrame) -> DataFrame:
+def _as_text(progress: RangeProgress) -> str:
+    return json.dumps(progress_to_json(progress), sort_keys=True)
+
+
+def _replay_rows(work: AuditWork, read: StageOne) -> DataFrame:
     """The saved state and the night's records. Those that are read again come from their replay rows alone: nothing of
     them is new."""
     history = replay_rows_of_history(
         work.lake.read("offset_commits").where(_is_new(work)),
         work.lake.read("group_records").where(_is_new(work)),
-        unpacked(others, "transaction_markers"),
+        read.rows("transaction_markers"),
         work.spark.createDataFrame([], TABLES["quarantine"].schema),
     )
-    rows = history.unionByName(replay_rows_in(others))
+    rows = history.unionByName(read.replay_rows())
     state = _state(work)
     return rows if state is None else rows.unionByName(replay_rows_of_state(state))
 
@@ -102,15 +127,13 @@ def _state(work: AuditWork) -> DataFrame | None:
     return work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
 
 
-def _write_replayed(
-    work: AuditWork, others: DataFrame, replayed: DataFrame, progress: list[RangeProgress]
-) -> AuditResult:
+def _write_replayed(work: AuditWork, read: StageOne, replayed: DataFrame, progress: list[RangeProgress]) -> AuditResult:
     writer = work.writer
     rows_added = _stage_1_rows(progress)
     counts = row_counts(replayed, REPLAY_TABLES)
     for name in BY_BOTH_STAGES:
         if rows_added[name] + counts[name]:
-            writer.append(name, unpacked(others, name).unionByName(unpacked(replayed, name)))
+            writer.append(name, read.rows(name).unionByName(unpacked(replayed, name)))
     for name in ("group_versions", "group_member_versions", "group_events", "state_corrections"):
         if counts[name]:
             writer.append(name, unpacked(replayed, name))
@@ -121,7 +144,7 @@ def _write_replayed(
             writer.replace(name, unpacked(replayed, name))
     writer.replace("topics", work.spark.createDataFrame(work.topics_table(progress), TABLES["topics"].schema))
     writer.replace("coordinator_state", unpacked(replayed, "coordinator_state"), work.state.kept_audit_id)
-    return AuditResult(progress, rows_added, quarantined_by_reason(progress, counts["quarantine"]))
+    return AuditResult(progress, rows_added, quarantined_by_reason(progress, counts["quarantine"]), work.plan)
 
 
 def _stage_1_rows(progress: list[RangeProgress]) -> Counter[str]:

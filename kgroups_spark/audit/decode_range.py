@@ -53,6 +53,10 @@ def no_cluster(piece: FetchPiece) -> Any:
     raise AssertionError(f"{piece} without a cluster to fetch it from")
 
 
+def no_leader_lost() -> None:
+    """For readers of segments alone."""
+
+
 @dataclass(frozen=True)
 class ReadContext:
     """What reading needs besides the range. `history` and `replay`: which of the two outputs are wanted.
@@ -68,6 +72,8 @@ class ReadContext:
     open_file: Callable[[str], Any]  # a binary file for random access
     fetcher: Fetcher | None = None  # how to reach the cluster
     open_fetch: Callable[[FetchPiece], Any] = no_cluster  # what a broker gives of it, as a binary file to read once
+    end_of: Callable[[FetchPiece], int] = no_cluster  # the high watermark of its partition now
+    lose_patience: Callable[[], None] = no_leader_lost  # a leader is lost: what else it led is not waited for as long
     history: bool = True
     replay: bool = True
     replay_groups: bool = True
@@ -82,7 +88,7 @@ class ReadContext:
             yield self
             return
         with self.fetcher.connected() as open_fetch:
-            yield replace(self, open_fetch=open_fetch)
+            yield replace(self, open_fetch=open_fetch, end_of=open_fetch.end_of, lose_patience=open_fetch.lose_patience)
 
 
 @dataclass
@@ -108,6 +114,13 @@ class RangeProgress:
     # For the findings.
     large_records: list[Large] = field(default_factory=list)
     times_off: list[Off] = field(default_factory=list)
+    # Why nothing of this partition counts: its leader was lost while it was read.
+    given_up: str | None = None
+
+    @property
+    def missing(self) -> int:
+        """How many of the range's offsets have no record any more."""
+        return max(0, self.next_offset - self.start_offset - self.records)
 
     def note(self, records: RecordColumns) -> None:
         """Takes in how far a chunk reaches."""

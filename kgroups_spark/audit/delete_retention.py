@@ -15,7 +15,6 @@ from functools import cached_property
 
 from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.durations import UNITS_MS, format_duration
-from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
 from kgroups_spark.tables.ledger_rows import Reading
 from kgroups_spark.times import to_epoch_ms
@@ -58,6 +57,26 @@ def _has_read(row: AuditRow, offsets_partition: int) -> bool:
 
 
 @dataclass(frozen=True)
+class TooOld:
+    """A partition whose last read is longer ago (`age`, ms) than `delete.retention.ms`: if offsets are missing in what
+    is new of it, tombstones may be among them."""
+
+    offsets_partition: int
+    age: int
+    delete_retention_ms: int
+
+    def why_read_again(self, gone: int, span: int) -> str | None:
+        """A sentence, or None where nothing is `gone` of the `span` of new offsets."""
+        if gone <= 0:
+            return None
+        return (
+            f"partition {self.offsets_partition} was read again from its start: last read {format_duration(self.age)} "
+            f"ago, longer than delete.retention.ms ({format_duration(self.delete_retention_ms)}), and {gone:,} of "
+            f"{span:,} offsets were gone"
+        )
+
+
+@dataclass(frozen=True)
 class DeleteRetention:
     """`delete.retention.ms` of the topic, and what it is measured against. `now` is the ledger's clock, ms."""
 
@@ -72,27 +91,16 @@ class DeleteRetention:
         """Measured now, after the audit `last`; `readings` as LastReads has them."""
         return cls(delete_retention_ms, LastReads(last, readings), to_epoch_ms(datetime.now(UTC)))
 
-    def why_read_again(
-        self, before: PartitionProgress, end_offset: int, newest: int | None, new: Callable[[], BatchColumns]
-    ) -> str | None:
-        """A sentence, or None where what is new in the partition is enough.
+    def too_old(self, before: PartitionProgress, end_offset: int, newest: int | None) -> TooOld | None:
+        """None where what is new in the partition is enough, whatever is missing.
 
         `before`: how far it was read; `end_offset` and `newest`: where its log ends now, and the timestamp of its last
-        batch (None: not known). `new` gives the headers of the new batches and is asked only if the last read is too
-        old.
+        batch (None: not known).
         """
-        span = end_offset - before.end_offset
-        age = self._last_read_ago(before.offsets_partition, newest) if span > 0 else 0
-        if age <= self.delete_retention_ms:
-            return None
-        gone = span - int(new().record_count.sum())
-        if gone <= 0:
-            return None
-        return (
-            f"partition {before.offsets_partition} was read again from its start: last read {format_duration(age)} "
-            f"ago, longer than delete.retention.ms ({format_duration(self.delete_retention_ms)}), and {gone:,} of "
-            f"{span:,} offsets were gone"
-        )
+        is_new = end_offset > before.end_offset
+        age = self._last_read_ago(before.offsets_partition, newest) if is_new else 0
+        too_old = age > self.delete_retention_ms
+        return TooOld(before.offsets_partition, age, self.delete_retention_ms) if too_old else None
 
     def _last_read_ago(self, offsets_partition: int, newest: int | None) -> int:
         """By the ledger's clock or by the log's, which is the longer: copies of a log may be read long after.

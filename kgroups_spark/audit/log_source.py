@@ -72,7 +72,7 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
 
     clock_ms = _clock_ms()
     options.progress("asking the cluster")
-    found = live_logs(cluster, OFFSETS_TOPIC, options.partitions)
+    found = live_logs(cluster, OFFSETS_TOPIC, options.partitions, max_bytes_per_second=options.max_bytes_per_second)
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
     notes = [*found.notes, *_release_note(options, facts), *facts.notes]
     return LogSource(

@@ -18,6 +18,7 @@ from kgroups_spark.tables.parts_writer import ROWS_PER_GROUP, Part, PartWriter
 from kgroups_spark.tables.schemas import arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
+Mark: TypeAlias = "dict[str, list[pa.Table]]"
 
 # Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
 ROWS_PER_PART = 1 << 20
@@ -48,6 +49,14 @@ class PartCollector:
         waiting.append(table)
         if sum(t.num_rows for t in waiting) >= ROWS_PER_PART or sum(t.nbytes for t in waiting) >= BYTES_PER_PART:
             yield from self._write(name)
+
+    def mark(self) -> Mark:
+        """What is waiting now, for `back_to`."""
+        return {name: list(tables) for name, tables in self._waiting.items()}
+
+    def back_to(self, mark: Mark) -> None:
+        """Forgets what was taken in since; parts that were given since must not be used."""
+        self._waiting = mark
 
     def rest(self) -> Iterator[Part]:
         """The parts of what is left."""

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kgroups_spark.audit.delete_retention import DeleteRetention
+from kgroups_spark.audit.decode_range import RangeProgress
+from kgroups_spark.audit.delete_retention import DeleteRetention, TooOld
 from kgroups_spark.audit.ranges import LogRange
-from kgroups_spark.errors import UsageError
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
@@ -38,10 +40,24 @@ class PartitionPlan:
     read_again: bool = False
     # A sentence on why; None where nothing but the user asked for it.
     why_read_again: str | None = None
+    # `reread` is read only if offsets turn out to be missing in what is new.
+    undecided: TooOld | None = None
 
     @property
     def offsets_partition(self) -> int:
         return self.log.partition
+
+    def decided(self, progress: Sequence[RangeProgress]) -> PartitionPlan:
+        """The same once it is known what was read of the partition."""
+        mine = [each for each in progress if each.offsets_partition == self.offsets_partition]
+        if self.undecided is None:
+            return self
+        if not any(each.number < 0 for each in mine):
+            return replace(self, reread=None, undecided=None)
+        new = [each for each in mine if each.number >= 0]
+        span = max(each.next_offset for each in new) - self.start_offset
+        why = self.undecided.why_read_again(span - sum(each.records for each in new), span)
+        return replace(self, read_again=True, why_read_again=why, undecided=None)
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,25 @@ class AuditPlan:
     @property
     def read_again(self) -> list[PartitionPlan]:
         return [p for p in self.partitions if p.read_again]
+
+    def settled(self, progress: Sequence[RangeProgress]) -> AuditPlan:
+        """The plan as readers could follow it: without partitions that were given up, and decided where only reading
+        tells whether a partition has to be read again. Raises KgroupsError if all that was to be read was given up."""
+        given_up = {p.offsets_partition: p.given_up for p in progress if p.given_up is not None}
+        if not given_up and not any(p.undecided for p in self.partitions):
+            return self
+        if given_up and all(r.offsets_partition in given_up for r in (*self.new_ranges, *self.reread_ranges)):
+            raise KgroupsError(f"nothing could be read to its end: {next(iter(given_up.values()))}")
+        left = [p.decided(progress) for p in self.partitions if p.offsets_partition not in given_up]
+        said = {p.offsets_partition for p in self.partitions if p.why_read_again}
+        notes = [p.why_read_again for p in left if p.why_read_again and p.offsets_partition not in said]
+        if given_up:
+            numbers = number_ranges(sorted(given_up))
+            notes.append(
+                f"left to the next audit, their leaders were lost while they were read: partition {numbers}: "
+                f"{given_up[min(given_up)]}"
+            )
+        return AuditPlan(left, self.cluster_id, [*self.notes, *notes])
 
 
 def plan_audit(
@@ -125,30 +160,39 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
     log_start = log.log_start_offset
     start = max(before.end_offset, log_start)
     lost = before.end_offset < log_start
-    why = None if options.full else _why_read_again(log, before, options.delete_retention)
+    why, undecided = (None, None) if options.full else _why_read_again(log, before, options.delete_retention)
     read_again = options.full or why is not None
+    reread = _reread(log, log_start, start) if read_again or undecided else None
     return PartitionPlan(
         log,
         log_start,
         start,
         _new_range(log, start, options.known_corrupt),
-        _reread(log, log_start, start) if read_again else None,
+        reread and replace(reread, only_if_missing=undecided is not None),
         before.end_offset if lost else None,
         log_start if lost else None,
         before,
         read_again,
         why,
+        undecided,
     )
 
 
 def _why_read_again(
     log: PartitionLog, before: PartitionProgress, delete_retention: DeleteRetention | None
-) -> str | None:
+) -> tuple[str | None, TooOld | None]:
+    """A sentence, if that is decided; else what only reading can decide, if anything."""
     if delete_retention is None:
-        return None
-    return delete_retention.why_read_again(
-        before, log.end_offset, log.newest_timestamp, lambda: log.headers_from(before.end_offset)
-    )
+        return None, None
+    too_old = delete_retention.too_old(before, log.end_offset, log.newest_timestamp)
+    if too_old is None:
+        return None, None
+    gone = log.missing_from(before.end_offset)
+    if gone is None and log.log_start_offset <= before.end_offset:
+        return None, too_old
+    if gone is None:
+        gone = log.log_start_offset - before.end_offset
+    return too_old.why_read_again(gone, log.end_offset - before.end_offset), None
 
 
 def _new_range(log: PartitionLog, start: int, known_corrupt: Collection[tuple[str, int]] = ()) -> LogRange | None:

@@ -1,7 +1,8 @@
 """Contiguous pieces of the offsets partitions' logs, and how they are dealt to tasks.
 
-A segment is never cut inside a file; a live partition is cut at any offset. A partition is cut only where it alone
-would keep one task busy while the others wait, into at most twice as many ranges as there are slots.
+A segment is never cut inside a file. A partition is cut only where it alone would keep one task busy while the others
+wait, into at most twice as many ranges as there are slots. A live partition is never cut: it is read by one task
+(read_hand.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class LogRange:
     `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was
     read before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half
     written.
+    `only_if_missing`: it is read only where offsets are missing in what is new of the partition.
     `begins_log`: nothing is before it, neither records nor a saved state, so whatever it ends began in it.
     """
 
@@ -31,6 +33,7 @@ class LogRange:
     is_reread: bool = False
     ends_log: bool = True
     begins_log: bool = False
+    only_if_missing: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -52,7 +55,7 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
         return [log_range]
     target = max(share // 2, log_range.size_bytes // most)
     ranges: list[list[Piece]] = [[]]
-    for piece in _cuttable(log_range.pieces, target):
+    for piece in log_range.pieces:
         if ranges[-1] and sum(p.size_bytes for p in ranges[-1]) >= target:
             ranges.append([])
         ranges[-1].append(piece)
@@ -65,15 +68,6 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
             begins_log=number == 0 and log_range.begins_log,
         )
         for number, pieces in enumerate(ranges)
-    ]
-
-
-def _cuttable(pieces: Sequence[Piece], target: int) -> list[Piece]:
-    """The same pieces, what is fetched in spans of about the target."""
-    return [
-        part
-        for piece in pieces
-        for part in (piece.cut(-(-piece.size_bytes // target)) if isinstance(piece, FetchPiece) else [piece])
     ]
 
 
@@ -97,14 +91,23 @@ def deal(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
 
 
 def deal_to_fetchers(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
-    """Ranges of live partitions in hands of about equal bytes: a hand is of one broker, FETCHERS_PER_BROKER of each.
+    """Ranges of live partitions in hands of about equal bytes: a hand is of one broker, FETCHERS_PER_BROKER of each,
+    and has all ranges of its partitions.
 
     Since a task takes one hand, no broker has more fetchers than that, however many slots there are.
     """
-    by_leader: dict[int | None, list[LogRange]] = {}
+    by_partition: dict[int, list[LogRange]] = {}
     for log_range in ranges:
-        by_leader.setdefault(leader(log_range), []).append(log_range)
-    return [hand for of_one in by_leader.values() for hand in deal(of_one, FETCHERS_PER_BROKER)]
+        by_partition.setdefault(log_range.offsets_partition, []).append(log_range)
+    by_leader: dict[int | None, list[LogRange]] = {}
+    for of_one in by_partition.values():
+        whole = replace(of_one[0], pieces=tuple(piece for log_range in of_one for piece in log_range.pieces))
+        by_leader.setdefault(leader(whole), []).append(whole)
+    return [
+        [log_range for whole in hand for log_range in by_partition[whole.offsets_partition]]
+        for of_one in by_leader.values()
+        for hand in deal(of_one, FETCHERS_PER_BROKER)
+    ]
 
 
 def leader(log_range: LogRange) -> int | None:

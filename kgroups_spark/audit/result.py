@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.known_times import known_times
 from kgroups_spark.audit.log_times import Judged, LogTimes, live_as_of, newest_plausible
-from kgroups_spark.audit.plan import PartitionPlan
+from kgroups_spark.audit.plan import AuditPlan, PartitionPlan
 from kgroups_spark.audit.read_again import correction_notes
+from kgroups_spark.audit.read_hand import MOST_ROUNDS, is_unsettled
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
@@ -25,11 +27,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What the two stages did: how far each range was read, rows added by history table, quarantined by reason."""
+    """What the two stages did: how far each range was read, rows added by history table, quarantined by reason, and
+    the plan as it could be followed (None: there was nothing to do)."""
 
     progress: list[RangeProgress] = field(default_factory=list)
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
+    plan: AuditPlan | None = None
 
 
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
@@ -69,6 +73,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
     said += [*notes, *_without_segments(work)]
     said += [*gone_before_we_came(work, partitions), *_missing(work, result), *_rebuilt(work)]
     said += [*newest.notes, *(now.notes if settings.as_of is None else ())]
+    said += unsettled(result.progress)
     return LedgerFacts(
         as_of_ms,
         min(as_of_ms, now.ms),
@@ -193,6 +198,17 @@ def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) ->
     return [
         f"{_percent(gone, span)} of the night's offsets ({gone:,} of {span:,}) were gone before we came; "
         "min.compaction.lag.ms above the audit interval on __consumer_offsets keeps them"
+    ]
+
+
+def unsettled(progress: Sequence[RangeProgress]) -> list[str]:
+    """A note on partitions that were cleaned faster than they could be read."""
+    numbers = sorted({each.offsets_partition for each in progress if is_unsettled(each)})
+    if not numbers:
+        return []
+    return [
+        f"partition {number_ranges(numbers)} was cleaned faster than it could be read, {MOST_ROUNDS} times in a row: "
+        "offsets and groups of it that change often may be older than the rest, or missing; the next audit reads on"
     ]
 
 

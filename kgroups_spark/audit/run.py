@@ -108,6 +108,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         work = replace(work, state=rebuilt.state)
     if is_new:
         result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
+        work = work if result.plan is None else replace(work, plan=result.plan)
     appended_ms = _newest_appended(work)
     facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)], appended_ms)
     if rebuilt is not None:
@@ -133,10 +134,11 @@ def _newest_appended(work: AuditWork) -> int | None:
         return None
     from kgroups_spark.sources.cluster import ClusterUnreachable
     from kgroups_spark.sources.live_log import LiveLog, times_appended
+    from kgroups_spark.sources.partition_log import LeaderLost
 
     try:
         times = times_appended(cluster, [log for log in work.source.logs if isinstance(log, LiveLog)])
-    except ClusterUnreachable:
+    except (ClusterUnreachable, LeaderLost):
         return None
     latest = work.settings.clock_ms + CLOCKS_DIFFER_MS
     return max((ms for ms in times if 0 <= ms <= latest), default=None)

@@ -33,6 +33,7 @@ from kgroups_spark.audit.outputs import (
 )
 from kgroups_spark.audit.packed_rows import PACKED, packed, packed_outputs, unpacked
 from kgroups_spark.audit.ranges import LogRange
+from kgroups_spark.audit.read_hand import readings
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
 from kgroups_spark.audit.replay_rows import (
     FILE,
@@ -43,7 +44,7 @@ from kgroups_spark.audit.replay_rows import (
     UNREADABLE,
     replay_batch,
 )
-from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import TABLES
@@ -75,8 +76,8 @@ PROGRESS_TEXT = StructType([StructField(PROGRESS, StringType(), False)])
 
 @dataclass
 class ReadResult:
-    """What stage 1 has read. `parts` and `replay_files` (by offsets partition, in log order) only where tasks wrote
-    them."""
+    """What stage 1 has read, and the partitions that it gave up (see their progress). `parts` and `replay_files` (by
+    offsets partition, in log order) only where tasks wrote them."""
 
     progress: list[RangeProgress] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
@@ -119,29 +120,39 @@ def read_by_parts(
 
 
 def _read_hand(hand: Hand, context: ReadContext, lake_uri: str, work_uri: str) -> Iterator[tuple[str, Any]]:
-    collector, decoder = PartCollector(lake_uri, context.audit_id), GroupRecordDecoder()
-    for log_range in hand:
-        reading = RangeDecoder(log_range, context, decoder)
-        name = f"range-{log_range.offsets_partition}-{log_range.number}-{uuid.uuid4()}.arrow"
-        path = posixpath.join(work_uri, name)
-        file_system, local = lake_file_system(path)
-        with ExitStack() as stack:
-            sink = stack.enter_context(file_system.open_output_stream(local))
-            writer, climbs = stack.enter_context(_replay_writer(sink)), None
-            for table, rows in reading.outputs():
-                if table == REPLAY:
-                    writer.write_batch(_with_partition(rows, log_range.offsets_partition))
-                elif table == CLIMBS:
-                    if climbs is None:
-                        sink = stack.enter_context(file_system.open_output_stream(f"{local}.climbs"))
-                        climbs = stack.enter_context(pa.ipc.new_stream(sink, rows.schema, options=_LZ4))
-                    climbs.write_batch(rows)
-                else:
-                    yield from map(part_line, collector.add(table, rows))
-        of_climbs = None if climbs is None else f"{path}.climbs"
-        yield "replay", (log_range.offsets_partition, log_range.number, path, of_climbs)
-        yield "progress", progress_to_json(reading.progress)
+    collector = PartCollector(lake_uri, context.audit_id)
+    for reading in readings(hand, context):
+        mark = collector.mark()
+        try:
+            lines = [line for decoder in reading.decoders() for line in _read_range(decoder, collector, work_uri)]
+        except LeaderLost as err:
+            # Parts that have left with rows of this partition hold what is in the mark, too: nobody will name them.
+            collector.back_to(mark)
+            context.lose_patience()
+            lines = [("progress", progress_to_json(reading.given_up(str(err))))]
+        yield from lines
     yield from map(part_line, collector.rest())
+
+
+def _read_range(reading: RangeDecoder, collector: PartCollector, work_uri: str) -> Iterator[tuple[str, Any]]:
+    partition, number = reading.progress.offsets_partition, reading.progress.number
+    path = posixpath.join(work_uri, f"range-{partition}-{number}-{uuid.uuid4()}.arrow")
+    file_system, local = lake_file_system(path)
+    with ExitStack() as stack:
+        sink = stack.enter_context(file_system.open_output_stream(local))
+        writer, climbs = stack.enter_context(_replay_writer(sink)), None
+        for table, rows in reading.outputs():
+            if table == REPLAY:
+                writer.write_batch(_with_partition(rows, partition))
+            elif table == CLIMBS:
+                if climbs is None:
+                    sink = stack.enter_context(file_system.open_output_stream(f"{local}.climbs"))
+                    climbs = stack.enter_context(pa.ipc.new_stream(sink, rows.schema, options=_LZ4))
+                climbs.write_batch(rows)
+            else:
+                yield from map(part_line, collector.add(table, rows))
+    yield "replay", (partition, number, path, None if climbs is None else f"{path}.climbs")
+    yield "progress", progress_to_json(reading.progress)
 
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -246,22 +257,23 @@ def others_frame(
     tables = ("offset_commits", *OTHER_HISTORY) if with_commits else OTHER_HISTORY
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for log_range, name, rows in _outputs(hands, _numbers(batches), context):
+        for decoder, name, rows in _outputs(hands, _numbers(batches), context):
             if name in tables:
                 yield from packed_outputs([(name, rows)])
-            elif name == REPLAY:
+            elif name == REPLAY and decoder is not None:
                 # Nothing of what is read again is added to history: the replay finds it here alone.
-                kept = rows if log_range.is_reread else rows.filter(_only_here(rows))
+                kept = rows if decoder.progress.number < 0 else rows.filter(_only_here(rows))
                 if kept.num_rows:
                     yield packed(REPLAY, kept)
             elif name == PROGRESS:
-                yield packed(PROGRESS, pa.RecordBatch.from_arrays([pa.array([rows])], names=PROGRESS_TEXT.names))
+                text = json.dumps(progress_to_json(rows))
+                yield packed(PROGRESS, pa.RecordBatch.from_arrays([pa.array([text])], names=PROGRESS_TEXT.names))
 
     return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), PACKED)
 
 
 def progress_in(others: DataFrame) -> list[RangeProgress]:
-    """What the tasks of `others_frame` say that they read."""
+    """What the tasks of `others_frame` say that they read; also of partitions that they gave up."""
     texts = unpacked(others, PROGRESS, PROGRESS_TEXT).collect()
     return [progress_from_json(json.loads(row.progress)) for row in texts]
 
@@ -280,16 +292,19 @@ def _only_here(rows: pa.RecordBatch) -> pa.Array:
 
 def _outputs(
     hands: Sequence[Hand], numbers: Iterable[int], context: ReadContext
-) -> Iterator[tuple[LogRange, str, Any]]:
-    decoder = GroupRecordDecoder()
+) -> Iterator[tuple[RangeDecoder | None, str, Any]]:
     for number in numbers:
         with context.connected() as connected:
-            for log_range in hands[number]:
-                reading = RangeDecoder(log_range, connected, decoder)
-                for name, rows in reading.outputs():
-                    rows = _with_partition(rows, log_range.offsets_partition) if name == REPLAY else rows
-                    yield log_range, name, rows
-                yield log_range, PROGRESS, json.dumps(progress_to_json(reading.progress))
+            for reading in readings(hands[number], connected):
+                try:
+                    for decoder in reading.decoders():
+                        for name, rows in decoder.outputs():
+                            rows = _with_partition(rows, reading.offsets_partition) if name == REPLAY else rows
+                            yield decoder, name, rows
+                        yield decoder, PROGRESS, decoder.progress
+                except LeaderLost as err:
+                    connected.lose_patience()
+                    yield None, PROGRESS, reading.given_up(str(err))
 
 
 def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFrame:

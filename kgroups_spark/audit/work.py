@@ -15,7 +15,7 @@ from kgroups_spark.audit.log_source import LogSource
 from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.audit.partition_count import fitting_by_partition, partition_count
 from kgroups_spark.audit.plan import AuditPlan
-from kgroups_spark.audit.ranges import LogRange, cut, deal, deal_to_fetchers, leader
+from kgroups_spark.audit.ranges import LogRange, cut, deal, deal_to_fetchers
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
 from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.rows import table_batch
@@ -24,7 +24,7 @@ from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.stages import open_uri
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER
+from kgroups_spark.counts import counted, sized
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
@@ -82,11 +82,26 @@ class AuditWork:
         """The ranges to read, dealt to tasks."""
         whole = [*self.plan.reread_ranges, *self.plan.new_ranges]
         if self.is_live:
-            fetchers = FETCHERS_PER_BROKER * len(set(map(leader, whole)))
-            return deal_to_fetchers(cut(whole, min(fetchers, self.slots)))
+            return deal_to_fetchers(whole)
         ranges = cut(whole, self.slots)
         total = sum(log_range.size_bytes for log_range in ranges)
         return deal(ranges, max(1, min(2 * self.slots, -(-total // SMALLEST_HAND_BYTES)))) if ranges else []
+
+    @property
+    def reading(self) -> str:
+        """What stage 1 does, for the progress line. Of a live log nobody knows beforehand how much of it is left."""
+        partitions = counted(len(self.plan.new_ranges), "partition")
+        if self.is_live:
+            return f"reading what is new of {partitions}"
+        return f"reading {sized(sum(r.size_bytes for hand in self.hands for r in hand))} of {partitions}"
+
+    def settled(self, progress: list[RangeProgress]) -> tuple[AuditWork, list[RangeProgress]]:
+        """The work and what was read of it, both without the partitions that stage 1 gave up."""
+        plan = self.plan.settled(progress)
+        if plan is self.plan:
+            return self, progress
+        given_up = {each.offsets_partition for each in progress if each.given_up is not None}
+        return replace(self, plan=plan), [each for each in progress if each.offsets_partition not in given_up]
 
     @cached_property
     def shards(self) -> list[int]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kgroups_spark.commands.file_systems import require_readable
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary
     from kgroups_spark.sources.client_properties import ClientProperties
 
+# For how long a cluster is tried before anything is begun, unless default.api.timeout.ms says otherwise.
+FIRST_TRY_MS = 20_000
+SAY_AFTER_SECONDS = 3.0
+
 NAME = "audit"
 SUMMARY = "read what is new in the log and bring the tables up to it"
 DESCRIPTION = """\
@@ -45,9 +52,9 @@ examples:
 
 Of a live cluster, expiry is judged as of now, with the brokers' retention and the rules of their release; of segments,
 as of the newest log timestamp, with the newest release and its default retention (7d). All three are printed.
-A live audit reads up to the high watermark as it is when the audit begins, with at most two fetchers a broker and the
-client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on Topic:__consumer_offsets; what
-other permissions add is in the README.
+A live audit reads up to the high watermark, and on if the log was cleaned meanwhile, with at most two fetchers a broker
+and the client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on
+Topic:__consumer_offsets; what other permissions add is in the README.
 Exit 3 with --strict if something was quarantined or offsets were lost before they were read."""
 
 
@@ -168,9 +175,23 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
     properties = read_properties_file(arguments.command_config) if arguments.command_config else {}
     client = client_properties(arguments.bootstrap_server, properties)
     say_lines(client.notes)
-    with Cluster(client) as cluster:
-        live_logs(cluster, OFFSETS_TOPIC, arguments.partition)
+    # Who waits at a terminal has mistyped the address more often than all brokers are about to start.
+    timeout_ms = None if "default.api.timeout.ms" in client.names else FIRST_TRY_MS
+    with told_if_long(client.bootstrap_servers), Cluster(client, timeout_ms=timeout_ms) as cluster:
+        live_logs(cluster, OFFSETS_TOPIC, arguments.partition, max_bytes_per_second=arguments.max_bytes_per_second)
     return client
+
+
+@contextmanager
+def told_if_long(bootstrap_servers: str) -> Iterator[None]:
+    """Says what is waited for if the block takes longer than SAY_AFTER_SECONDS."""
+    timer = threading.Timer(SAY_AFTER_SECONDS, say_lines, [[f"waiting for {bootstrap_servers}"]])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def audit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.number_ranges import number_ranges
@@ -12,14 +12,18 @@ from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.sources.client_properties import ClientProperties
 from kgroups_spark.sources.cluster import EARLIEST, LATEST, Cluster, TopicMetadata
-from kgroups_spark.sources.fetch import FetchedLog, FetchLimits
-from kgroups_spark.sources.kafka_errors import not_authorized
-from kgroups_spark.sources.partition_log import FetchPiece, PartitionLog
+from kgroups_spark.sources.fetch import FetchedLog, FetchLimits, Pace
+from kgroups_spark.sources.kafka_errors import ClusterUnreachable, not_authorized
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, PartitionLog
 
 # What an offset weighs before any was seen: an offset commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0
 # Of so many partitions the newest batch is asked for.
 APPENDED_ASKED = 3
+# Less than most batches have: what is asked for where one batch is enough.
+ONE_BATCH = 4096
+# How long a task waits for a partition's leader once it has lost another one.
+AFTER_A_LOSS_MS = 5_000
 
 
 class NoOffsetsTopic(UsageError):
@@ -36,6 +40,8 @@ class LiveLog(PartitionLog):
     start: int
     high_watermark: int
     leader_epoch: int  # the leader's own; -1: not known
+    pace: Pace = field(default_factory=Pace, compare=False, repr=False)
+    headers: dict[int, BatchColumns] = field(default_factory=dict, compare=False, repr=False)  # fetched, by offset
 
     @property
     def partition(self) -> int:
@@ -73,13 +79,15 @@ class LiveLog(PartitionLog):
         return None
 
     def headers_at(self, base_offset: int) -> BatchColumns:
+        """Fetches one batch, once."""
         if not self.start <= base_offset < self.high_watermark:
             return BatchColumns.empty()
-        return self._headers(base_offset, base_offset + 1)
+        if base_offset not in self.headers:
+            self.headers[base_offset] = self._header(base_offset)
+        return self.headers[base_offset]
 
-    def headers_from(self, offset: int) -> BatchColumns:
-        """Fetches all of it."""
-        return self._headers(max(offset, self.start), self.high_watermark)
+    def missing_from(self, offset: int) -> None:
+        """That would be fetching everything twice."""
 
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[FetchPiece, ...]:
         return self.pieces(start_offset, self.high_watermark)
@@ -94,12 +102,19 @@ class LiveLog(PartitionLog):
         leader = self.topic.partitions[self.number].leader
         return (FetchPiece(self.topic.name, self.number, self.topic_id, start, end, True, leader, BYTES_PER_OFFSET),)
 
-    def _headers(self, start: int, end: int) -> BatchColumns:
-        if start >= end:
-            return BatchColumns.empty()
-        limits = FetchLimits(timeout_ms=self.cluster.timeout_ms)
+    def _header(self, offset: int) -> BatchColumns:
+        """Of the batch that holds the offset. A broker gives at least one whole batch, however little is asked for."""
         log = FetchedLog(
-            self.cluster, self.topic.name, self.number, start, end, limits, topic_id=self.topic_id, keep_first=True
+            self.cluster,
+            self.topic.name,
+            self.number,
+            offset,
+            offset + 1,
+            FetchLimits(timeout_ms=self.cluster.timeout_ms),
+            topic_id=self.topic_id,
+            keep_first=True,
+            pace=self.pace,
+            response_bytes=ONE_BATCH,
         )
         return scan_batches(log)
 
@@ -113,11 +128,18 @@ class LiveLogs:
     notes: list[str]
 
 
-def live_logs(cluster: Cluster, topic_name: str, partitions: Collection[int] | None = None) -> LiveLogs:
+def live_logs(
+    cluster: Cluster,
+    topic_name: str,
+    partitions: Collection[int] | None = None,
+    *,
+    max_bytes_per_second: int | None = None,
+) -> LiveLogs:
     """The topic's logs (`partitions`: only these), with end offsets fixed now, at the high watermarks.
 
-    A partition without a leader is left out, with a note. Raises NoOffsetsTopic, NotAuthorized, UsageError for a
-    partition that is not there, and KgroupsError where no partition can be read.
+    `max_bytes_per_second` is for what is fetched of all of them together. A partition without a leader is left out,
+    with a note. Raises NoOffsetsTopic, NotAuthorized, UsageError for a partition that is not there, and KgroupsError
+    where no partition can be read.
     """
     topic = _topic(cluster, topic_name)
     wanted = _wanted(topic, partitions)
@@ -125,7 +147,7 @@ def live_logs(cluster: Cluster, topic_name: str, partitions: Collection[int] | N
     starts = cluster.list_offsets(places, EARLIEST)
     # Who did not answer has been waited for once.
     ends = cluster.list_offsets([place for place in places if starts[place].offset is not None], LATEST)
-    logs: list[LiveLog] = []
+    pace, logs = Pace(max_bytes_per_second), list[LiveLog]()
     errors: dict[str, list[int]] = {}
     for place in places:
         start, end = starts[place], ends.get(place, starts[place])
@@ -133,7 +155,7 @@ def live_logs(cluster: Cluster, topic_name: str, partitions: Collection[int] | N
             errors.setdefault(end.error or "no answer", []).append(place[1])
             continue
         epoch = topic.partitions[place[1]].leader_epoch
-        logs.append(LiveLog(cluster, topic, place[1], start.offset, end.offset, epoch))
+        logs.append(LiveLog(cluster, topic, place[1], start.offset, end.offset, epoch, pace))
     if "TOPIC_AUTHORIZATION_FAILED" in errors:
         raise not_authorized("DESCRIBE", f"topic {topic_name}")
     said = "; ".join(f"partition {number_ranges(numbers)}: {error}" for error, numbers in sorted(errors.items()))
@@ -147,7 +169,7 @@ def times_appended(cluster: Cluster, logs: Sequence[LiveLog]) -> list[int]:
     """Times (ms) of what brokers appended to the logs since these were planned, from the last batch of each of the few
     partitions that got the most."""
     starts = {(log.topic.name, log.number): log for log in logs}
-    found = cluster.list_offsets(starts, LATEST)
+    found = cluster.list_offsets(starts, LATEST, timeout_ms=AFTER_A_LOSS_MS)
     ends = {place: answer.offset for place, answer in found.items() if answer.offset is not None}
     grown = sorted((log.high_watermark - ends[place], place) for place, log in starts.items() if place in ends)
     times: list[int] = []
@@ -201,12 +223,28 @@ class Fetcher:
             yield PieceOpener(cluster, self.limits)
 
 
-@dataclass(frozen=True)
+@dataclass
 class PieceOpener:
     """Opens pieces over one connection."""
 
     cluster: Cluster
     limits: FetchLimits
+
+    def end_of(self, piece: FetchPiece) -> int:
+        """The high watermark of the piece's partition now. Raises LeaderLost."""
+        place = (piece.topic, piece.partition)
+        try:
+            answer = self.cluster.list_offsets([place], LATEST, timeout_ms=self.limits.timeout_ms)[place]
+        except ClusterUnreachable as err:
+            raise LeaderLost(str(err)) from err
+        if answer.offset is None:
+            raise LeaderLost(f"{piece.topic}-{piece.partition} has no leader that says where it ends: {answer.error}")
+        return answer.offset
+
+    def lose_patience(self) -> None:
+        """From now on leaders are waited for AFTER_A_LOSS_MS: one that was lost led other partitions, too."""
+        self.limits = replace(self.limits, timeout_ms=min(self.limits.timeout_ms, AFTER_A_LOSS_MS))
+        self.cluster.timeout_ms = min(self.cluster.timeout_ms, AFTER_A_LOSS_MS)
 
     @contextmanager
     def __call__(self, piece: FetchPiece) -> Iterator[FetchedLog]:

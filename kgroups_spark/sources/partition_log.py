@@ -7,7 +7,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.columns import BatchColumns
+
+
+class LeaderLost(KgroupsError):
+    """The leader of a live partition gives nothing, for longer than a reader may wait. Another time it may."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ class FetchPiece:
     def size_bytes(self) -> int:
         """About how much it is."""
         return max(1, int((self.end_offset - self.start_offset) * self.bytes_per_offset))
+
+    def behind(self, start: int, end: int) -> FetchPiece:
+        """What lies behind it in the same partition: batches that begin in start .. end - 1."""
+        return replace(self, start_offset=start, end_offset=end, keep_first=False)
 
     def cut(self, parts: int) -> list[FetchPiece]:
         """The same in so many spans of about equal length, as far as there are offsets."""
@@ -111,8 +120,8 @@ class PartitionLog(ABC):
         """Some headers, that of the batch with this base offset among them if it is there."""
 
     @abstractmethod
-    def headers_from(self, offset: int) -> BatchColumns:
-        """Headers of all batches that end at `offset` or behind it: what a reader would find new there."""
+    def missing_from(self, offset: int) -> int | None:
+        """How many offsets from `offset` on have no record any more; None: only reading tells."""
 
     @abstractmethod
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[Piece, ...]:

@@ -60,15 +60,14 @@ class SegmentLog(PartitionLog):
     def headers_at(self, base_offset: int) -> BatchColumns:
         return self._scan(self.copy.segments_from(base_offset)[0])
 
-    def headers_from(self, offset: int) -> BatchColumns:
-        headers = BatchColumns.concat([self._scan(segment) for segment in self.copy.segments_from(offset)])
-        return headers[headers.last_offset >= offset]
+    def missing_from(self, offset: int) -> int:
+        return self.end_offset - offset - int(self._headers_from(offset).record_count.sum())
 
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[SegmentPiece, ...]:
         segments, position = self.copy.segments_from(start_offset), self._position_after(start_offset)
         # Damage behind the last batch is met at each reading, until there is a sound batch behind it.
         is_known = len(segments) == 1 and (segments[0].path.rsplit("/", 1)[-1], position) in known_corrupt
-        if is_known and not len(self.headers_from(start_offset)):
+        if is_known and not len(self._headers_from(start_offset)):
             return ()
         return _pieces(segments, position)
 
@@ -77,6 +76,11 @@ class SegmentLog(PartitionLog):
         earlier = [segment for segment in self.copy.segments if segment.base_offset < first.base_offset]
         pieces = [SegmentPiece(segment.path, 0, segment.size) for segment in earlier]
         return (*pieces, SegmentPiece(first.path, 0, position)) if position else tuple(pieces)
+
+    def _headers_from(self, offset: int) -> BatchColumns:
+        """Headers of all batches that end at `offset` or behind it: what a reader would find new there."""
+        headers = BatchColumns.concat([self._scan(segment) for segment in self.copy.segments_from(offset)])
+        return headers[headers.last_offset >= offset]
 
     def _position_after(self, start_offset: int) -> int:
         """Where the last sound batch that lies wholly before `start_offset` ends, in the segment to read on in."""

@@ -1,13 +1,14 @@
-"""How live partitions are cut and dealt: no broker gets more fetchers than two, no offset is left out or read twice."""
+"""How live partitions are dealt: no broker gets more fetchers than two, no offset is left out or read twice."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroups_spark.audit.ranges import LogRange, cut, deal_to_fetchers, leader
+from kgroups_spark.audit.ranges import LogRange, deal_to_fetchers, leader
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece
 
 GB = 1 << 30
@@ -20,23 +21,24 @@ def live_range(partition: int, start: int, end: int, *, leader: int | None = 1, 
 
 
 @settings(deadline=None)
-@given(st.integers(0, 1000), st.integers(1, 500), st.integers(1, 4 * GB), st.integers(1, 16))
-def test_the_parts_of_a_partition_are_all_of_it(start: int, span: int, size_bytes: int, slots: int) -> None:
-    parts = cut([live_range(3, start, start + span, size_bytes=size_bytes)], slots)
-    pieces = [piece for part in parts for piece in part.pieces]
-    assert all(isinstance(piece, FetchPiece) for piece in pieces)
+@given(st.integers(0, 1000), st.integers(1, 500), st.integers(1, 16))
+def test_the_parts_of_a_piece_are_all_of_it(start: int, span: int, parts: int) -> None:
+    (whole,) = live_range(3, start, start + span).pieces
+    assert isinstance(whole, FetchPiece)
+    pieces = whole.cut(parts)
     ends = [start, *(piece.end_offset for piece in pieces)]
     assert [piece.start_offset for piece in pieces] == ends[:-1]
     assert ends[-1] == start + span
     assert [piece.keep_first for piece in pieces] == [True] + [False] * (len(pieces) - 1)
-    assert [part.number for part in parts] == list(range(len(parts)))
-    assert {part.start_offset for part in parts} == {start}
-    assert len(parts) <= 2 * slots + 1
 
 
-def test_a_large_partition_is_shared_and_a_small_one_is_not() -> None:
-    assert len(cut([live_range(0, 0, 10_000_000)], 4)) > 4
-    assert len(cut([live_range(0, 0, 10_000_000, size_bytes=1 << 20)], 4)) == 1
+def test_all_of_a_partition_is_read_by_one_task() -> None:
+    new = [live_range(p, 10, 20) for p in range(5)]
+    again = [replace(live_range(p, 0, 10), number=-1, is_reread=True) for p in range(5)]
+    hands = deal_to_fetchers([*again, *new])
+    assert len(hands) == FETCHERS_PER_BROKER
+    for hand in hands:
+        assert Counter(r.offsets_partition for r in hand) == {r.offsets_partition: 2 for r in hand}
 
 
 def test_no_broker_gets_more_than_its_fetchers() -> None:

@@ -4,8 +4,8 @@
     with proxies, brokers:
         proxies.each[0].at_fetch(3, brokers.nodes[0].restart)
 
-PLAINTEXT only. A fetch is one of a task of ours: other clients have other names, and the driver, that plans, has asked
-for offsets on its connection before it fetches.
+PLAINTEXT only. A fetch is one of a task of ours: other clients have other names, and the driver, that plans, asks
+for offsets on its connection before it fetches; tasks ask for them afterwards.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Connection:
     @property
     def is_tasks(self) -> bool:
         """Whether a task of ours fetches here."""
-        return self.client_id == CLIENT_ID and self.asked[FETCH] > 0 and not self.asked[LIST_OFFSETS]
+        first = next((key for key in self.asked if key in (FETCH, LIST_OFFSETS)), None)
+        return self.client_id == CLIENT_ID and first == FETCH
 
     def close(self) -> None:
         for end in (self.client, self.broker):

@@ -133,9 +133,31 @@ def test_a_partition_without_a_leader_is_read_when_it_has_one_again(spark, both,
     live_audit(spark, lake, both.proxies.address, properties={"default.api.timeout.ms": "3000"})
     notes = last_finished(lake)["notes"]
     assert f"not read, their leaders did not answer: partition {ALONE}: LEADER_NOT_AVAILABLE" in notes
-    other = f"('offsets_partition', {ALONE})"
-    assert of_the_log(lake) == {name: [row for row in rows if other not in row] for name, rows in both.expected.items()}
+    assert_all_but_one_partition(lake, both)
     second.broker.start()
     until("it has one again", lambda: both.leaders()[ALONE] == 2)
     live_audit(spark, lake, both.proxies.address)
+    assert_undisturbed(lake, both)
+
+
+def assert_all_but_one_partition(lake: Path, both: TwoBrokers) -> None:
+    other = f"('offsets_partition', {ALONE})"
+    assert of_the_log(lake) == {name: [row for row in rows if other not in row] for name, rows in both.expected.items()}
+
+
+@pytest.mark.parametrize("writer", ["parts", "spark"])
+def test_a_partition_whose_leader_is_lost_while_it_is_read_is_left_to_the_next_audit(spark, both, tmp_path, writer):
+    lake, (_, second) = tmp_path / "lake", both.proxies.each
+    both.await_replicas()
+    assert both.leaders() == [1, 1, 1, 2]
+    second.at_fetch(3, second.broker.stop)
+    live_audit(spark, lake, both.proxies.address, writer=writer, properties={"default.api.timeout.ms": "4000"})
+    assert second.has_happened
+    left = f"left to the next audit, their leaders were lost while they were read: partition {ALONE}: {OFFSETS_TOPIC}-"
+    assert [note for note in last_finished(lake)["notes"] if note.startswith(left)] != []
+    assert_all_but_one_partition(lake, both)
+    assert_every_record_is_in_one_table(lake)
+    second.broker.start()
+    until("it has a leader again", lambda: both.leaders()[ALONE] == 2)
+    live_audit(spark, lake, both.proxies.address, writer=writer)
     assert_undisturbed(lake, both)

@@ -1,0 +1,298 @@
+"""A live log that is written and cleaned while it is read: what was read is a state that the log had (read_hand.py)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
+from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
+from kgroups_spark.audit.plan import AuditPlan, plan_audit
+from kgroups_spark.audit.read_hand import MOST_ROUNDS, readings
+from kgroups_spark.audit.result import unsettled
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.sources import fetch
+from kgroups_spark.sources.cluster import FetchAnswer, OffsetAnswer
+from kgroups_spark.sources.fetch import FetchLimits
+from kgroups_spark.sources.live_log import PieceOpener, live_logs
+from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.times import to_epoch_ms
+from tests.audit.cleaner import GrowingLog, batches_of
+from tests.chosen import Chosen
+from tests.records.build import batch
+from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
+
+__all__ = ["fake_time"]
+
+PATH = "__consumer_offsets-0/00000000000000000000.log"
+BUSY, IDLE = b"busy", b"idle"
+DAY_MS = 86_400_000
+
+
+def commit(group: bytes, committed_offset: int) -> tuple[bytes, bytes]:
+    key = b"\0\1\0\4" + group + b"\0\1t\0\0\0\0"
+    return key, b"\0\3" + committed_offset.to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\0\0" + bytes(8)
+
+
+# Each commits its own log offset. `idle` commits at first and never again, `busy` all the time.
+WRITTEN = [batch(offset, [commit(IDLE if offset == 1 else BUSY, offset)]) for offset in range(200)]
+ONE_BATCH = len(WRITTEN[0])
+
+
+@dataclass
+class CleanedCluster(FakeCluster):
+    """`happens`: what is done to the log before each request, one after the other; then nothing."""
+
+    log: GrowingLog = field(default_factory=lambda: GrowingLog({PATH: b"".join(WRITTEN)}))
+    happens: list[Callable[[GrowingLog], object]] = field(default_factory=list)
+    then: Callable[[GrowingLog], object] | None = None
+
+    def __post_init__(self) -> None:
+        self.script = []
+        write(self.log, 6)
+        self._look()
+
+    def _look(self) -> None:
+        self.batches = [each.data for path in sorted(self.log.files) for each in batches_of(self.log.files[path])]
+
+    @property
+    def end(self) -> int:
+        return len(WRITTEN) - self.log.left(0)
+
+    def _pass(self) -> None:
+        step = self.happens.pop(0) if self.happens else self.then
+        if step is not None:
+            step(self.log)
+        self._look()
+
+    def fetch(self, *arguments: Any, **more: Any) -> FetchAnswer:
+        self._pass()
+        return super().fetch(*arguments, **more)
+
+    def list_offsets(self, *arguments: Any, **more: Any) -> dict[Any, OffsetAnswer]:
+        self._pass()
+        return super().list_offsets(*arguments, **more)
+
+
+def write(log: GrowingLog, batches: int = 2) -> None:
+    log.append(0, batches)
+    log.roll(0)
+
+
+def clean(log: GrowingLog) -> None:
+    log.clean()
+
+
+def write_and_clean(log: GrowingLog) -> None:
+    write(log)
+    log.clean()
+
+
+def nothing(log: GrowingLog) -> None:
+    """Another request in peace."""
+
+
+@dataclass
+class Read:
+    """What a task read of partition 0: committed offset by group, and where it stopped."""
+
+    committed: dict[str, int]
+    progress: list[RangeProgress]
+
+    @property
+    def end(self) -> int:
+        return max(each.next_offset for each in self.progress)
+
+
+def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
+    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+    context = ReadContext(1, "4.3", open, open_fetch=opener, end_of=opener.end_of, lose_patience=opener.lose_patience)
+    rows: list[tuple[int, str, int]] = []
+    progress: list[RangeProgress] = []
+    for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
+        for decoder in reading.decoders():
+            for name, table in decoder.outputs():
+                if name == "offset_commits":
+                    rows += [(r["log_offset"], r["group_id"], r["committed_offset"]) for r in table.to_pylist()]
+            progress.append(decoder.progress)
+    return Read({group: offset for _, group, offset in sorted(rows)}, progress)
+
+
+def planned(cluster: FakeCluster, last: AuditRow | None = None, **options: Any) -> AuditPlan:
+    return plan_audit(live_logs(cluster.as_cluster(), "t").logs, last, **options)
+
+
+def as_it_was(end: int) -> dict[str, int]:
+    """What a coordinator had when the log ended there."""
+    state = {"busy": max(offset for offset in range(end) if offset != 1)}
+    return state | ({"idle": 1} if end > 1 else {})
+
+
+@pytest.fixture(autouse=True)
+def two_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES", 2 * ONE_BATCH)
+
+
+STEPS = (nothing, write, clean, write_and_clean)
+
+
+def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_it_had(chosen: Chosen) -> None:
+    every = itertools.product(STEPS, repeat=7)
+    for steps in chosen.some(every, 80, always=[(nothing,) * 3 + (write_and_clean,) * 4]):
+        cluster = CleanedCluster([])
+        plan = planned(cluster)
+        cluster.happens = list(steps)
+        found = read(cluster, plan)
+        assert found.committed == as_it_was(found.end), steps
+        assert unsettled(found.progress) == []
+
+
+def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.requests.clear()
+    found = read(cluster, plan)
+    assert [(each.number, each.next_offset) for each in found.progress] == [(0, 6)]
+    assert len(cluster.requests) == 3
+
+
+def test_a_span_without_a_gap_is_the_last_though_the_log_goes_on() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.then = write
+    found = read(cluster, plan)
+    assert [each.number for each in found.progress] == [0, 1]
+    assert found.committed == as_it_was(found.end)
+
+
+def test_ranges_read_on_have_a_place_behind_the_planned_ones_and_no_beginning() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.happens = [write_and_clean] * 5
+    first, *others = read(cluster, plan).progress
+    starts = [each.start_offset for each in others]
+    assert starts == [each.next_offset for each in (first, *others[:-1])]
+    assert [each.number for each in others] == list(range(1, len(others) + 1))
+    assert all(each.missing for each in others[:-1])
+
+
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_told() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.then = write_and_clean
+    found = read(cluster, plan)
+    assert len(found.progress) == 1 + MOST_ROUNDS
+    (note,) = unsettled(found.progress)
+    assert note.startswith("partition 0 was cleaned faster than it could be read, 20 times in a row")
+
+
+def ledger_row(end: int, age_days: int = 2) -> AuditRow:
+    """An audit that read the partition up to there, so long ago."""
+    progress = PartitionProgress(0, 0, end, records=end)
+    started = datetime(2026, 11, 20, tzinfo=UTC) - timedelta(days=age_days)
+    return AuditRow(1, FINISHED, "host", started, cluster_id="one", partitions=(progress,))
+
+
+def delete_retention(last: AuditRow) -> DeleteRetention:
+    now = to_epoch_ms(datetime(2026, 11, 20, tzinfo=UTC))
+    return DeleteRetention(DAY_MS, LastReads(last, list), now)
+
+
+def test_a_partition_that_is_read_again_is_read_on_as_well() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster, ledger_row(6), full=True)
+    assert plan.new_ranges == []
+    cluster.happens = [nothing, write_and_clean, nothing]
+    found = read(cluster, plan)
+    assert [each.number for each in found.progress] == [-1, 1]
+    assert found.progress[0].missing and found.progress[1].start_offset == 6
+    assert plan.settled(found.progress) is plan
+
+
+class TestReadAgainAfterLong:
+    """R6: whether offsets are missing is not fetched for beforehand, but found while reading."""
+
+    def plan(self, cluster: CleanedCluster) -> AuditPlan:
+        last = ledger_row(2)
+        plan = planned(cluster, last, delete_retention=delete_retention(last))
+        assert plan.read_again == [] and [p.undecided is not None for p in plan.partitions] == [True]
+        return plan
+
+    def test_only_where_offsets_are_missing(self) -> None:
+        cluster = CleanedCluster([])
+        cluster.requests.clear()
+        plan = self.plan(cluster)
+        assert [request.max_bytes for request in cluster.requests] == [4096]  # is it allowed to read?
+        found = read(cluster, plan)
+        assert [each.number for each in found.progress] == [0]
+        settled = plan.settled(found.progress)
+        assert (settled.read_again, settled.reread_ranges, settled.notes) == ([], [], [])
+
+    def test_and_then_before_it_is_read_on(self) -> None:
+        cluster = CleanedCluster([])
+        plan = self.plan(cluster)
+        cluster.happens = [write_and_clean]
+        found = read(cluster, plan)
+        assert [each.number for each in found.progress] == [0, -1, 1]
+        settled = plan.settled(found.progress)
+        assert [p.offsets_partition for p in settled.read_again] == [0]
+        (note,) = settled.notes
+        assert "partition 0 was read again from its start: last read 2d ago" in note
+        assert "of 6 offsets were gone" in note
+
+
+class TestLeaderLost:
+    def lost(self, plan: AuditPlan, *partitions: int) -> list[RangeProgress]:
+        return [
+            RangeProgress(p, 0, 0, 0, given_up=f"t-{p} has given nothing")
+            if p in partitions
+            else RangeProgress(p, 0, 0, 6, records=6)
+            for p in (each.offsets_partition for each in plan.partitions)
+        ]
+
+    def test_while_reading(self, fake_time: FakeTime) -> None:
+        cluster = CleanedCluster([])
+        plan = planned(cluster)
+        cluster.always = "NOT_LEADER_OR_FOLLOWER"
+        with pytest.raises(LeaderLost, match=r"t-0 has given nothing from offset 0 on for 60 s: NOT_LEADER_OR"):
+            read(cluster, plan)
+
+    def test_while_reading_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cluster = CleanedCluster([])
+        plan = planned(cluster)
+        no_leader = OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE")
+        monkeypatch.setattr(cluster, "list_offsets", lambda places, at, **_: dict.fromkeys(places, no_leader))
+        with pytest.raises(LeaderLost, match=r"t-0 has no leader that says where it ends: LEADER_NOT_AVAILABLE"):
+            read(cluster, plan)
+
+    def two_partitions(self) -> AuditPlan:
+        plan = planned(CleanedCluster([]))
+        (one,) = plan.partitions
+        assert one.new is not None
+        other = replace(one, log=replace(one.log, number=1), new=replace(one.new, offsets_partition=1))  # type: ignore[type-var]
+        return replace(plan, partitions=[one, other])
+
+    def test_that_partition_is_left_to_the_next_audit(self) -> None:
+        plan = self.two_partitions()
+        settled = plan.settled(self.lost(plan, 1))
+        assert [p.offsets_partition for p in settled.partitions] == [0]
+        assert settled.notes == [
+            "left to the next audit, their leaders were lost while they were read: partition 1: t-1 has given nothing"
+        ]
+
+    def test_of_all_that_was_to_be_read_is_an_error(self) -> None:
+        plan = self.two_partitions()
+        with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has given nothing"):
+            plan.settled(self.lost(plan, 0, 1))
+
+    def test_whoever_lost_one_waits_less_for_others(self) -> None:
+        cluster = CleanedCluster([])
+        opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+        opener.lose_patience()
+        assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
