@@ -19,9 +19,10 @@ BUSY, SELDOM = "busy", [f"seldom-{number}" for number in range(8)]
 SECONDS_BETWEEN_COMMITS = 0.1
 # One of the others commits after so many commits of the busy one.
 BUSY_COMMITS = 7
-# A log whose segments roll every second or so, and whose cleaner never rests.
+# A log whose segments roll every second or two, and whose cleaner never rests. Brokers since 4.0 take no smaller ones.
+METADATA = "m" * 300
 ALWAYS_CLEANED = {
-    "offsets.topic.segment.bytes": "131072",
+    "offsets.topic.segment.bytes": "1048576",
     "log.cleaner.min.cleanable.ratio": "0",
     "log.cleaner.backoff.ms": "20",
     "log.cleaner.threads": "1",
@@ -62,7 +63,8 @@ class BusyTraffic:
         clients = {name: Consumer({**settings, "group.id": name}, logger=SILENT) for name in (BUSY, *SELDOM)}
 
         def commit(group: str) -> bool:
-            offsets = [TopicPartition(TOPIC, partition, self.commits + 1) for partition in range(PARTITIONS)]
+            offset = self.commits + 1
+            offsets = [TopicPartition(TOPIC, partition, offset, METADATA) for partition in range(PARTITIONS)]
             try:
                 return not any(each.error for each in clients[group].commit(offsets=offsets, asynchronous=False) or ())
             except Exception:
