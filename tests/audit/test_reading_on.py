@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from kgroups_spark.audit import commit_rows, outputs
 from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.read_hand import MOST_ROUNDS, readings
 from kgroups_spark.audit.result import unsettled
+from kgroups_spark.audit.stages import _read_hand
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources import fetch
 from kgroups_spark.sources.cluster import FetchAnswer, OffsetAnswer
 from kgroups_spark.sources.fetch import FetchLimits
 from kgroups_spark.sources.live_log import PieceOpener, live_logs
-from kgroups_spark.sources.partition_log import LeaderLost
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.cleaner import GrowingLog, batches_of
 from tests.chosen import Chosen
@@ -296,3 +302,60 @@ class TestLeaderLost:
         opener = PieceOpener(cluster.as_cluster(), FetchLimits())
         opener.lose_patience()
         assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
+
+    @pytest.mark.parametrize("rows_per_part", [1, 4, 1000])
+    def test_no_part_that_is_named_has_rows_of_it(
+        self, rows_per_part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nor does any row of the partitions read before it lack, though parts with both were written."""
+        monkeypatch.setattr(outputs, "ROWS_PER_PART", rows_per_part)
+        monkeypatch.setattr(commit_rows, "ROWS_AT_ONCE", 1)
+        for name in ("work", *TABLES):
+            (tmp_path / name).mkdir()
+        cluster = CleanedCluster([])
+        write(cluster.log, 30)
+        opener, lost = PieceOpener(cluster.as_cluster(), FetchLimits()), []
+        (new,) = planned(cluster).new_ranges
+        (piece,) = new.pieces
+        assert isinstance(piece, FetchPiece)
+        hand = [replace(new, offsets_partition=p, pieces=(replace(piece, partition=p),)) for p in range(3)]
+
+        @contextmanager
+        def opened(wanted: FetchPiece) -> Iterator[Any]:
+            with opener(replace(wanted, partition=0)) as log:
+                yield LosesItsLeader(log) if wanted.partition == 1 else log
+
+        context = ReadContext(
+            1,
+            "4.3",
+            open,
+            open_fetch=opened,
+            end_of=lambda wanted: opener.end_of(replace(wanted, partition=0)),
+            lose_patience=lambda: lost.append(1),
+            chunk_bytes=ONE_BATCH,
+        )
+        lines = list(_read_hand(hand, context, str(tmp_path), str(tmp_path / "work")))
+        parts = [payload for kind, payload in lines if kind == "part" and payload["table"] == "offset_commits"]
+        tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
+        read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]
+        assert sorted(read) == [(p, offset) for p in (0, 2) for offset in range(36)]
+        given_up = {payload["offsets_partition"]: payload["given_up"] for kind, payload in lines if kind == "progress"}
+        assert given_up == {0: None, 1: "t-1 has given nothing", 2: None}
+        assert [payload[0] for kind, payload in lines if kind == "replay"] == [0, 2]
+        assert lost == [1]
+
+
+class LosesItsLeader:
+    """A fetched log whose leader is lost behind its first answers."""
+
+    def __init__(self, log: Any) -> None:
+        self._log, self._reads = log, 0
+
+    def seek(self, position: int) -> int:
+        return int(self._log.seek(position))
+
+    def readinto(self, buffer: memoryview) -> int:
+        self._reads += 1
+        if self._reads > 20:
+            raise LeaderLost("t-1 has given nothing")
+        return int(self._log.readinto(buffer[:ONE_BATCH]))
