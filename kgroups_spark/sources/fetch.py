@@ -7,18 +7,13 @@ Leadership is followed. What may pass is tried again as long as there is progres
 from __future__ import annotations
 
 import io
-import struct
 import time
 from dataclasses import dataclass
 
-import numpy as np
-
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.records.columns import CODEC_MASK, CorruptBatch
-from kgroups_spark.records.damage import diagnose, find_batch, in_order
-from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, big_endian, checksum, walk
-from kgroups_spark.records.segment import read_segment
+from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH
 from kgroups_spark.sources.cluster import EARLIEST, LATEST, Cluster, FetchAnswer
+from kgroups_spark.sources.fetched_batches import FetchedBatches
 from kgroups_spark.sources.kafka_errors import (
     PASSING,
     UNKNOWN_TOPIC,
@@ -35,12 +30,6 @@ SMALLEST_RESPONSE = 64 << 10
 UNKNOWN_TOPIC_SECONDS = 15.0
 # For how many times the time without progress a broker may throttle us before it has given anything.
 LONGEST_THROTTLED = 10
-LOOK_BACK = 8  # batches at the end of an answer whose CRC and order are checked before the reading goes on behind them
-
-_CRC_AT = (12, 12, 17)  # by magic
-_read_i64 = struct.Struct(">q").unpack_from
-_read_i32 = struct.Struct(">i").unpack_from
-_read_u32 = struct.Struct(">I").unpack_from
 
 
 @dataclass(frozen=True)
@@ -273,7 +262,7 @@ class FetchedLog:
         if not answer.records:
             self._is_done = True
             return memoryview(doubtful)
-        found = _Batches(answer.records, self._next_offset, answer.high_watermark)
+        found = FetchedBatches(answer.records, self._next_offset, answer.high_watermark)
         count = found.trusted
         if not count and len(answer.records) >= self._max_bytes and self._max_bytes < LARGEST_BATCH:
             self._max_bytes *= 2
@@ -291,7 +280,7 @@ class FetchedLog:
         # What could not be trusted comes again, with what is behind it; unless the broker has stepped over it.
         return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
 
-    def _step_over(self, found: _Batches, is_all_there_is: bool) -> None:
+    def _step_over(self, found: FetchedBatches, is_all_there_is: bool) -> None:
         """Moves on behind an answer that is nothing but damage: an answer ends where a segment does.
 
         Behind the damage the last batch's own claim is followed if it can be; without one we are done if there is
@@ -314,9 +303,9 @@ class FetchedLog:
         answer = self._cluster.fetch(
             self._topic, self._partition, last, max_bytes=self._max_bytes, topic_id=self._topic_id
         )
-        return answer.error is None and not _Batches(answer.records, last, answer.high_watermark).trusted
+        return answer.error is None and not FetchedBatches(answer.records, last, answer.high_watermark).trusted
 
-    def _wanted(self, found: _Batches, count: int) -> memoryview:
+    def _wanted(self, found: FetchedBatches, count: int) -> memoryview:
         """Of the first `count` batches those of this range."""
         # Only the first batch of all can begin before what was asked for.
         start = int(found.base_offset(0) < self._lowest_base)
@@ -325,123 +314,3 @@ class FetchedLog:
         self._last_epoch = found.leader_epoch(count - 1) if self._tells_epoch else None
         self._is_done = self._next_offset >= self._end_offset
         return found.between(start, found.first_behind(self._end_offset) if self._is_done else count)
-
-
-class _Batches:
-    """The whole batches of an answer, and the damage between them, by number.
-
-    `trusted`: how many come before and with the last one by which the reading can go on: sound, and with an offset
-    that can be. A damaged one may claim an offset far behind its own, and what lies between would be skipped.
-    """
-
-    def __init__(self, records: bytes, next_offset: int, high_watermark: int) -> None:
-        self._view = memoryview(records)
-        self._next_offset = next_offset
-        self._high_watermark = high_watermark
-        edges, self._may_go_on = walk(self._view, len(records))
-        self._edges: list[int] = edges.tolist()
-        self._damage: set[int] = set()  # numbers of what has no header to believe
-        self.trusted = self._count_trusted()
-
-    def look_behind(self) -> int:
-        """`trusted`, if the batch that seems to be cut at the end is none: its length is too large."""
-        if self._may_go_on and self._find_next():
-            self.trusted = self._count_trusted()
-        return self.trusted
-
-    def claimed_next(self) -> int | None:
-        """The offset behind the last whole batch, if its header says one that can be."""
-        number = len(self._edges) - 2
-        if number < 0 or number in self._damage or self._view[self._edges[number] + 16] > 2:
-            return None
-        behind = self.last_offset(number) + 1
-        return behind if self._next_offset < behind <= self._high_watermark else None
-
-    @property
-    def doubtful(self) -> bytes:
-        """What lies behind the trusted ones; nothing, if that is but the beginning of a batch."""
-        is_cut_batch = self._may_go_on and self.trusted == len(self._edges) - 1
-        return b"" if is_cut_batch else bytes(self._view[self._edges[self.trusted] :])
-
-    @property
-    def diagnosis(self) -> str:
-        end = self._edges[1] if len(self._edges) > 1 else len(self._view)
-        return diagnose(self._view, 0, end, self._next_offset - 1)
-
-    def between(self, start: int, stop: int) -> memoryview:
-        return self._view[self._edges[start] : self._edges[stop]]
-
-    def base_offset(self, i: int) -> int:
-        """Of a compressed message of magic 0 or 1, whose header tells the last offset only: its first record's. Of
-        damage: one below all that follow."""
-        if i in self._damage:
-            return self._next_offset
-        pos, told = self._edges[i], self._told_offset(i)
-        is_compressed_message = self._view[pos + 16] < 2 and self._view[pos + 17] & CODEC_MASK
-        return self._first_offset(i, told) if is_compressed_message else told
-
-    def first_behind(self, offset: int) -> int:
-        """The trusted ones from this number on have a base offset of at least `offset`."""
-        at = np.array(self._edges[: self.trusted], np.int64)
-        told = big_endian(np.frombuffer(self._view, np.uint8), ">i8")[at]
-        before = np.flatnonzero(told < offset)
-        first = int(before[-1]) + 1 if before.size else 0
-        return first + (first < self.trusted and self.base_offset(first) < offset)
-
-    def last_offset(self, i: int) -> int:
-        if i in self._damage:
-            return self._next_offset - 1
-        pos, told = self._edges[i], self._told_offset(i)
-        return told + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else told
-
-    def leader_epoch(self, i: int) -> int | None:
-        """None: a message of magic 0 or 1 has none."""
-        pos = self._edges[i]
-        return int(_read_i32(self._view, pos + 12)[0]) if self._view[pos + 16] == 2 else None
-
-    def _count_trusted(self) -> int:
-        while not self._may_go_on and self._find_next():
-            pass
-        stop = len(self._edges) - 1
-        while stop:
-            start = max(stop - LOOK_BACK, 0)
-            sound = [i for i in range(start, stop) if self._is_sound(i)]
-            # The first of all holds the offset that was asked for, and may begin before it.
-            first = np.array([self._told_offset(i) if i else self._next_offset for i in sound], np.int64)
-            last = np.array([self.last_offset(i) for i in sound], np.int64)
-            if len(sound) > 1 and first[-1] <= last[-2]:
-                # Nothing lies behind the two that would tell which of them is the odd one.
-                first, last = first[:-2], last[:-2]
-            if (kept := np.flatnonzero(in_order(first, last, self._next_offset - 1))).size:
-                return sound[int(kept[-1])] + 1
-            stop = start
-        return 0
-
-    def _find_next(self) -> bool:
-        """Goes on at the next sound batch behind a header that none can have."""
-        pos = self._edges[-1]
-        above = self.last_offset(len(self._edges) - 2) if len(self._edges) > 1 else self._next_offset - 1
-        data = np.frombuffer(self._view, np.uint8)
-        found = find_batch(data, pos + 1, len(data), above, at_end=True)
-        if found is None:
-            return False
-        self._damage.add(len(self._edges) - 1)
-        edges, self._may_go_on = walk(self._view, len(data), found.position)
-        self._edges += edges.tolist()
-        return True
-
-    def _is_sound(self, i: int) -> bool:
-        """Whether it has its CRC, and lies before the high watermark."""
-        start, end = self._edges[i], self._edges[i + 1]
-        if i in self._damage or self._view[start + 16] > 2 or self.last_offset(i) >= self._high_watermark:
-            return False
-        claimed: int = _read_u32(self._view, start + _CRC_AT[self._view[start + 16]])[0]
-        return checksum(self._view, start, end) == claimed
-
-    def _told_offset(self, i: int) -> int:
-        return int(_read_i64(self._view, self._edges[i])[0])
-
-    def _first_offset(self, i: int, last_offset: int) -> int:
-        one = self.between(i, i + 1)
-        first = next(read_segment(io.BytesIO(one), chunk_bytes=len(one)))
-        return last_offset if isinstance(first, CorruptBatch) else int(first.offset[0])
