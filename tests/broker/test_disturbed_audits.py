@@ -23,7 +23,6 @@ pytestmark = pytest.mark.spark
 
 # How long brokers that are gone are waited for: longer than one that is there may take on a busy machine.
 IMPATIENT = {"default.api.timeout.ms": "4000"}
-FAILED = "the audit failed, and what it wrote does not count"
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def test_the_broker_goes_and_the_next_audit_goes_on(spark, filled, tmp_path, aud
     filled.proxy.at_fetch(4, filled.broker.stop)
     said = audit_command(lake, filled.proxy.address, "--writer", writer, properties=IMPATIENT)
     assert said.code == 1
-    assert said.last.startswith(f"kgroups: {FAILED}: nothing could be read to its end: ")
+    assert said.last.startswith("kgroups: nothing could be read to its end: ")
     assert [line for line in said.lines if "Exception" in line or "Error" in line or line.startswith(" ")] == []
     assert statuses(lake) == ["running"]
     assert not any(rows(lake, name) for name in ("groups", "committed_offsets"))
