@@ -16,6 +16,12 @@ from kgroups_spark.records.headers import HEADER_BYTES, PADDING
 OPENED_BYTES = 32 << 20
 
 
+# No coordinator writes more records in one batch: ten times message.max.bytes as it is by default (1,048,588), and 21
+# bytes a record, the smallest of an offset: 7 around it, a key with the type, two names of one letter and a partition,
+# and no value. Kafka fills a batch by its size before compression (CoordinatorRuntime.java 4.3.1, maxBatchSize).
+MOST_RECORDS = 10 * 1_048_588 // 21
+
+
 class BadBatches(Exception):
     """Some batches hold no sound records: `details` says which (index into the batches) and why."""
 
@@ -34,6 +40,18 @@ class Bodies:
 
     def __len__(self) -> int:
         return len(self.first)
+
+
+def require_believable_counts(batches: BatchColumns) -> None:
+    """Raises BadBatches for batches that claim more records than MOST_RECORDS, before anything of them is opened."""
+    wrong = np.flatnonzero(batches.record_count > MOST_RECORDS)
+    if wrong.size:
+        raise BadBatches({i: too_many(int(batches.record_count[i])) for i in wrong.tolist()})
+
+
+def too_many(count: int) -> str:
+    """Why a batch of so many records is not read."""
+    return f"the header claims {count} records, more than the {MOST_RECORDS} that a coordinator ever writes at once"
 
 
 def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns) -> Bodies:

@@ -8,18 +8,27 @@ a damaged header.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kgroups_spark.records.checksums import Buffer, Checksums
 from kgroups_spark.records.columns import CODEC_MASK
 from kgroups_spark.records.framing import SMALLEST_RECORD
-from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH, LENGTH_END, SMALLEST_LENGTH, big_endian, checksum
+from kgroups_spark.records.headers import (
+    HEADER_BYTES,
+    LARGEST_BATCH,
+    LENGTH_END,
+    MAGIC_END,
+    SMALLEST_LENGTH,
+    big_endian,
+)
 
 FIRST_SEARCH_BYTES = 1 << 14  # positions looked at in the first step: the next batch is mostly near; each step doubles
 LARGEST_SEARCH_BYTES = 1 << 20
-MAGIC_END = 17
+
 
 _unpack_offset_and_length = struct.Struct(">qi").unpack_from
 _unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
@@ -96,7 +105,7 @@ def _read_legacy_claim(buffer: memoryview, pos: int, filled: int, magic: int, si
     return Claim(offset, offset, 1, size, crc)
 
 
-def diagnose(buffer: memoryview, start: int, end: int, above: int) -> str:
+def diagnose(buffer: memoryview, start: int, end: int, above: int, sums: Checksums | None = None) -> str:
     """Why the bytes start .. end are not a sound batch with offsets above `above`, in one sentence."""
     if end - start < MAGIC_END:
         return f"{end - start} bytes are too few for a batch"
@@ -111,7 +120,7 @@ def diagnose(buffer: memoryview, start: int, end: int, above: int) -> str:
     if start + LENGTH_END + length > end:
         return f"the batch claims {LENGTH_END + length} bytes, {end - start} are there"
     claimed = struct.unpack_from(">I", buffer, start + (17 if magic == 2 else 12))[0]
-    found = checksum(buffer, start, start + LENGTH_END + length)
+    found = (sums or Checksums(Buffer(buffer))).of(start, start + LENGTH_END + length)
     if found != claimed:
         return f"the CRC of {LENGTH_END + length} bytes is {found}, the header says {claimed}"
     return f"the CRC is right, but offset {offset} is out of order (the last one before it is {above})"
@@ -122,12 +131,24 @@ class Found(NamedTuple):
     is_whole: bool  # false: the buffer ends before the batch that may be there
 
 
-def find_batch(data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool) -> Found | None:
+def find_batch(
+    data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool, sums: Checksums | None = None
+) -> Found | None:
     """The first position from `start` of a batch with the right CRC and offsets above `above`.
 
-    Or of one that would need more data, unless the file ends with the buffer.
+    Or of one that would need more data, unless the file ends with the buffer. The cost is linear in what is searched,
+    over all searches with the same `sums` (None: of this one).
     """
+    return next(find_batches(data, start, filled, above, at_end=at_end, sums=sums), None)
+
+
+def find_batches(
+    data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool, sums: Checksums | None = None
+) -> Iterator[Found]:
+    """All such positions, ascending, whether or not they lie inside each other; one that needs more data is the
+    last."""
     buffer = data.data
+    sums = sums or Checksums(Buffer(buffer))
     low, step, behind = start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
     while low < behind:
         high = min(low + step, behind)
@@ -135,11 +156,11 @@ def find_batch(data: NDArray[np.uint8], start: int, filled: int, above: int, *, 
             claim = read_claim(buffer, pos, filled, above)
             is_cut = pos + HEADER_BYTES > filled or (claim is not None and pos + claim.size > filled)
             if is_cut and not at_end:
-                return Found(pos, False)
-            if claim is not None and not is_cut and checksum(buffer, pos, pos + claim.size) == claim.crc:
-                return Found(pos, True)
+                yield Found(pos, False)
+                return
+            if claim is not None and not is_cut and sums.of(pos, pos + claim.size) == claim.crc:
+                yield Found(pos, True)
         low, step = high, min(2 * step, LARGEST_SEARCH_BYTES)
-    return None
 
 
 def _plausible(data: NDArray[np.uint8], low: int, high: int, above: int) -> list[int]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from itertools import pairwise
 
 import numpy as np
 from crc32c import crc32c
@@ -27,6 +26,7 @@ from kgroups_spark.records.columns import BatchColumns
 PADDING = 64  # bytes behind the data of a buffer, so that wide reads need no bounds
 LENGTH_END = 12  # a batch has 12 + batchLength bytes
 SMALLEST_LENGTH = 14  # an empty message of magic 0
+MAGIC_END = 17
 HEADER = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -136,14 +136,22 @@ def _fill_in_legacy(batches: BatchColumns, rows: NDArray[np.int64], header: NDAr
     batches.record_count[rows] = 1
 
 
-def has_right_crc(buffer: memoryview, edges: NDArray[np.int64], batches: BatchColumns) -> NDArray[np.bool_]:
-    """Whether each batch has a known magic, room for its header and the checksum it claims."""
-    edge, magic = edges.tolist(), batches.magic
-    if (magic == 2).all() and (batches.size >= HEADER_BYTES).all():
-        found = [crc32c(buffer[a + 21 : b]) for a, b in pairwise(edge)]
-    else:
-        found = [checksum(buffer, a, b) for a, b in pairwise(edge)]
-    return np.equal(np.array(found, np.int64), batches.crc)
+def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True) -> int | None:
+    """The end of the batch at `pos` by its own length; None: the length is impossible, or (`whole`) lies behind
+    `filled`."""
+    if pos + MAGIC_END > filled:
+        return None
+    length = _read_length(buffer, pos + 8)[0]
+    after: int = pos + LENGTH_END + length
+    return after if SMALLEST_LENGTH <= length <= LARGEST_BATCH and (after <= filled or not whole) else None
+
+
+def claimed_checksum(buffer: memoryview, pos: int) -> int:
+    """What the header at `pos` says; -2, which none has, if its magic is unknown."""
+    magic = buffer[pos + 16]
+    if magic > 2:
+        return -2
+    return int.from_bytes(buffer[pos + 17 : pos + 21] if magic == 2 else buffer[pos + 12 : pos + 16])
 
 
 def checksum(buffer: memoryview, start: int, end: int) -> int:

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.records.batches import OPENED_BYTES, BadBatches, check_offsets
+from kgroups_spark.records.batches import MOST_RECORDS, OPENED_BYTES, BadBatches, check_offsets, too_many
 from kgroups_spark.records.codecs import Undecompressable, decompress
 from kgroups_spark.records.columns import CODEC_MASK, LOG_APPEND_TIME, BatchColumns, RecordColumns
 from kgroups_spark.records.headers import LEGACY_HEADER, PADDING, big_endian, gather, walk
@@ -101,6 +101,8 @@ def wrapped(view: memoryview, start: int, stop: int) -> memoryview:
 def inner_edges(body: bytes | memoryview) -> NDArray[np.int64]:
     """Where the messages of a compressed one begin, and the end; raises ValueError unless they fill it."""
     edges, _ = walk(memoryview(body), len(body))
+    if len(edges) > MOST_RECORDS:
+        raise ValueError(too_many(len(edges) - 1))
     if len(edges) < 2 or edges[-1] != len(body):
         raise ValueError(f"a compressed message holds {len(edges) - 1} messages in {edges[-1]} of {len(body)} bytes")
     return edges

@@ -15,16 +15,30 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.records.batches import BadBatches, decode_batches, open_bodies
+from kgroups_spark.records.batches import BadBatches, decode_batches, open_bodies, require_believable_counts
+from kgroups_spark.records.checksums import Checksums
 from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
-from kgroups_spark.records.damage import diagnose, find_batch, in_order, read_claim
-from kgroups_spark.records.headers import HEADER_BYTES, has_right_crc, read_headers, walk
+from kgroups_spark.records.damage import diagnose, find_batch, find_batches, in_order, read_claim
+from kgroups_spark.records.headers import (
+    HEADER_BYTES,
+    LARGEST_BATCH,
+    LENGTH_END,
+    MAGIC_END,
+    claimed_checksum,
+    next_batch,
+    read_headers,
+    walk,
+)
 from kgroups_spark.records.legacy import decode_legacy
 from kgroups_spark.records.window import BinaryFile, Window
 
 CHUNK_BYTES = 16 << 20
 SMALLEST_CHUNK = 1 << 8
 RAW_BYTES = 1 << 20  # of a corrupt batch that are kept
+# What is handed on at once, whatever batches hold: each record may cost a kilobyte where it cannot be decoded.
+RECORDS_AT_ONCE = 1 << 17
+# So many damaged batches in a row are told one by one if their lengths lead to a sound one.
+MOST_UNLINKED = 16
 LOOK_AHEAD = 2  # batches held back: whether a batch's offset is in order shows in those behind it
 
 
@@ -73,6 +87,16 @@ class Run:
         return len(self.batches)
 
 
+def _before_long_damage(is_good: NDArray[np.bool_], take: int) -> int:
+    """How many of the first `take` batches come before more than MOST_UNLINKED damaged ones in a row that a sound one
+    ends: their lengths alone do not tell batches."""
+    changes = np.flatnonzero(np.diff(is_good[:take])) + 1
+    for start, stop in pairwise([0, *changes.tolist()]):
+        if not is_good[start] and stop - start > MOST_UNLINKED:
+            return start
+    return take
+
+
 class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
     """Reads once, forward. After the last item `position` is where reading stopped, `stopped` why."""
 
@@ -86,6 +110,9 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         self._raw = b""  # the first bytes of the damage that is being searched
         self._zeros = 0  # bytes before the window's position that are a zero-filled tail
         self._window = Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
+        self._sums = Checksums(self._window)
+        # Damaged batches in a row that led from one to the next, up to here, and the last one's last offset.
+        self._links_before, self._linked_to = 0, -1
         self._items = self._read()
 
     @property
@@ -110,19 +137,40 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             edges, may_go_on = walk(window.view, window.filled)
             run = Run(window.data, edges, *read_headers(window.data, edges, window.position))
             is_good = self._judge(run)
-            take = self._settled(run, is_good, may_go_on)
+            take = _before_long_damage(is_good, self._settled(run, is_good, may_go_on))
             if take:
-                consumed = yield from self._take(run, is_good, take)
-                window.drop(consumed)
-            elif window.filled == 0:
+                self._links_before = 0
+                yield from self._dealt_with(run, is_good, take)
+            elif window.filled == 0 and window.at_end:
                 self.stopped = "end"
-            elif is_good.all() and not window.at_end and may_go_on and self._may_be_batch(int(edges[-1])):
+            elif is_good.all() and not window.at_end and may_go_on and self._may_go_on_at(int(edges[-1])):
                 window.grow()
-            elif links := self._links(edges):
-                consumed = yield from self._take(run, is_good, links)
-                window.drop(consumed)
             else:
-                yield from self._search()
+                yield from self._damage(run, is_good, may_go_on)
+
+    def _dealt_with(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Iterator[Run | CorruptBatch]:
+        """The first batches of the run, which leave the window."""
+        consumed = yield from self._take(run, is_good, take)
+        self._window.got_on(consumed)
+        self._window.drop(consumed)
+
+    def _damage(self, run: Run, is_good: NDArray[np.bool_], may_go_on: bool) -> Iterator[Run | CorruptBatch]:
+        """The window starts with damage, and no sound batch follows where that ends by its own header."""
+        window, end = self._window, int(run.edges[-1])
+        damaged = int(np.argmax(is_good)) if is_good.any() else len(run)
+        may_show_more = may_go_on and not window.at_end and self._may_go_on_at(end)
+        if damaged == len(run) <= MOST_UNLINKED and may_show_more:
+            window.grow()
+            return
+        links = self._links(run.edges[: damaged + 1])
+        # Two in a row can be chance, and the last one's end is not confirmed.
+        if links + self._links_before > LOOK_AHEAD and links > 1:
+            self._links_before += links - 1
+            self._linked_to = self._linked_end(run, links - 1)
+            yield from self._dealt_with(run, is_good, links - 1)
+        else:
+            self._links_before = 0
+            yield from self._search()
 
     def _links(self, edges: NDArray[np.int64]) -> int:
         """How many damaged batches the window starts with whose headers still lead from one to the next, offsets in
@@ -130,20 +178,25 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
 
         A log whose batches are all damaged, for instance because somebody changed their content, comes out one by one.
         """
-        window, above, links = self._window, self._last_offset, 0
+        window, links = self._window, 0
+        above = self._linked_to if self._links_before else self._last_offset
         for pos in edges[:-1].tolist():
             claim = read_claim(window.view, pos, window.filled, above)
             if claim is None:
                 break
             above = claim.last_offset
             links += 1
-        return links - 1 if links > LOOK_AHEAD else 0  # two in a row can be chance; the last one's end is not confirmed
+        return links
+
+    def _linked_end(self, run: Run, links: int) -> int:
+        claim = read_claim(self._window.view, int(run.edges[links - 1]), self._window.filled, -1)
+        return claim.last_offset if claim else self._last_offset
 
     def _judge(self, run: Run) -> NDArray[np.bool_]:
         """Which batches have a known magic, the right CRC, and offsets in order."""
         batches = run.batches
         if self._verify:
-            is_good = has_right_crc(self._window.view, run.edges, batches)
+            is_good = self._sums.match(run.edges, batches)
         else:
             is_good = (batches.magic == 2) & (batches.size >= HEADER_BYTES) | (batches.magic >> 1 == 0)
         good = np.flatnonzero(is_good)
@@ -158,16 +211,18 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             return count
         good = np.flatnonzero(is_good)
         certain = int(good[-1]) + 1 if good.size else 0
-        if certain < count or window.at_end or not may_go_on or not self._may_be_batch(end):
+        if certain < count or window.at_end or not may_go_on or not self._may_go_on_at(end):
             return certain
         held_back = good[good >= count - LOOK_AHEAD]
         return int(held_back[0]) if held_back.size else count
 
-    def _may_be_batch(self, pos: int) -> bool:
-        """Whether a batch can start at `pos` that the buffer does not hold wholly."""
+    def _may_go_on_at(self, pos: int) -> bool:
+        """Whether a batch can start at `pos` that is not wholly shown: by its length and magic alone, for only the
+        whole batch tells whether it is sound."""
         window = self._window
-        is_cut = pos + HEADER_BYTES > window.filled
-        return is_cut or read_claim(window.view, pos, window.filled, self._last_offset) is not None
+        if pos + MAGIC_END > window.filled:
+            return True
+        return window.view[pos + 16] <= 2 and next_batch(window.view, pos, window.filled, whole=False) is not None
 
     def _take(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Generator[Run | CorruptBatch, None, int]:
         """What the first batches of the run are; returns the bytes dealt with."""
@@ -179,32 +234,47 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 self._last_offset = int(part.batches.last_offset[-1])
                 continue
             next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
-            if sound := self._swallowed(int(part.edges[0]), int(part.edges[-1])):
-                yield self._corrupt(int(part.edges[0]), sound)
-                return sound
             for pos, end in pairwise(part.edges.tolist()):
+                if sound := self._swallowed(pos, end):
+                    yield self._corrupt(pos, sound)
+                    return sound
                 yield self._corrupt(pos, end, next_offset)
         return int(run.edges[take])
 
     def _swallowed(self, start: int, end: int) -> int | None:
         """Where sound batches begin inside a damaged one whose length was made longer: they have to reach its end
         exactly, or else bytes that somebody stored in a record could pass as batches."""
-        window, pos = self._window, start + 1
-        while found := find_batch(window.data, pos, end, self._last_offset, at_end=True):
-            edges, _ = walk(window.view[:end], end, found.position)
-            batches, _ = read_headers(window.data, edges, 0)
-            if edges[-1] == end and has_right_crc(window.view, edges, batches).all():
+        window, leads_to_end = self._window, {end: True}
+        for found in find_batches(window.data, start + 1, end, self._last_offset, at_end=True, sums=self._sums):
+            if self._leads_to(found.position, end, leads_to_end):
                 return found.position
-            pos = found.position + 1
         return None
+
+    def _leads_to(self, pos: int, end: int, known: dict[int, bool]) -> bool:
+        """Whether sound batches lead from `pos` to `end`. `known` keeps the answer for each place on the way, so that
+        none is looked at twice."""
+        way: list[int] = []
+        while pos not in known:
+            way.append(pos)
+            after = next_batch(self._window.view, pos, end)
+            if after is None or self._sums.of(pos, after) != claimed_checksum(self._window.view, pos):
+                known[pos] = False
+                break
+            pos = after
+        known.update(dict.fromkeys(way, known[pos]))
+        return known[pos]
 
     def _search(self) -> Iterator[CorruptBatch]:
         """The window starts with damage of unknown size: moves it to the next sound batch, or to the file's end."""
         window, begin, start = self._window, self._window.position, 1
-        first = self._corrupt(0, window.filled)
+        self._show_claim()
+        first = self._corrupt(0, window.filled, keeps_raw=False)
+        claimed = next_batch(window.view, 0, window.filled, whole=False)
         self._raw = b""
         while True:
-            found = find_batch(window.data, start, window.filled, self._last_offset, at_end=window.at_end)
+            found = find_batch(
+                window.data, start, window.filled, self._last_offset, at_end=window.at_end, sums=self._sums
+            )
             if found and found.is_whole:
                 self._let_go(found.position)
                 self._zeros = 0
@@ -212,20 +282,35 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             if window.at_end and window.position == begin:
                 yield from self._tail()
                 return
+            if window.position == begin and window.filled <= LARGEST_BATCH + LENGTH_END:
+                # Whether this is the file's tail, and what kind of one, shows in all of it.
+                start = found.position if found else max(window.filled - HEADER_BYTES, start)
+                window.grow()
+                continue
             if window.at_end:
                 self._let_go(window.filled)
                 self._zeros = self._zeros if self._zeros >= HEADER_BYTES else 0  # fewer may be a batch's own
                 self.stopped = "zeros" if self._zeros else "end"
                 break
-            if found and found.position == 0:
+            if found and found.position < window.filled // 2 - HEADER_BYTES:
                 window.grow()
-            else:
-                self._let_go(found.position if found else max(window.filled - HEADER_BYTES, 1))
+                start = found.position
+                continue
+            self._let_go(found.position if found else max(window.filled - HEADER_BYTES, 1))
             start = 0
         if size := self.position - begin:
-            yield replace(
-                first, size=size, raw=self._raw[:size], detail=f"{size} bytes are not a batch: {first.detail}"
-            )
+            # A damaged batch that ends where it says needs no word on its size.
+            what = first.detail if size == claimed else f"{size} bytes are not a batch: {first.detail}"
+            yield replace(first, size=size, raw=self._raw[:size], detail=what)
+
+    def _show_claim(self) -> None:
+        """Shows all of what the damage at the window's start claims to be, if the file has it: for what is said of
+        it."""
+        window = self._window
+        while not window.at_end and next_batch(window.view, 0, window.filled, whole=False) is not None:
+            if next_batch(window.view, 0, window.filled) is not None:
+                return
+            window.grow()
 
     def _let_go(self, size: int) -> None:
         """Drops bytes of damage: keeps the first ones of all, counts the zeros at the end."""
@@ -243,14 +328,14 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         window.drop(int(edges[-1]))
         if not window.data[: window.filled].any():
             self.stopped = "zeros" if window.filled else "end"
-        elif self._may_be_batch(0):
+        elif window.filled < HEADER_BYTES or read_claim(window.view, 0, window.filled, self._last_offset):
             self.stopped = "partial batch"
         else:
             yield self._corrupt(0, window.filled)
             window.drop(window.filled)
             self.stopped = "end"
 
-    def _corrupt(self, start: int, end: int, next_offset: int | None = None, detail: str = "") -> CorruptBatch:
+    def _corrupt(self, start: int, end: int, next_offset: int | None = None, *, keeps_raw: bool = True) -> CorruptBatch:
         """The bytes start .. end of the window as a corrupt batch, with what can be believed of its header."""
         window = self._window
         claim = read_claim(window.view, start, window.filled, self._last_offset)
@@ -262,8 +347,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             base_offset=claim.base_offset if claim else None,
             last_offset=claim.last_offset if claim else None,
             record_count=claim.record_count if claim else 1,
-            detail=detail or diagnose(window.view, start, end, self._last_offset),
-            raw=bytes(window.view[start : min(end, start + RAW_BYTES)]),
+            detail=diagnose(window.view, start, end, self._last_offset, self._sums),
+            raw=bytes(window.view[start : min(end, start + RAW_BYTES)]) if keeps_raw else b"",
         )
 
     def _decode(self, run: Run) -> Iterator[RecordColumns | CorruptBatch]:
@@ -282,11 +367,13 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 return
             if records.batches.base_offset[0] < self._from_offset:
                 records = records.take(records.offset >= self._from_offset)
-            yield records
+            for start in range(0, max(len(records), 1), RECORDS_AT_ONCE):
+                yield records.take(slice(start, start + RECORDS_AT_ONCE)) if len(records) > RECORDS_AT_ONCE else records
             run = run[count:]
 
     def _decode_some(self, run: Run) -> tuple[RecordColumns, int]:
         """The records of the first batches of a run, and of how many."""
+        require_believable_counts(run.batches)
         if run.batches.magic[0] < 2:
             return decode_legacy(run.data, run.edges, run.batches)
         bodies = open_bodies(run.data, run.edges, run.batches)

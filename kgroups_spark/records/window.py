@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kgroups_spark.records.headers import PADDING
+
+# The least that is shown: whoever gets on slowly looks at no more at once.
+LEAST_SPAN = 1 << 12
+# So many bytes before `position` can still be asked for.
+LEAD = 1 << 10
 
 
 class BinaryFile(Protocol):
@@ -18,43 +24,93 @@ class BinaryFile(Protocol):
 
 
 class Window:
-    """The bytes `position` .. `position + filled` of a file as `data` (with padding behind) and `view`."""
+    """The bytes `position` .. `position + filled` of a file as `data` (with padding behind) and `view`.
+
+    Of the `held` bytes it may show fewer (`span`), so that looking at what is shown never costs more than a few times
+    what is then dropped. Bytes are moved to the buffer's front only when half of it is free.
+    """
 
     def __init__(self, file: BinaryFile, position: int, end: int | None, size: int) -> None:
         self._file = file
         self._end = end
         self.position = position
         self.filled = 0
-        self.at_end = False  # nothing is left behind the window
+        self.held = 0
+        self.at_end = False  # nothing is left behind what is shown
+        self._file_ended = False
+        self._start = 0
+        self._span: int | None = None
         self._allocate(size)
         file.seek(position)
         self._fill()
 
+    def bytes_at(self, place: int, end: int) -> memoryview:
+        """The bytes of the file from `place`, at most LEAD before `position`, to `end`."""
+        start = self._start + place - self.position
+        return self._buffer.data[start : start + end - place]
+
+    @property
+    def lead(self) -> int:
+        """So many bytes before `position` are there."""
+        return min(self._start, LEAD)
+
     def drop(self, size: int) -> None:
         """Lets the first bytes go and reads on."""
-        left = self.filled - size
-        self.data[:left] = self.data[size : self.filled]
         self.position += size
-        self.filled = left
-        self._fill()
+        self.held -= size
+        self._start += size
+        if self._start >= LEAD + self._room // 2:
+            self._to_front(self._buffer)
+            self._fill()
+        self._show()
 
     def grow(self) -> None:
-        """Doubles the buffer and reads on."""
-        old, filled = self.data, self.filled
-        self._allocate(2 * (len(old) - PADDING))
-        self.data[:filled] = old[:filled]
-        self._fill()
+        """Shows more: of what is held, of the file, or in a buffer of twice the size."""
+        if self._span is not None and self._span < self.held:
+            self._span *= 2
+        elif self._start > LEAD:
+            self._to_front(self._buffer)
+            self._fill()
+        else:
+            old = self._buffer
+            self._allocate(2 * self._room)
+            self._to_front(old)
+            self._fill()
+            self._span = None if self._span is None else 2 * self._span
+        self._show()
+
+    def got_on(self, size: int) -> None:
+        """Of what was shown so much was dealt with: little, and less is shown from now on; much, and more is."""
+        if 4 * size < self.filled + size:
+            self._span = max(LEAST_SPAN, 4 * size)
+        elif self._span is not None:
+            self._span = None if self._span > self.held else 2 * self._span
+        self._show()
 
     def _allocate(self, size: int) -> None:
-        self.data = np.zeros(size + PADDING, np.uint8)
-        self.view = self.data.data
+        self._room = size
+        self._buffer = np.zeros(LEAD + size + PADDING, np.uint8)
+
+    def _to_front(self, source: NDArray[np.uint8]) -> None:
+        lead = self.lead
+        self._buffer[: lead + self.held] = source[self._start - lead : self._start + self.held]
+        self._start = lead
 
     def _fill(self) -> None:
-        room = len(self.data) - PADDING
+        room = self._room
         if self._end is not None:
             room = min(room, max(self._end - self.position, 0))
-        while self.filled < room and not self.at_end:
-            got = self._file.readinto(self.view[self.filled : room])
-            self.filled += got or 0
-            self.at_end = not got
-        self.at_end = self.at_end or (self._end is not None and self.position + self.filled >= self._end)
+        view = self._buffer.data
+        while self.held < room and not self._file_ended:
+            got = self._file.readinto(view[self._start + self.held : self._start + room])
+            self.held += got or 0
+            self._file_ended = not got
+        if self._end is not None and self.position + self.held >= self._end:
+            self._file_ended = True
+        self._show()
+
+    def _show(self) -> None:
+        self.data = self._buffer[self._start :]
+        self.view = self.data.data
+        self.filled = self.held if self._span is None else min(self.held, self._span)
+        self.at_end = self._file_ended and self.filled == self.held
