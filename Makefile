@@ -1,7 +1,10 @@
 # make demo   a virtual environment, the audit of the shipped segments into ./lake, what is in it, and report.html
 # make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
-# make soak   every case of what `make test` chooses some of by a seed (the tests marked `soak`), then audits that are
-#             killed at random moments (SOAK_ARGS="--kills 40"); hours, SOAK_TESTS="-k maintain" and SOAK_ARGS shorten it
+# make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), then audits that
+#             are killed at random moments. SOAK_TESTS="-k maintain" and SOAK_ARGS="--kills 5" shorten it.
+#             Only here: nights by Spark's writer, but for those of audit/test_run.py and of the Hive lake; clearing up,
+#             the next night and upkeep after a kill at every commit point; ten nights with both writers; a rebuild
+#             killed before every table; every size of a full disk.
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
 # The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too. The report is looked
