@@ -82,10 +82,10 @@ SELECT
     WHEN took_effect AND before.corrected_log_offset <= place IS NOT true THEN before.committed_offset
   END AS previous_committed_offset,
   -- Where the next one has no time, or a correction ended it: the next time that is known, else its own, the last at
-  -- which it is known to have been.
+  -- which it is known to have been so. In a log without times: when the last audit began, for by then it was no longer so.
   CASE
     WHEN took_effect AND (next_log_offset IS NOT NULL OR corrected_log_offset IS NOT NULL)
-      THEN coalesce(next_timestamp, effective_timestamp)
+      THEN coalesce(next_timestamp, effective_timestamp, (SELECT max(started_at) FROM last_audit))
   END AS valid_to,
   owner_then.member_id AS owner_member_id,
   owner_then.client_id AS owner_client_id,
@@ -120,7 +120,7 @@ COMMENT ON COLUMN offset_history.effective_log_offset IS 'Where it came into eff
 COMMENT ON COLUMN offset_history.effective_timestamp IS 'Log time of the record there; null: as before, or it has none';
 COMMENT ON COLUMN offset_history.took_effect IS 'It became the committed offset (a tombstone: removed it); false: aborted, pending, or a record further on in the log was in effect already';
 COMMENT ON COLUMN offset_history.previous_committed_offset IS 'Committed offset before it took effect; null: there was none, or it took no effect';
-COMMENT ON COLUMN offset_history.valid_to IS 'When the next one took effect, or the next time that is known; null: still, or it took no effect';
+COMMENT ON COLUMN offset_history.valid_to IS 'When the next one took effect, or the next time that is known (in a log without times: when the last audit began); null: still, or it took no effect';
 COMMENT ON COLUMN offset_history.owner_member_id IS 'Member to whom the partition was assigned then: the log does not say who committed; null: nobody, or not known (streams)';
 COMMENT ON COLUMN offset_history.owner_client_id IS 'Its client.id; null: as before, or not logged';
 COMMENT ON COLUMN offset_history.owner_client_host IS 'Its host as the broker saw it; null: as before, or not logged';

@@ -47,7 +47,7 @@ held AS (
     log_offset,
     log_timestamp,
     next_log_offset,
-    CASE WHEN next_log_offset IS NOT NULL THEN next_timestamp END AS next_timestamp,
+    CASE WHEN next_log_offset IS NOT NULL THEN coalesce(next_timestamp, (SELECT max(started_at) FROM last_audit)) END AS next_timestamp,
     unnest(holds) AS held
   FROM changes
 ),
@@ -101,6 +101,6 @@ COMMENT ON COLUMN partition_owners.member_id IS 'Member';
 COMMENT ON COLUMN partition_owners.client_id IS 'Its client.id; null: not logged';
 COMMENT ON COLUMN partition_owners.client_host IS 'Host as the broker saw it; null: not logged';
 COMMENT ON COLUMN partition_owners.valid_from IS 'Log time of the record by which it got the partition; null: that has none';
-COMMENT ON COLUMN partition_owners.valid_to IS 'Log time of the record by which it no longer had it, or the next time that is known; null: still';
+COMMENT ON COLUMN partition_owners.valid_to IS 'Log time of the record by which it no longer had it, or the next time that is known (in a log without times: when the last audit began); null: still';
 COMMENT ON COLUMN partition_owners.log_offset IS 'The record by which it got the partition';
 COMMENT ON COLUMN partition_owners.released_log_offset IS 'The record by which it no longer had it; null: still';

@@ -8,7 +8,7 @@ CREATE OR REPLACE TEMPORARY VIEW partition_owners (
   client_id COMMENT 'Its client.id; null: not logged',
   client_host COMMENT 'Host as the broker saw it; null: not logged',
   valid_from COMMENT 'Log time of the record by which it got the partition; null: that has none',
-  valid_to COMMENT 'Log time of the record by which it no longer had it, or the next time that is known; null: still',
+  valid_to COMMENT 'Log time of the record by which it no longer had it, or the next time that is known (in a log without times: when the last audit began); null: still',
   log_offset COMMENT 'The record by which it got the partition',
   released_log_offset COMMENT 'The record by which it no longer had it; null: still'
 )
@@ -62,7 +62,7 @@ held AS (
     log_offset,
     log_timestamp,
     next_log_offset,
-    CASE WHEN next_log_offset IS NOT NULL THEN next_timestamp END AS next_timestamp,
+    CASE WHEN next_log_offset IS NOT NULL THEN coalesce(next_timestamp, (SELECT max(started_at) FROM last_audit)) END AS next_timestamp,
     explode(holds) AS held
   FROM changes
 ),
