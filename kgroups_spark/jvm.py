@@ -7,11 +7,10 @@ they say is about that.
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyspark import java_gateway
@@ -25,25 +24,25 @@ SECONDS_TO_END = 5.0
 class Jvm:
     """A process, and the thread that reads what it says."""
 
-    def __init__(self, command: list[str], shown: Callable[[str], str], settings: dict[str, Any]) -> None:
+    def __init__(self, command: list[str], say: Callable[[str], object], settings: dict[str, Any]) -> None:
         self.held_back: deque[str] | None = deque(maxlen=MOST_LINES)
         self.is_silent = False
-        self._shown = shown
+        self._say_line = say
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **settings)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._say(line.decode("utf-8", errors="replace").rstrip("\r\n"))
+        with self.process.stdout as lines:
+            for line in lines:
+                self._say(line.decode("utf-8", errors="replace").rstrip("\r\n"))
 
     def _say(self, line: str) -> None:
         if self.held_back is not None:
             self.held_back.append(line)
-        elif not self.is_silent and SIGNALS.received is None and sys.__stderr__ is not None:
-            sys.__stderr__.write(self._shown(line) + "\n")
-            sys.__stderr__.flush()
+        elif not self.is_silent and SIGNALS.received is None:
+            self._say_line(line)
 
     def started(self) -> None:
         """From now on what it says is said."""
@@ -52,6 +51,7 @@ class Jvm:
     def failed(self) -> None:
         """What it said when it was to start is said now."""
         self._reader.join(SECONDS_TO_END)
+        self._close_stdin()
         said, self.held_back = self.held_back or (), None
         for line in said:
             self._say(line)
@@ -59,13 +59,17 @@ class Jvm:
     def stop(self) -> None:
         """Ends it, with its workers; removes its temporary files where it does so in time."""
         self.is_silent = True
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        self._close_stdin()
         self.process.terminate()
         try:
             self.process.wait(SECONDS_TO_END)
         except subprocess.TimeoutExpired:
             self.kill()
+
+    def _close_stdin(self) -> None:
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
 
     def kill(self) -> None:
         self.process.kill()
@@ -89,13 +93,13 @@ SIGNALS.at_end.append(_kill)
 
 
 @contextmanager
-def own_jvm(shown: Callable[[str], str]) -> Iterator[None]:
-    """While the block starts Spark, its JVM becomes ours. `shown`: a line of it for a terminal."""
+def own_jvm(say: Callable[[str], object]) -> Iterator[None]:
+    """While the block starts Spark, its JVM becomes ours. `say` is called with each line of it that is to be said."""
     before = vars(java_gateway)["Popen"]
     started: list[Jvm] = []
 
     def start(command: list[str], **settings: Any) -> subprocess.Popen[bytes]:
-        jvm = Jvm(command, shown, settings)
+        jvm = Jvm(command, say, settings)
         started.append(jvm)
         _running.append(jvm)
         return jvm.process

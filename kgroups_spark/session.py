@@ -159,13 +159,20 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
     # When the JVM is killed, PySpark's thread for accumulators would print a stack beside our one line.
     accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign, assignment]
     try:
-        with still_in_force(), own_jvm(printable):
+        with still_in_force(), own_jvm(_say):
             return builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise KgroupsError(
             f"Spark did not start ({error.getCondition()}): what it said stands above. The first start downloads "
             f"{DELTA_JAR} and what it needs into {ivy_folder()}; later ones need no network"
         ) from error
+
+
+def _say(line: str) -> None:
+    """To where the JVM would have written itself, whatever a notebook or a test has put in place of sys.stderr."""
+    if sys.__stderr__ is not None:
+        sys.__stderr__.write(printable(line) + "\n")
+        sys.__stderr__.flush()
 
 
 def _say_nothing(*_: object) -> None:
