@@ -1,0 +1,60 @@
+"""What somebody meets who uses a lake for the first time, and mistypes or lacks something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.cli import main
+from tests.cli.story_reader import story
+from tests.cli.written_lake import ledger, write_lake
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    tables = dict(story().tables) | {"audits": ledger({"as_of": story().last_audit["as_of"], "partitions": []})}
+    return write_lake(tmp_path_factory.mktemp("story"), tables)
+
+
+@pytest.mark.parametrize("command", ["groups", "describe --all-groups", "history --all-groups", "expiring", "pending"])
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_before_an_audit_has_finished_nothing_is_printed(
+    command: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = write_lake(tmp_path / "lake", {"audits": ledger({"status": "running", "finished_at": None})})
+    assert main([*command.split(), "--lake", lake, "--format", form]) == 1
+    assert capsys.readouterr() == ("", f"kgroups: the lake at {lake} has no finished audit: run kgroups audit first\n")
+
+
+@pytest.mark.parametrize(
+    "command", ["history --group orders-etl", "history --all-groups", "export-offsets --all-groups"]
+)
+def test_a_topic_that_is_not_there_brings_the_nearest(
+    command: str, lake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), "--topic", "order", "--topic", "orders:0", "--lake", lake]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kgroups: topic 'order' is in none of the offset records ")
+    assert "did you mean orders" in err
+
+
+def test_an_unknown_table_points_to_those_that_there_are(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "SELECT * FROM gruops", "--lake", lake]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kgroups: Catalog Error: Table with name gruops does not exist!\n")
+    assert err.endswith("kgroups sql .tables lists tables, views and functions, .describe NAME the columns of one\n")
+
+
+def test_reading_needs_the_smaller_installation(
+    lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroups_spark.commands.reading.has_pyspark", lambda: False)
+    monkeypatch.setattr("kgroups_spark.commands.duckdb_reader.find_spec", lambda name: None)
+    assert main(["groups", "--lake", lake]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "pip install 'kgroups-spark[read]'" in err
+    assert "[local]" not in err
