@@ -4,7 +4,7 @@
 #             are killed at random moments. SOAK_TESTS="-k maintain" and SOAK_ARGS="--kills 5" shorten it.
 #             Only here: nights by Spark's writer, but for those of audit/test_run.py and of the Hive lake; clearing up,
 #             the next night and upkeep after a kill at every commit point; ten nights with both writers; a rebuild
-#             killed before every table; every size of a full disk.
+#             killed before every table; every size of a full disk; two audits as processes at once.
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
 # The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too. The report is looked

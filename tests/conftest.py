@@ -33,7 +33,6 @@ LONG_FILES = (
     "crash/test_storage.py",
     "audit/test_many_nights.py",
     "views/test_readers.py",
-    "crash/test_tasks.py",
     "report/test_queries.py",
     "audit/test_reading_again.py",
 )

@@ -108,16 +108,17 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd,
     assert_lake_is_sound(lake, nights.expected)
 
 
-@pytest.mark.parametrize("table", ["audits", "offset_commits", "groups"])
-def test_a_log_that_cannot_be_written_is_one_line_and_nothing_is_lost(spark, nights, tmp_path, capfd, table):
-    lake = tmp_path / "lake"
-    shutil.copytree(nights.lake, lake)
-    # Binds everybody, root as well: the place of the next version is taken.
-    in_the_way = next_log_of(lake, table)
-    in_the_way.mkdir()
-    assert command(lake, nights.second) == 1
-    said = only_line(capfd.readouterr().err)
-    assert said.startswith("kgroups: ") and table in said, said
-    in_the_way.rmdir()
-    audit(spark, lake, nights.second)
-    assert_lake_is_sound(lake, nights.expected)
+def test_a_log_that_cannot_be_written_is_one_line_and_nothing_is_lost(spark, nights, tmp_path, capfd, chosen):
+    for table in chosen.some(["audits", "offset_commits", "groups"], 1):
+        lake = tmp_path / table
+        shutil.copytree(nights.lake, lake)
+        # Binds everybody, root as well: the place of the next version is taken.
+        in_the_way = next_log_of(lake, table)
+        in_the_way.mkdir()
+        capfd.readouterr()
+        assert command(lake, nights.second) == 1
+        said = only_line(capfd.readouterr().err)
+        assert said.startswith("kgroups: ") and table in said, said
+        in_the_way.rmdir()
+        audit(spark, lake, nights.second)
+        assert_lake_is_sound(lake, nights.expected)

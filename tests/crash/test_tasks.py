@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.chosen import by_each_writer
 from tests.crash.commit_points import assert_lake_is_sound
 
-pytestmark = pytest.mark.spark
+# Tasks that fail after writing are part of `make test` on a cluster: cluster/test_standalone.py.
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 REPOSITORY = Path(__file__).parents[2]
 
 
-@by_each_writer
+@pytest.mark.parametrize("writer", ["parts", "spark"])
 def test_tasks_that_fail_once_after_writing_change_nothing(nights, tmp_path, writer):
     lake, marks = tmp_path / "lake", tmp_path / "marks"
     marks.mkdir()

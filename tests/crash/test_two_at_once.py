@@ -10,7 +10,8 @@ from tests.audit.lakes import rows
 from tests.crash.commit_points import assert_lake_is_sound
 from tests.crash.processes import end_of, said_by, start_audit
 
-pytestmark = pytest.mark.spark
+# That of audits that claim at once one wins is part of `make test`: tables/test_claim.py.
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 # Whoever comes a little later finds a claim; who comes at the same time is refused by Delta.
 REFUSALS = ("is running (process ", "claimed number 2 just now", "has claimed the lake since")
