@@ -41,6 +41,10 @@ class Chosen:
             print(f"{VARIABLE}={seed()} chose: {found}")  # noqa: T201  pytest shows it if the test fails
         return found
 
+    def takes(self, share: float) -> bool:
+        """Whether a case is taken that comes when nobody knows yet how many there are; in a soak it is."""
+        return self.random.random() < share or self.every
+
     def one(self, cases: Iterable[Case]) -> Case:
         """One of the cases, in a soak as well: where each case of another kind takes one of this kind."""
         return self.random.choice(list(cases))

@@ -37,3 +37,11 @@ def test_some_cases_are_always_taken_and_few_cases_are_enough():
 def test_a_failing_test_shows_what_was_chosen(capsys):
     taken = Chosen("a test", every=False).some(CASES, 2)
     assert capsys.readouterr().out == f"{VARIABLE}=7 chose: {taken}\n"
+
+
+def test_a_share_of_cases_that_come_one_by_one_is_taken():
+    chosen = Chosen("a test", every=False)
+    taken = [chosen.takes(0.2) for _ in CASES]
+    assert 5 < sum(taken) < 40
+    every = Chosen("a test", every=True)
+    assert all(every.takes(0.2) for _ in CASES)
