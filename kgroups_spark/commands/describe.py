@@ -13,6 +13,7 @@ from kgroups_spark.commands.display import list_items, words
 from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
 from kgroups_spark.commands.group_description import DEAD, Description, OffsetSums, What, describe_groups
 from kgroups_spark.commands.group_options import add_group_options, asked_groups
+from kgroups_spark.commands.moments import known_times
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
 from kgroups_spark.commands.output import Column, say_lines, show, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake
@@ -140,7 +141,8 @@ def run(arguments: argparse.Namespace) -> int:
         say_lines([f"{counted(len(descriptions.groups), 'group')} ({reader.known_as_of()})"])
     else:
         unknown = "" if arguments.members else "; ends of topics' logs and expiry are known of now only"
-        say_lines([f"the log up to {format_time_for_people(as_of)} UTC{unknown}"])
+        times = known_times(reader)
+        say_lines([*(f"{when}{unknown}" for when in times.closing(as_of)), *times.notes(as_of)])
     return 0
 
 

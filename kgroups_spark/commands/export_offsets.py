@@ -25,6 +25,7 @@ from kgroups_spark.commands.group_options import (
     require_known,
     require_known_topics,
 )
+from kgroups_spark.commands.moments import known_times
 from kgroups_spark.commands.options import add_engine_option, add_lake_option, time_value
 from kgroups_spark.commands.output import csv_rows, say_lines
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
@@ -67,13 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
     require_known(reader, groups or ())
     require_known_topics(reader, arguments.topic, groups)
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
+    unsure = _known_or_refused(reader, as_of)
     found = _committed_offsets(reader, groups, arguments, as_of)
     offsets, notes = importable(found, partitions_of_groups(reader, found))
     if not offsets:
         raise KgroupsError(_nothing(reader, groups, arguments, as_of), *notes)
     is_single = groups is not None and len(groups) == 1
     _write(csv_text(offsets, is_single=is_single), arguments.output)
-    say_lines(notes)
+    say_lines([*notes, *unsure])
     say_lines(_how_to_import(reader, offsets, arguments, is_single=is_single))
     return 0
 
@@ -133,6 +135,18 @@ def partitions_of_groups(reader: LakeReader, rows: Rows) -> dict[str, int]:
         **chosen.parameters,
     )
     return {row["group_id"]: row["here"] for row in found if row["here"] is not None}
+
+
+def _known_or_refused(reader: LakeReader, as_of: datetime | None) -> list[str]:
+    """What a person should know about offsets as of the moment. Raises KgroupsError for one outside of the history: a
+    reset to offsets of another time is no reset to that moment."""
+    if as_of is None:
+        return []
+    times = known_times(reader)
+    why = times.outside(as_of)
+    if why is not None:
+        raise KgroupsError(f"nothing is exported: {why}")
+    return times.notes(as_of)
 
 
 def _committed_offsets(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from kgroups_spark.commands.moments import known_times
 from kgroups_spark.commands.options import (
     GROUP_STATES,
     GROUP_TYPE_ALIASES,
@@ -15,10 +16,10 @@ from kgroups_spark.commands.options import (
     names_value,
     time_value,
 )
-from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.output import Column, say, say_lines, write_rows
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
 from kgroups_spark.counts import counted
-from kgroups_spark.times import format_time_for_people, to_datetime
+from kgroups_spark.times import to_datetime
 
 NAME = "groups"
 SUMMARY = "the groups that exist, or existed at a moment"
@@ -83,7 +84,13 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row for row in found]
     chosen = choose(rows, arguments.state, arguments.type)
     write_rows(chosen, COLUMNS, arguments.format)
-    say(_closing_line(reader, len(chosen), len(rows), arguments.as_of))
+    found_groups = counted(len(chosen), "group") if len(chosen) == len(rows) else _part(len(chosen), len(rows))
+    if arguments.as_of is None:
+        say(f"{found_groups} ({reader.known_as_of()})")
+        return 0
+    moment, times = to_datetime(arguments.as_of), known_times(reader)
+    say_lines([f"{found_groups} ({when})" for when in times.closing(moment)])
+    say_lines(times.notes(moment))
     return 0
 
 
@@ -102,7 +109,5 @@ def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str
     return sorted(chosen, key=lambda row: (row["group_id"], row["offsets_partition"]))
 
 
-def _closing_line(reader: LakeReader, chosen: int, all_groups: int, as_of_ms: int | None) -> str:
-    found = counted(chosen, "group") if chosen == all_groups else f"{chosen} of {counted(all_groups, 'group')}"
-    when = reader.known_as_of() if as_of_ms is None else f"the log up to {format_time_for_people(as_of_ms)} UTC"
-    return f"{found} ({when})"
+def _part(chosen: int, all_groups: int) -> str:
+    return f"{chosen} of {counted(all_groups, 'group')}"

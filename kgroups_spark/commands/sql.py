@@ -7,12 +7,14 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from kgroups_spark.commands.display import words
+from kgroups_spark.commands.moments import incomplete_history
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option
 from kgroups_spark.commands.output import Column, say, say_lines, show, write_rows
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake, to_rows
@@ -26,7 +28,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import VIEWS
 from kgroups_spark.views.descriptions import described
 from kgroups_spark.views.functions import FUNCTIONS
-from kgroups_spark.views.needed import NAMES
+from kgroups_spark.views.needed import NAMES, needed_for
 from kgroups_spark.views.record_views import RECORD_VIEWS
 
 NAME = "sql"
@@ -141,6 +143,12 @@ class Session:
         write_rows(rows, [Column(name, name) for name in table.schema.names], self.form)
         sys.stdout.flush()
         say(f"{counted(len(rows), 'row')} ({_known_as_of(self.reader)})")
+        if any(name.endswith("_as_of") for name in needed_for(statement, self.reader.engine)):
+            say_lines(self._incomplete)
+
+    @cached_property
+    def _incomplete(self) -> list[str]:
+        return incomplete_history(self.reader)
 
     def _tell(self, line: str) -> None:
         """What a line with a point asks for. Raises UsageError."""

@@ -52,4 +52,4 @@ WHERE committed.number = 1
   AND committed.committed_offset IS NOT NULL
   AND (committed.corrected_log_offset IS NULL OR committed.corrected_log_offset > committed.end_offset);
 
-COMMENT ON MACRO TABLE committed_offsets_as_of IS 'Committed offsets as of a moment, by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';
+COMMENT ON MACRO TABLE committed_offsets_as_of IS 'Committed offsets as of a moment (what was compacted before it was read is not there: view coverage), by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

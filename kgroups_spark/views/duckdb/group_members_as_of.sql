@@ -107,4 +107,4 @@ FROM numbered
 CROSS JOIN names
 WHERE numbered.number = 1 AND NOT numbered.is_removed;
 
-COMMENT ON MACRO TABLE group_members_as_of IS 'Members of groups as of a moment; topics are named as far as the last audit knows their names. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';
+COMMENT ON MACRO TABLE group_members_as_of IS 'Members of groups as of a moment (what was compacted before it was read is not there: view coverage); topics are named as far as the last audit knows their names. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

@@ -36,4 +36,4 @@ SELECT
 FROM numbered
 WHERE number = 1 AND NOT is_removed;
 
-COMMENT ON MACRO TABLE groups_as_of IS 'Groups that existed as of a moment. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';
+COMMENT ON MACRO TABLE groups_as_of IS 'Groups that existed as of a moment (what was compacted before it was read is not there: view coverage). ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

@@ -76,4 +76,4 @@ WHERE pending.number = 1
   AND pending.log_offset > coalesce(pending.removed_log_offset, -1)
   AND (pending.corrected_log_offset IS NULL OR pending.corrected_log_offset > pending.end_offset);
 
-COMMENT ON MACRO TABLE pending_offsets_as_of IS 'Offsets inside transactions that were open as of a moment, by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';
+COMMENT ON MACRO TABLE pending_offsets_as_of IS 'Offsets inside transactions that were open as of a moment (what was compacted before it was read is not there: view coverage), by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

@@ -18,7 +18,7 @@ RETURNS TABLE (
   log_offset BIGINT COMMENT 'Record that committed it',
   is_orphan BOOLEAN COMMENT 'No group of that id existed'
 )
-COMMENT 'Committed offsets as of a moment, by the rules of Kafka 3.8 and newer, whatever the audits used'
+COMMENT 'Committed offsets as of a moment (what was compacted before it was read is not there: view coverage), by the rules of Kafka 3.8 and newer, whatever the audits used'
 RETURN
 WITH numbered AS (
   SELECT

@@ -30,7 +30,7 @@ RETURNS TABLE (
   topology_epoch INT COMMENT 'Streams: epoch of the member''s topology; null: not streams',
   process_id STRING COMMENT 'Streams: process; null: not streams'
 )
-COMMENT 'Members of groups as of a moment; topics are named as far as the last audit knows their names'
+COMMENT 'Members of groups as of a moment (what was compacted before it was read is not there: view coverage); topics are named as far as the last audit knows their names'
 RETURN
 WITH numbered AS (
   SELECT

@@ -23,7 +23,7 @@ RETURNS TABLE (
   resolved_regex_topics MAP<STRING, ARRAY<STRING>> COMMENT 'Topics per subscribed expression; null: none',
   is_misplaced BOOLEAN COMMENT 'The group''s name does not hash to this partition; null: number of partitions unknown'
 )
-COMMENT 'Groups that existed as of a moment'
+COMMENT 'Groups that existed as of a moment (what was compacted before it was read is not there: view coverage)'
 RETURN
 WITH numbered AS (
   SELECT

@@ -20,7 +20,7 @@ RETURNS TABLE (
   open_since TIMESTAMP COMMENT 'Log time of that first record; null: no transaction, or no time',
   transactional_id STRING COMMENT 'transactional.id of the producer; null: __transaction_state was not read'
 )
-COMMENT 'Offsets inside transactions that were open as of a moment, by the rules of Kafka 3.8 and newer, whatever the audits used'
+COMMENT 'Offsets inside transactions that were open as of a moment (what was compacted before it was read is not there: view coverage), by the rules of Kafka 3.8 and newer, whatever the audits used'
 RETURN
 WITH numbered AS (
   SELECT

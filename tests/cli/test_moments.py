@@ -1,0 +1,84 @@
+"""--as-of before, inside and behind what the history of a lake covers; no Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.times import format_time
+from tests.cli.written_lake import ledger, write_lake
+from tests.views.recorded import tables_of
+
+Captured = pytest.CaptureFixture[str]
+TABLES = tables_of("kip848-4.3")
+TIMES = sorted(time for time in TABLES["offset_commits"]["log_timestamp"].to_pylist() if time is not None)
+MIDDLE = TIMES[len(TIMES) // 2]
+GROUP = TABLES["committed_offsets"]["group_id"].to_pylist()[0]
+
+
+def lake(folder: Path, *, missing: int, source: str = "segments", as_of: datetime = TIMES[-1]) -> str:
+    """Two audits: the first read all but what was missing, the second read it once more from its start."""
+    end = max(TABLES["offset_commits"]["log_offset"].to_pylist()) + 1
+    read = {"offsets_partition": 0, "start_offset": 0, "end_offset": end, "records": end - missing}
+    read |= {"records_reread": 0, "newest_log_timestamp": TIMES[-1]}
+    again = read | {"records": 10, "records_reread": 10}
+    common = {"source": source, "as_of": as_of}
+    rows = ledger({**common, "partitions": [read]}, {**common, "audit_id": 2, "partitions": [again]})
+    return write_lake(folder / "lake", {**TABLES, "audits": rows})
+
+
+def said(capsys: Captured, *arguments: str, code: int = 0) -> tuple[str, str]:
+    assert main(list(arguments)) == code
+    return capsys.readouterr()
+
+
+def test_a_moment_before_the_history_is_not_known(tmp_path: Path, capsys: Captured) -> None:
+    location = lake(tmp_path, missing=0)
+    why = "2020-01-01 00:00:00 UTC lies before the history of this lake, which begins at "
+    _, text = said(capsys, "groups", "--lake", location, "--as-of", "2020-01-01")
+    assert text.startswith(why) and "0 groups" not in text
+    _, text = said(capsys, "describe", "--lake", location, "--all-groups", "--as-of", "2020-01-01")
+    assert why in text
+    out, text = said(capsys, "export-offsets", "--lake", location, "--all-groups", "--as-of", "2020-01-01", code=1)
+    assert out == "" and f"nothing is exported: {why}" in text
+
+
+def test_a_moment_behind_the_history_is_not_known(tmp_path: Path, capsys: Captured) -> None:
+    location = lake(tmp_path, missing=0)
+    why = "2030-01-01 00:00:00 UTC lies behind the history of this lake, which ends at "
+    _, text = said(capsys, "groups", "--lake", location, "--as-of", "2030-01-01")
+    assert "the log up to 2030" not in text and "groups (the log up to 20" in text and why in text
+    _, text = said(capsys, "describe", "--lake", location, "--all-groups", "--as-of", "2030-01-01")
+    assert "the log up to 2030" not in text and why in text
+    out, text = said(capsys, "export-offsets", "--lake", location, "--all-groups", "--as-of", "2030-01-01", code=1)
+    assert out == "" and why in text
+
+
+def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path: Path, capsys: Captured) -> None:
+    later = TIMES[-1] + timedelta(hours=1)
+    location = lake(tmp_path, missing=0, source="kafka", as_of=later)
+    _, text = said(capsys, "groups", "--lake", location, "--as-of", format_time(later))
+    assert "behind" not in text
+    _, text = said(capsys, "groups", "--lake", location, "--as-of", format_time(later + timedelta(seconds=1)))
+    assert "behind" in text
+
+
+@pytest.mark.parametrize("missing", [0, 5])
+def test_a_moment_in_a_compacted_log(tmp_path: Path, capsys: Captured, missing: int) -> None:
+    """Records that were only read once more are no holes."""
+    location, moment = lake(tmp_path, missing=missing), format_time(MIDDLE)
+    note = "had been compacted before it was read"
+    for command in (
+        ["groups"], ["describe", "--all-groups"], ["export-offsets", "--group", GROUP],
+        ["sql", f"SELECT count(*) FROM groups_as_of('{moment}')"],
+    ):  # fmt: skip
+        asked = [] if command[0] == "sql" else ["--as-of", moment]
+        _, text = said(capsys, *command, "--lake", location, *asked)
+        assert (note in text) == bool(missing), command
+    _, text = said(capsys, "groups", "--lake", location, "--as-of", format_time(TIMES[-1].astimezone(UTC)))
+    assert note not in text
+    _, text = said(capsys, "sql", "--lake", location, "SELECT 1")
+    assert note not in text
