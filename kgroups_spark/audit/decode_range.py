@@ -158,6 +158,7 @@ class RangeDecoder:
         self._traffic, self._odd = GroupTraffic(), OddRecords()
         self._topics = TopicNames()
         self._damaged_to = log_range.start_offset
+        self._corrupt_at = -1
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
         self.progress = RangeProgress(
             log_range.offsets_partition,
@@ -269,6 +270,9 @@ class RangeDecoder:
         if path is not None and (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
             return
         log_offset = max(progress.next_offset, self._damaged_to) if batch.base_offset is None else batch.base_offset
+        if path is None:
+            # A broker's damage has no place in a file, which would tell two of them apart.
+            log_offset = self._corrupt_at = max(log_offset, self._corrupt_at + 1)
         # Only sound batches move next_offset: a broker that recovers cuts a damaged tail off and writes there again.
         self._damaged_to = max(self._damaged_to, log_offset + 1 if batch.last_offset is None else batch.last_offset + 1)
         progress.records += batch.record_count

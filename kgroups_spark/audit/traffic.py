@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.audit.rows import LAST_MS, table_batch
 from kgroups_spark.messages.group_records import GroupRecord
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
@@ -68,7 +68,8 @@ class GroupTraffic:
         """Offset commits of one chunk: `group` indexes `group_ids`, `timestamp` is in ms, -1 for none."""
         if not len(group):
             return
-        hours = np.where(timestamp < 0, NO_HOUR, timestamp // HOUR_MS)
+        # What no TIMESTAMP can hold stands as one hour in the table, so it is counted as one.
+        hours = np.where(timestamp < 0, NO_HOUR, np.minimum(timestamp, LAST_MS) // HOUR_MS)
         hour_values, hour = (hours[:1], None) if (hours == hours[0]).all() else np.unique(hours, return_inverse=True)
         width = len(group_ids)
         at = group if hour is None else hour * width + group
@@ -84,7 +85,7 @@ class GroupTraffic:
     def add_record(self, group_id: str, timestamp: int, size_bytes: int) -> None:
         """One record of another type."""
         row = np.array([0, 0, 0, 1, size_bytes])
-        self._add(group_id, NO_HOUR if timestamp < 0 else timestamp // HOUR_MS, row)
+        self._add(group_id, NO_HOUR if timestamp < 0 else min(timestamp, LAST_MS) // HOUR_MS, row)
 
     def _add(self, group_id: str, hour: int, row: NDArray[np.int64]) -> None:
         before = self._counts.get((group_id, hour))

@@ -33,6 +33,7 @@ from kgroups_spark.records.columns import RecordColumns
 __all__ = ["EARLY_ACCESS", "GroupRecord", "GroupRecordDecoder", "Undecodable", "layout_from_json", "value_from_json"]
 
 _CACHED_KEYS = 1 << 16
+_CACHED_KEY_BYTES = 16 << 20
 
 
 # Makes JSON of a value's fields, may change them, and notes what the text lacks.
@@ -169,6 +170,7 @@ class GroupRecordDecoder:
 
     def __init__(self) -> None:
         self._keys: dict[bytes, _Key | Undecodable] = {}
+        self._key_bytes = 0
         self._key_readers = {number: _key_reader(number) for number in CONSUMER_OFFSETS}
         self._layouts = {number: _layouts(number) for number in CONSUMER_OFFSETS if number not in OFFSET_COMMIT_TYPES}
         protocols = ProtocolTexts()
@@ -244,8 +246,10 @@ class GroupRecordDecoder:
         known = self._keys.get(key)
         if known is None:
             known = self._read_key(key)
-            if len(self._keys) >= _CACHED_KEYS:
+            self._key_bytes += len(key)
+            if len(self._keys) >= _CACHED_KEYS or self._key_bytes > _CACHED_KEY_BYTES:
                 self._keys.clear()
+                self._key_bytes = len(key)
             self._keys[key] = known
         return known
 

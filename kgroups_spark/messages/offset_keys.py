@@ -19,6 +19,7 @@ from kgroups_spark.messages.slices import binary_slices, unaligned
 
 BAD_KEY = -1
 _PADDING = bytes(16)
+BAD_KEY_BYTES = 16 << 20
 
 Slot = tuple[str, str, int]  # group, topic, partition
 
@@ -32,6 +33,7 @@ class OffsetKeys:
 
     def __init__(self) -> None:
         self._bad: set[bytes] = set()
+        self._bad_bytes = 0
         self._groups: dict[str, int] = {}
         self._slots: dict[Slot, int] | None = None  # kept as of the first key that may share a slot
         self._parts: list[_Keys] = []
@@ -116,9 +118,17 @@ class OffsetKeys:
         for key in irregular:
             decoded = _decode_one(key)
             if isinstance(decoded, Undecodable):
-                self._bad.add(key)
+                self._remember_bad(key)
             else:
                 self._append(decoded)
+
+    def _remember_bad(self, key: bytes) -> None:
+        """Spares its decoding when it comes again. Good keys stay as long as the range; of bad ones some are enough."""
+        self._bad_bytes += len(key)
+        if self._bad_bytes > BAD_KEY_BYTES:
+            self._bad.clear()
+            self._bad_bytes = len(key)
+        self._bad.add(key)
 
     def _append(self, keys: _Keys) -> None:
         first = len(self)

@@ -54,6 +54,23 @@ def too_many(count: int) -> str:
     return f"the header claims {count} records, more than the {MOST_RECORDS} that a coordinator ever writes at once"
 
 
+def require_order(batches: BatchColumns, above: int) -> None:
+    """Raises BadBatches for batches that begin at or below an offset that was read before, the last one being `above`.
+
+    By their headers they are in order already; where a compressed message of magic 0 or 1 begins shows when it is
+    opened.
+    """
+    before = np.maximum.accumulate(np.concatenate([[above], batches.last_offset[:-1]]))
+    wrong = np.flatnonzero(batches.base_offset <= before)
+    if wrong.size:
+        raise BadBatches(
+            {
+                i: f"its records begin at offset {batches.base_offset[i]}, the ones before it end at {before[i]}"
+                for i in wrong.tolist()
+            }
+        )
+
+
 def open_bodies(data: NDArray[np.uint8], edges: NDArray[np.int64], batches: BatchColumns) -> Bodies:
     """The records of the batches at edges[i] .. edges[i + 1]: in place if none is compressed, else in a new buffer.
 

@@ -15,7 +15,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.records.batches import BadBatches, decode_batches, open_bodies, require_believable_counts
+from kgroups_spark.records.batches import (
+    BadBatches,
+    decode_batches,
+    open_bodies,
+    require_believable_counts,
+    require_order,
+)
 from kgroups_spark.records.checksums import Checksums
 from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
 from kgroups_spark.records.damage import diagnose, find_batch, find_batches, in_order, read_claim
@@ -106,7 +112,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         self.stopped: str | None = None  # "end", "partial batch" or "zeros"; None while reading
         self._from_offset = from_offset
         self._verify = verify
-        self._last_offset = -1
+        self._last_offset = self._decoded_to = -1
         self._raw = b""  # the first bytes of the damage that is being searched
         self._zeros = 0  # bytes before the window's position that are a zero-filled tail
         self._window = Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
@@ -375,10 +381,14 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         """The records of the first batches of a run, and of how many."""
         require_believable_counts(run.batches)
         if run.batches.magic[0] < 2:
-            return decode_legacy(run.data, run.edges, run.batches)
-        bodies = open_bodies(run.data, run.edges, run.batches)
-        some = run[: len(bodies)]
-        return decode_batches(bodies, some.batches, some.base_timestamp), len(some)
+            records, count = decode_legacy(run.data, run.edges, run.batches)
+        else:
+            bodies = open_bodies(run.data, run.edges, run.batches)
+            some = run[: len(bodies)]
+            records, count = decode_batches(bodies, some.batches, some.base_timestamp), len(some)
+        require_order(records.batches, self._decoded_to)
+        self._decoded_to = int(records.batches.last_offset[-1])
+        return records, count
 
     def _decode_around(self, run: Run, details: dict[int, str]) -> Iterator[RecordColumns | CorruptBatch]:
         start = 0

@@ -60,7 +60,12 @@ TABLES: dict[str, Table] = {
         ),
         _history("group_records", history.GROUP_RECORDS, "Record of types 2 to 23: groups and members"),
         _history("transaction_markers", history.TRANSACTION_MARKERS, "Control record: the end of a transaction"),
-        _history("quarantine", history.QUARANTINE, "Record or batch that could not be used"),
+        _history(
+            "quarantine",
+            history.QUARANTINE,
+            "Record or batch that could not be used",
+            key=(*PLACE, "reason", "file_position"),
+        ),
         _history("group_versions", history.GROUP_VERSIONS, "State of a group after a record changed it"),
         _history(
             "group_member_versions",

@@ -1,0 +1,102 @@
+"""The contract's keys, and one row for each record read (R1), for hostile input."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kgroups_spark.messages import group_records, offset_keys
+from kgroups_spark.tables.schemas import TABLES
+from tests.audit.dense_logs import dense_log, offset_commit
+from tests.audit.pipeline import RECORD_TABLES, VERSIONS, Audited, How, audit
+from tests.audit.test_whole_nights import damaged
+from tests.records.build import batch, message
+from tests.records.test_legacy import wrapper
+
+HISTORY = (*RECORD_TABLES, *VERSIONS, "group_events", "group_traffic")
+STAMPS = (1_700_000_000_000, -1, 0, 2**61, 2**62, 253_402_300_800_000, 2**63 - 1)
+
+
+def require_keys(audited: Audited) -> None:
+    for name in HISTORY:
+        columns = [column for column in TABLES[name].key if column != "audit_id"]
+        keys = Counter(tuple(row[column] for column in columns) for row in audited.rows(name))
+        assert [key for key, times in keys.items() if times > 1] == [], name
+    assert audited.record_count() == audited.records_read()
+
+
+def one_file(data: bytes) -> dict[str, bytes]:
+    return {f"__consumer_offsets-0/{0:020}.log": data}
+
+
+def commit(rng: random.Random) -> tuple[Any, Any]:
+    return offset_commit(rng)
+
+
+def hostile_log(seed: int) -> bytes:
+    """Compressed messages of the old formats whose offsets overlap or are negative, times of any size, damage whose
+    offset nobody knows beside records that nobody can read."""
+    rng, data, offset = random.Random(seed), b"", 0
+    for _ in range(25):
+        kind = rng.randrange(5)
+        if kind == 0:
+            magic = rng.choice([0, 1])
+            inner = sorted(rng.choice([offset, offset + 2, offset - 5, -3, 0, 2**62]) + i for i in range(3))
+            messages = [message(at, *commit(rng), magic=magic) for at in inner]
+            data += wrapper(rng.choice([offset + 2, 0]), messages, magic=magic)
+        elif kind == 1:
+            data += rng.randbytes(rng.choice([20, 200]))
+        elif kind == 2:
+            data += batch(offset, [(b"\0\x63key", b"v"), (None, b"v")], base_timestamp=rng.choice(STAMPS))
+        else:
+            stamp = rng.choice(STAMPS)
+            data += batch(offset, [commit(rng) for _ in range(3)], base_timestamp=stamp, max_timestamp=stamp)
+        offset += rng.choice([3, 3, 9])
+    return data
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_keys_hold_for_hostile_logs(seed: int) -> None:
+    require_keys(audit(one_file(hostile_log(seed)), How("4.3", chunk_bytes=(None, 1000)[seed % 2])))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_keys_hold_for_damaged_logs(seed: int) -> None:
+    rng = random.Random(seed)
+    require_keys(audit(damaged(damaged(dense_log(seed), rng), rng), How(rng.choice(["4.3", "3.9"]))))
+
+
+def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own() -> None:
+    rng = random.Random(1)
+    log = batch(0, [commit(rng)]) + rng.randbytes(200) + batch(1, [(b"\0\x63key", b"v")])
+    audited = audit(one_file(log), How("4.3"))
+    assert [row["log_offset"] for row in audited.rows("quarantine")] == [1, 1]
+    require_keys(audited)
+
+
+@pytest.mark.parametrize("inner", [(3, 4, 12), (-5, 0, 11), (9, 10, 12)])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_compressed_messages_that_begin_below_what_was_read_are_quarantined(magic: int, inner: tuple[int, ...]) -> None:
+    rng = random.Random(2)
+    before = b"".join(message(i, *commit(rng), magic=magic) for i in range(10))
+    last = 12 if magic == 0 else inner[-1] - (inner[0] - 3 if inner[0] < 9 else 0)
+    log = before + wrapper(max(last, 10), [message(at, *commit(rng), magic=magic) for at in inner], magic=magic)
+    audited = audit(one_file(log), How("2.3"))
+    require_keys(audited)
+    (row,) = audited.rows("quarantine")
+    assert "the ones before it end at 9" in row["detail"]
+
+
+def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_records, "_CACHED_KEY_BYTES", 500)
+    monkeypatch.setattr(offset_keys, "BAD_KEY_BYTES", 500)
+    decoder, keys = group_records.GroupRecordDecoder(), offset_keys.OffsetKeys()
+    for number in range(100):
+        decoder._key(b"\0\2\0\x40" + b"%064d" % number)
+        keys._remember_bad(os.urandom(60))
+        assert sum(map(len, decoder._keys)) <= 500 and sum(map(len, keys._bad)) <= 500
+    assert decoder._keys and keys._bad
