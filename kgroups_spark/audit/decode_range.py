@@ -158,7 +158,7 @@ class RangeDecoder:
         self._traffic, self._odd = GroupTraffic(), OddRecords()
         self._topics = TopicNames()
         self._damaged_to = log_range.start_offset
-        self._corrupt_at = -1
+        self._places_of_damage: dict[int, int] = {}  # each with the next one that may be free
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
         self.progress = RangeProgress(
             log_range.offsets_partition,
@@ -267,19 +267,26 @@ class RangeDecoder:
 
     def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:
         progress = self.progress
-        if path is not None and (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
-            return
         log_offset = max(progress.next_offset, self._damaged_to) if batch.base_offset is None else batch.base_offset
-        if path is None:
-            # A broker's damage has no place in a file, which would tell two of them apart.
-            log_offset = self._corrupt_at = max(log_offset, self._corrupt_at + 1)
+        log_offset = self._free_place(log_offset)
         # Only sound batches move next_offset: a broker that recovers cuts a damaged tail off and writes there again.
         self._damaged_to = max(self._damaged_to, log_offset + 1 if batch.last_offset is None else batch.last_offset + 1)
+        if path is not None and (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
+            return
         progress.records += batch.record_count
         progress.quarantined["corrupt_batch"] += 1
         if self._context.history:
             rows = corrupt_batch_rows(self._context.audit_id, self._range.offsets_partition, log_offset, batch, path)
             yield self._counted("quarantine", rows)
+
+    def _free_place(self, log_offset: int) -> int:
+        """The first offset from this one on at which no damage stands yet, for the key of quarantine: damage of unknown
+        offset takes that of what follows."""
+        places, free = self._places_of_damage, log_offset
+        while free in places:
+            free = places[free]
+        places[log_offset] = places[free] = free + 1
+        return free
 
     def _decode_others(
         self, records: RecordColumns, rows: NDArray[np.int64]

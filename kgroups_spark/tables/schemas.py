@@ -64,7 +64,7 @@ TABLES: dict[str, Table] = {
             "quarantine",
             history.QUARANTINE,
             "Record or batch that could not be used",
-            key=(*PLACE, "reason", "file_position"),
+            key=(*PLACE, "reason"),
         ),
         _history("group_versions", history.GROUP_VERSIONS, "State of a group after a record changed it"),
         _history(
