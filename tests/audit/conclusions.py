@@ -165,10 +165,7 @@ def _findable(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
 
 def _evidence(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress], before: Night | None) -> Any:
     known = [] if before is None else [each._asdict() for each in before.findings]
-    with (
-        mock.patch("kgroups_spark.audit.findings._found_before", lambda *_: known),
-        mock.patch("kgroups_spark.audit.findings.Ledger"),
-    ):
+    with mock.patch("kgroups_spark.audit.findings._found_before", lambda *_: known):
         return evidence_of(work, facts, progress)
 
 
