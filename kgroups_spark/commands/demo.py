@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from kgroups_spark.commands import audit
-from kgroups_spark.commands.expiring import expiry_rows
 from kgroups_spark.commands.options import OptionParser, add_lake_option, add_wide_option, lake_location
 from kgroups_spark.commands.output import say, screen_width, show
 from kgroups_spark.commands.overview import Overview, overview_lines
@@ -84,13 +83,19 @@ FROM (
 )"""
 
 
+EXPIRY = """\
+SELECT expiry.*, groups.group_type, groups.state
+FROM offset_expiry AS expiry
+LEFT JOIN groups ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id"""
+
+
 def read_overview(reader: LakeReader) -> Overview:
     """What the screen shows, read from the lake."""
     last = reader.last_audit["audit_id"]
     return Overview(
         audit=reader.last_audit,
         groups=reader.rows("groups"),
-        expiry=expiry_rows(reader),
+        expiry=reader.sql(EXPIRY),
         pending=_pending(reader),
         moves=reader.sql(query("offset_moves")),
         findings=reader.sql("SELECT * FROM findings WHERE audit_id = :last", last=last),

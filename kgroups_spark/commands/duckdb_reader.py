@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, LakeReader, SqlError
+from kgroups_spark.commands.reading import NAMES_ARE_LISTED, NO_QUERY, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.interruption import run_interruptibly
 from kgroups_spark.tables.conditions import Condition
@@ -41,18 +41,22 @@ class DuckDbReader(LakeReader):
             return self.lake.rows(table, columns, conditions)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        import duckdb
+        with _refusals(self.location):
+            typed = self._as_typed(query, parameters)
+            return run_interruptibly(lambda: self.lake.query(*typed), self.lake.connection.interrupt)
 
+    def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
+        with _refusals(self.location):
+            typed, interrupt = self._as_typed(query, parameters), self.lake.connection.interrupt
+            answer = run_interruptibly(lambda: self.lake.batches(*typed, ROWS_AT_ONCE), interrupt)
+            while (batch := run_interruptibly(lambda: next(answer, None), interrupt)) is not None:
+                yield batch
+
+    def _as_typed(self, query: str, parameters: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+        """For DuckDB. Raises SqlError for what is no query."""
         text, used = _with_dollars(query, parameters or {})
-        with _delta_refusal(self.location):
-            try:
-                self._require_query(text)
-                return run_interruptibly(lambda: self.lake.query(text, used), self.lake.connection.interrupt)
-            except duckdb.Error as error:
-                # Raised by a function of ours: its own words.
-                said = str(error).removeprefix("Invalid Input Error: ").split("\n")
-                hint = (NAMES_ARE_LISTED,) if said[0].startswith("Catalog Error: ") else ()
-                raise SqlError(*said, *hint) from error
+        self._require_query(text)
+        return text, used
 
     def _require_query(self, text: str) -> None:
         """Raises SqlError for what is neither one query nor EXPLAIN of one: EXPLAIN ANALYZE runs any statement. What a
@@ -67,6 +71,21 @@ class DuckDbReader(LakeReader):
 
     def _kinds(self, text: str) -> list[Any]:
         return [statement.type for statement in self.lake.connection.extract_statements(text)]
+
+
+@contextmanager
+def _refusals(location: str) -> Iterator[None]:
+    """What DuckDB or deltalake refuse, as SqlError or KgroupsError."""
+    import duckdb
+
+    with _delta_refusal(location):
+        try:
+            yield
+        except duckdb.Error as error:
+            # Raised by a function of ours: its own words.
+            said = str(error).removeprefix("Invalid Input Error: ").split("\n")
+            hint = (NAMES_ARE_LISTED,) if said[0].startswith("Catalog Error: ") else ()
+            raise SqlError(*said, *hint) from error
 
 
 def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
+
+import pyarrow as pa
 
 from kgroups_spark.commands.options import (
     add_engine_option,
@@ -16,10 +21,12 @@ from kgroups_spark.commands.options import (
 )
 from kgroups_spark.commands.other_retention import for_retention
 from kgroups_spark.commands.output import Column, say, write_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake
+from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
+
+Row = dict[str, Any]
 
 NAME = "expiring"
 SUMMARY = "which committed offsets expire, when, and why"
@@ -98,16 +105,55 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints what expires."""
     reader = open_lake(arguments)
-    until_ms = _until_ms(arguments, reader.as_of_ms)
-    decisions = expiry_rows(reader, arguments.retention)
-    offsets = expiring_offsets(decisions, as_of_ms=reader.as_of_ms, until_ms=until_ms, if_empty=arguments.if_empty)
-    rows = offsets if arguments.offsets else expiring_groups(offsets)
+    asked = Asked.of(arguments, reader)
+    found = Found()
+    if arguments.offsets:
+        rows: Iterable[Row] = found.offsets_of(offset_rows(reader, asked))
+    else:
+        rows = found.groups_of(group_rows(reader, asked))
     columns: Sequence[Column] = OFFSET_COLUMNS if arguments.offsets else GROUP_COLUMNS
     if arguments.format != "table":
         columns = [column for column in columns if column.name != "expires_in"]  # for eyes
     write_rows(rows, columns, arguments.format)
-    say(_closing_line(reader, offsets, until_ms, arguments))
-    return 4 if arguments.fail_if_any and rows else 0
+    say(_closing_line(reader, found, asked))
+    return 4 if arguments.fail_if_any and found.offsets else 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the options ask for. `retention_ms` None: that of the audit; `until_ms` None: ever."""
+
+    as_of_ms: int
+    until_ms: int | None
+    if_empty: bool
+    retention_ms: int | None
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, reader: LakeReader) -> Asked:
+        """Another retention than the audit's is told."""
+        same = arguments.retention == reader.last_audit["retention_ms"]
+        until_ms = _until_ms(arguments, reader.as_of_ms)
+        return cls(reader.as_of_ms, until_ms, arguments.if_empty, None if same else arguments.retention)
+
+
+@dataclass
+class Found:
+    """How many offsets of how many groups have gone by."""
+
+    offsets: int = 0
+    groups: set[tuple[int, str]] = field(default_factory=set)
+
+    def offsets_of(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self.offsets += 1
+            self.groups.add((row["offsets_partition"], row["group_id"]))
+            yield row
+
+    def groups_of(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self.offsets += row["offset_count"]
+            self.groups.add((row["offsets_partition"], row["group_id"]))
+            yield row
 
 
 def _until_ms(arguments: argparse.Namespace, as_of_ms: int) -> int | None:
@@ -116,25 +162,95 @@ def _until_ms(arguments: argparse.Namespace, as_of_ms: int) -> int | None:
     return None if arguments.until is None else int(arguments.until)
 
 
-def expiry_rows(reader: LakeReader, retention_ms: int | None = None) -> list[dict[str, Any]]:
-    """Rows of offset_expiry with type and state of each offset's group: the audit's decisions, or decided anew for
-    another retention."""
-    decisions, all_groups, audit = reader.rows("offset_expiry"), reader.rows("groups"), reader.last_audit
-    if retention_ms is not None and retention_ms != audit["retention_ms"]:
-        decisions = for_retention(
-            decisions,
-            reader.rows("committed_offsets"),
-            all_groups,
-            retention_ms=retention_ms,
-            release_version=audit["release_version"],
+def offset_rows(reader: LakeReader, asked: Asked) -> Iterator[Row]:
+    """A row an offset, the soonest first. Only offsets with a moment that is asked for leave the engine."""
+    if asked.retention_ms is not None:
+        # Sorted here: the moments are other ones.
+        lots = (offsets for offsets in decided_anew(reader, asked))
+        yield from sorted(itertools.chain.from_iterable(lots), key=_soonest_first)
+        return
+    query = f"{_decisions(asked)} ORDER BY moment, group_id, topic, partition"
+    for row in reader.stream(query, _parameters(asked)):
+        (offset,) = expiring_offsets([row], as_of_ms=asked.as_of_ms, until_ms=asked.until_ms, if_empty=asked.if_empty)
+        yield offset
+
+
+def group_rows(reader: LakeReader, asked: Asked) -> list[Row]:
+    """A row a group: its soonest offset's moment and reason, and how many there are; the soonest first."""
+    groups: dict[tuple[int, str], Row] = {}
+    if asked.retention_ms is None:
+        lots = iter([_counted_by_reason(reader, asked)])
+    else:
+        lots = (expiring_groups(offsets) for offsets in decided_anew(reader, asked))
+    for row in itertools.chain.from_iterable(lots):
+        key = row["offsets_partition"], row["group_id"]
+        before = groups.get(key)
+        count = row["offset_count"] + (before["offset_count"] if before else 0)
+        first = row if before is None or _first_moment(row) < _first_moment(before) else before
+        groups[key] = first | {"offset_count": count}
+    return sorted(groups.values(), key=lambda row: (row["expires_at"], row["group_id"], row["offsets_partition"]))
+
+
+def _first_moment(row: Row) -> tuple[datetime, str]:
+    return row["expires_at"], row["reason"]
+
+
+def _counted_by_reason(reader: LakeReader, asked: Asked) -> list[Row]:
+    """Of each group and reason how many offsets, and the first moment."""
+    reason = "reason"
+    if asked.if_empty:
+        reason = (
+            "CASE WHEN expires_at_if_empty IS NULL OR expires_at_if_empty = expires_at THEN reason "
+            "WHEN moment <= :as_of THEN 'retention_passed' ELSE 'within_retention' END"
         )
-    groups = {(row["offsets_partition"], row["group_id"]): row for row in all_groups}
-    return [row | _type_and_state(groups.get((row["offsets_partition"], row["group_id"]))) for row in decisions]
+    same = "audit_id, as_of, retention_ms, offsets_partition, group_id, group_type, state"
+    rows = reader.sql(
+        f"SELECT {same}, why AS reason, min(moment) AS expires_at, count(*) AS offset_count "
+        f"FROM (SELECT *, {reason} AS why FROM ({_decisions(asked)}) AS decided) AS judged GROUP BY {same}, why",
+        **_parameters(asked),
+        **({"as_of": to_datetime(asked.as_of_ms)} if asked.if_empty else {}),
+    )
+    return [row | {"expires_in": expires_in(to_epoch_ms(row["expires_at"]) - asked.as_of_ms)} for row in rows]
 
 
-def _type_and_state(group: dict[str, Any] | None) -> dict[str, Any]:
-    """Nulls for an offset without a group."""
-    return {name: None if group is None else group[name] for name in ("group_type", "state")}
+def _decisions(asked: Asked) -> str:
+    """Rows of offset_expiry that have a `moment` of expiry that is asked for, with their groups' type and state."""
+    moment = "coalesce(expiry.expires_at_if_empty, expiry.expires_at)" if asked.if_empty else "expiry.expires_at"
+    until = "" if asked.until_ms is None else f" AND {moment} <= :until"
+    return (
+        f"SELECT expiry.*, groups.group_type, groups.state, {moment} AS moment FROM offset_expiry AS expiry "
+        "LEFT JOIN groups ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id "
+        f"WHERE {moment} IS NOT NULL{until}"
+    )
+
+
+def _parameters(asked: Asked) -> dict[str, Any]:
+    return {} if asked.until_ms is None else {"until": to_datetime(asked.until_ms)}
+
+
+def decided_anew(reader: LakeReader, asked: Asked) -> Iterator[list[Row]]:
+    """For another retention: offsets that expire as asked, some of all decisions at a time."""
+    assert asked.retention_ms is not None
+    moment = "coalesce(expiry.expires_at_if_empty, expiry.expires_at)" if asked.if_empty else "expiry.expires_at"
+    where, parameters = f"{moment} IS NOT NULL", {}
+    if asked.until_ms is not None and not asked.if_empty:
+        # Whoever waits from then on is due until then; a time that the client gave does not depend on the retention.
+        where += " AND (expiry.base_timestamp <= :waits_from OR expiry.base = 'expire_timestamp')"
+        parameters = {"waits_from": to_datetime(max(0, asked.until_ms - asked.retention_ms))}
+    query = (
+        "SELECT expiry.*, groups.group_type, groups.state, "
+        "committed.commit_timestamp, committed.expire_timestamp, committed.value_version FROM offset_expiry AS expiry "
+        "JOIN committed_offsets AS committed ON committed.offsets_partition = expiry.offsets_partition "
+        "AND committed.group_id = expiry.group_id AND committed.topic = expiry.topic "
+        "AND committed.partition = expiry.partition "
+        "LEFT JOIN groups ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id "
+        f"WHERE {where}"
+    )
+    release = reader.last_audit["release_version"]
+    for batch in reader.batches(query, parameters):
+        rows = to_rows(pa.Table.from_batches([batch]))
+        decisions = for_retention(rows, retention_ms=asked.retention_ms, release_version=release)
+        yield expiring_offsets(decisions, as_of_ms=asked.as_of_ms, until_ms=asked.until_ms, if_empty=asked.if_empty)
 
 
 def expiring_offsets(
@@ -149,7 +265,11 @@ def expiring_offsets(
         if moment is None or (until_ms is not None and to_epoch_ms(moment) > until_ms):
             continue
         rows.append(row | {"expires_in": expires_in(to_epoch_ms(moment) - as_of_ms)})
-    return sorted(rows, key=lambda row: (row["expires_at"], row["group_id"], row["topic"], row["partition"]))
+    return sorted(rows, key=_soonest_first)
+
+
+def _soonest_first(row: Row) -> tuple[Any, ...]:
+    return row["expires_at"], row["group_id"], row["topic"], row["partition"]
 
 
 def _as_if_empty(decision: dict[str, Any], as_of_ms: int) -> dict[str, Any]:
@@ -170,20 +290,20 @@ def expires_in(duration_ms: int) -> str:
 
 
 def expiring_groups(offsets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a group, of its offsets in order: the first one's moment and reason, and how many there are."""
+    """One row a group, of its offsets in order: the first one's moment and reason, and how many there are. Of several
+    reasons at that moment the first by name."""
     groups: dict[tuple[int, str], dict[str, Any]] = {}
     for row in offsets:
         group = groups.setdefault((row["offsets_partition"], row["group_id"]), row | {"offset_count": 0})
+        if _first_moment(row) < _first_moment(group):
+            group.update(row)
         group["offset_count"] += 1
     return list(groups.values())
 
 
-def _closing_line(
-    reader: LakeReader, offsets: list[dict[str, Any]], until_ms: int | None, arguments: argparse.Namespace
-) -> str:
-    groups = len({(row["offsets_partition"], row["group_id"]) for row in offsets})
-    until = "" if until_ms is None else f" until {format_time_for_people(to_datetime(until_ms))} UTC"
-    if_empty = " if every group were empty" if arguments.if_empty else ""
-    retention = format_duration(arguments.retention or reader.last_audit["retention_ms"])
-    found = f"{counted(len(offsets), 'offset')} of {counted(groups, 'group')}"
-    return f"to expire{until}{if_empty}, retention {retention}: {found} ({reader.known_as_of()})"
+def _closing_line(reader: LakeReader, found: Found, asked: Asked) -> str:
+    until = "" if asked.until_ms is None else f" until {format_time_for_people(to_datetime(asked.until_ms))} UTC"
+    if_empty = " if every group were empty" if asked.if_empty else ""
+    retention = format_duration(asked.retention_ms or reader.last_audit["retention_ms"])
+    offsets = f"{counted(found.offsets, 'offset')} of {counted(len(found.groups), 'group')}"
+    return f"to expire{until}{if_empty}, retention {retention}: {offsets} ({reader.known_as_of()})"

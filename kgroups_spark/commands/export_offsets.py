@@ -195,11 +195,12 @@ def _nothing(
 
 def _how_to_import(reader: LakeReader, offsets: Rows, arguments: argparse.Namespace, *, is_single: bool) -> list[str]:
     """Kafka's command, and what it does with them."""
-    groups = sorted({row["group_id"] for row in offsets})
+    names = {row["group_id"] for row in offsets}
+    groups = sorted(names)
     types = {
         row["group_id"]: row["group_type"]
         for row in reader.sql("SELECT group_id, group_type, state, member_count FROM groups")
-        if row["group_id"] in set(groups)
+        if row["group_id"] in names
     }
     when = reader.known_as_of() if arguments.as_of is None else f"as of {format_time_for_people(arguments.as_of)} UTC"
     lines = [f"{counted(len(offsets), 'offset')} of {counted(len(groups), 'group')} ({when})"]

@@ -19,35 +19,18 @@ RETENTION = {True: "retention_passed", False: "within_retention"}
 WITH_A_TIME = {*GIVEN_TIME.values(), *RETENTION.values()}
 
 
-def for_retention(
-    decisions: Iterable[Row],
-    committed_offsets: Iterable[Row],
-    groups: Iterable[Row],
-    *,
-    retention_ms: int,
-    release_version: str,
-) -> list[Row]:
-    """The rows of offset_expiry as an audit with that retention would have written them, in the order of `decisions`.
+def for_retention(decisions: Iterable[Row], *, retention_ms: int, release_version: str) -> list[Row]:
+    """The rows of offset_expiry as an audit with that retention would have written them, in their order.
 
-    The others are rows of the tables of those names. ValueError for a release that is not known.
+    Each has its offset's commit_timestamp, expire_timestamp and value_version, too, and group_type and state of its
+    group (null: there is none). ValueError for a release that is not known.
     """
     rules = expiry_rules(release_version)
-    committed = {_slot(row): row for row in committed_offsets}
-    by_name = {(row["offsets_partition"], row["group_id"]): row for row in groups}
-    return [
-        _judged(
-            row, committed[_slot(row)], by_name.get((row["offsets_partition"], row["group_id"])), retention_ms, rules
-        )
-        for row in decisions
-    ]
+    return [_judged(row, retention_ms, rules) for row in decisions]
 
 
-def _slot(row: Row) -> tuple[int, str, str, int]:
-    return row["offsets_partition"], row["group_id"], row["topic"], row["partition"]
-
-
-def _judged(decision: Row, committed: Row, group: Row | None, retention_ms: int, rules: ExpiryRules) -> Row:
-    now_ms, expire_ms = to_epoch_ms(decision["as_of"]), _expire_ms(committed, rules)
+def _judged(decision: Row, retention_ms: int, rules: ExpiryRules) -> Row:
+    now_ms, expire_ms = to_epoch_ms(decision["as_of"]), _expire_ms(decision, rules)
     row = decision | {"retention_ms": retention_ms}
     due_ms = None
     if decision["reason"] in WITH_A_TIME:
@@ -60,9 +43,9 @@ def _judged(decision: Row, committed: Row, group: Row | None, retention_ms: int,
             "expires_at": _moment(due_ms),
         }
     # Whether it has a moment at all depends on the group, the topic and transactions.
-    if decision["expires_at_if_empty"] is not None and group is not None:
-        if due_ms is None or (rules.depends_on_group and group["state"] != "Empty"):
-            waits_from_ms = now_ms if group["group_type"] == "classic" else _commit_ms(committed)
+    if decision["expires_at_if_empty"] is not None and decision["state"] is not None:
+        if due_ms is None or (rules.depends_on_group and decision["state"] != "Empty"):
+            waits_from_ms = now_ms if decision["group_type"] == "classic" else _commit_ms(decision)
             due_ms = max(waits_from_ms + retention_ms if expire_ms is None else expire_ms, now_ms)
         row["expires_at_if_empty"] = _moment(due_ms)
     return row

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from kgroups_spark.commands.spark_reader import SparkReader
 
 Rows = list[dict[str, Any]]
+
+# So many rows of a large answer are Python objects at once.
+ROWS_AT_ONCE = 16_384
 
 
 class SqlError(KgroupsError):
@@ -76,6 +79,16 @@ class LakeReader(ABC):
 
     def cancel(self) -> None:  # noqa: B027  not abstract: a query by DuckDB ends with its call
         """Ends what an interrupted query has left running."""
+
+    def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
+        """What a query answers, as it comes, for answers that are too large for Python objects: as `arrow`. The reader
+        answers nothing else until all of it has come."""
+        yield from self.arrow(query, parameters).to_batches(max_chunksize=ROWS_AT_ONCE)
+
+    def stream(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        """The rows of `batches`, some at a time."""
+        for batch in self.batches(query, parameters):
+            yield from to_rows(pa.Table.from_batches([batch]))
 
     def sql(self, query: str, **parameters: Any) -> Rows:
         """What a query answers, over tables, views and functions.

@@ -27,7 +27,7 @@ from kgroups_spark.views.needed import NAMES, needed_for
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
 # Delta's protocol of tables that are what their files say: neither deletion vectors nor column mapping.
@@ -93,16 +93,22 @@ class DuckDbLake:
 
     def query(self, query: str, parameters: dict[str, Any] | None = None) -> pa.Table:
         """What a query answers; its parameters stand in it as $name. Raises duckdb.Error."""
+        return self._answer(query, parameters).to_arrow_table()
+
+    def batches(self, query: str, parameters: dict[str, Any] | None, rows: int) -> pa.RecordBatchReader:
+        """The same as it comes, in batches of about so many rows; another query ends it."""
+        return self._answer(query, parameters).to_arrow_reader(rows)
+
+    def _answer(self, query: str, parameters: dict[str, Any] | None) -> DuckDBPyRelation:
         import duckdb
 
         connection = self.connection_for(query)
         try:
-            answer = connection.sql(query, params=parameters or {})
+            return connection.sql(query, params=parameters or {})
         except duckdb.CatalogException:
             # A name that only DuckDB can tell; and it knows the nearest name of those that are made.
             self.make(NAMES)
-            answer = connection.sql(query, params=parameters or {})
-        return answer.to_arrow_table()
+            return connection.sql(query, params=parameters or {})
 
     def connection_for(self, query: str) -> DuckDBPyConnection:
         """The connection, with all that the query needs."""

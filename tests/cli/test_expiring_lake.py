@@ -1,0 +1,107 @@
+"""`kgroups expiring` over a lake: what it leaves to the engine comes to what the rules say of every row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands import reading
+from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
+from kgroups_spark.commands.other_retention import for_retention
+from kgroups_spark.commands.output import plain_value
+from kgroups_spark.durations import parse_duration
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.times import to_datetime
+from tests.cli.written_lake import ledger, write_lake
+from tests.expiry import test_twin
+from tests.expiry.cases import NOW, R
+from tests.expiry.test_other_retention import as_stored, decided, with_offsets_and_groups
+from tests.expiry.test_twin import generated
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    """Decisions of release 4.3 with what is known of their offsets and groups."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(test_twin, "GROUPS_PER_RELEASE", 200)
+        tables, _ = generated("4.3")
+        stored = {name: [as_stored(row) for row in its] for name, its in tables.items()}
+        return with_offsets_and_groups(decided(tables, "4.3", R), stored)
+
+
+@pytest.fixture(scope="module")
+def location(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> str:
+    def table(name: str, its: list[Row]) -> pa.Table:
+        schema = arrow_schema(name)
+        zeros = {"metadata": "", "record_type": 1, "is_orphan": False, "is_simple": False, "member_count": 0}
+        filled = [{field: row.get(field, zeros.get(field)) for field in schema.names} for row in its]
+        return pa.Table.from_pylist(filled, schema)
+
+    groups = {(row["offsets_partition"], row["group_id"]): row for row in rows if row["state"] is not None}
+    tables = {name: table(name, rows) for name in ("offset_expiry", "committed_offsets")}
+    tables["groups"] = table("groups", list(groups.values()))
+    tables["audits"] = ledger({"as_of": to_datetime(NOW), "retention_ms": R, "release_version": "4.3"})
+    return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables)
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many rows became Python objects, query by query."""
+    counts: list[int] = []
+    made = reading.to_rows
+
+    def counting(table: pa.Table) -> reading.Rows:
+        counts.append(table.num_rows)
+        return made(table)
+
+    for module in ("reading", "expiring"):
+        monkeypatch.setattr(f"kgroups_spark.commands.{module}.to_rows", counting)
+    yield counts
+
+
+OPTIONS = [
+    f"{offsets} {if_empty} {retention} {within}".split()
+    for offsets in ("", "--offsets")
+    for if_empty in ("", "--if-empty")
+    for retention in ("", "--retention 1d", "--retention 30d")
+    for within in ("", "--within 36h", "--within 0ms")
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_the_engine_chooses_the_rows_that_the_rules_choose(
+    options: list[str], rows: list[Row], location: str, loaded: list[int], capsys
+) -> None:
+    assert main(["expiring", "--lake", location, "--format", "json", *options]) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    expected = in_python(options, rows)
+    names = ["offsets_partition", "group_id", "retention_ms", "reason", "expires_at", "group_type", "state"]
+    names += ["topic", "partition", "decision"] if "--offsets" in options else ["offset_count"]
+    assert sorted(map(str, named(printed, names))) == sorted(map(str, named(expected, names)))
+    assert [row["expires_at"] for row in printed] == sorted(row["expires_at"] for row in printed)
+    if "--retention" not in options:
+        # The ledger's row, and no more than is printed; of a group a row for each of its reasons.
+        assert sum(loaded) <= 1 + len(printed) * (1 if "--offsets" in options else 2)
+
+
+def named(rows: list[Row], names: list[str]) -> list[Row]:
+    return [{name: plain_value(row[name]) for name in names} for row in rows]
+
+
+def in_python(options: list[str], rows: list[Row]) -> list[Row]:
+    """From all rows."""
+    if "--retention" in options:
+        retention_ms = parse_duration(options[options.index("--retention") + 1])
+        rows = for_retention(rows, retention_ms=retention_ms, release_version="4.3")
+    until_ms = None
+    if "--within" in options:
+        until_ms = NOW + parse_duration(options[options.index("--within") + 1])
+    offsets = expiring_offsets(rows, as_of_ms=NOW, until_ms=until_ms, if_empty="--if-empty" in options)
+    return offsets if "--offsets" in options else expiring_groups(offsets)
