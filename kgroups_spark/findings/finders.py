@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 from kgroups_spark.attempts import attempt
 from kgroups_spark.findings import assignments, commits, expiry, groups, members, offsets, records, transactions
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import Finding, in_order
+from kgroups_spark.findings.lots import in_lots
 
 FINDERS = (
     records.load_would_fail,
@@ -36,6 +38,22 @@ FINDERS = (
     groups.throwaway_group,
 )
 
+# They look at each group, or each member, by itself, and at what is large.
+BY_GROUP = (
+    assignments.partition_assigned_twice,
+    assignments.partition_targeted_twice,
+    assignments.target_for_unknown_member,
+    assignments.committed_by_non_owner,
+    expiry.goes_when_emptied,
+    expiry.expiry_overdue,
+    members.duplicate_static_member,
+    members.unreadable_subscription,
+    members.ghost_member,
+    members.member_not_reconciled,
+    members.regex_matches_nothing,
+    records.group_record_near_limit,
+)
+
 
 class Found(NamedTuple):
     """What finders found, errors first, in an order that depends on nothing else; notes on finders that failed."""
@@ -45,13 +63,18 @@ class Found(NamedTuple):
 
 
 def look(evidence: Evidence) -> Found:
-    """Asks every finder. One that fails finds nothing, and a note says so."""
+    """Asks every finder, those of BY_GROUP lot by lot. One that fails finds nothing there, and a note says so."""
     findings: list[Finding] = []
     notes: list[str] = []
-    for find in FINDERS:
-        found, failure = attempt(f"looking for {find.__name__}", lambda find=find: list(find(evidence)))  # type: ignore[misc]
-        findings += found or []
-        notes += [failure] if failure else []
+    whole = [(evidence, [find for find in FINDERS if find not in BY_GROUP])]
+    for some, finders in itertools.chain(whole, ((lot, list(BY_GROUP)) for lot in in_lots(evidence))):
+        for find in finders:
+            found, failure = attempt(
+                f"looking for {find.__name__}",
+                lambda find=find, some=some: list(find(some)),  # type: ignore[misc]
+            )
+            findings += found or []
+            notes += [failure] if failure and failure not in notes else []
     return Found(in_order(findings), notes)
 
 

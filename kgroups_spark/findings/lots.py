@@ -1,0 +1,71 @@
+"""Evidence in lots: for finders that look at one group at a time, some offsets partitions at a time.
+
+What they load then is bounded: members come with all partitions that they have and shall get, and 100,000 groups of ten
+members with ten partitions each would be a gigabyte on the driver.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.findings.evidence import Evidence, Tables
+from kgroups_spark.tables.conditions import Condition
+
+# Members and committed offsets of a lot; a lot has one offsets partition at least. A member of a group that has and
+# shall get ten partitions is about 1 kB: at most a quarter of a gigabyte, mostly a tenth of that.
+ROWS_AT_ONCE = 250_000
+
+
+@dataclass(frozen=True)
+class OfPartitions:
+    """Tables with the rows of some offsets partitions alone."""
+
+    tables: Tables
+    condition: Condition
+
+    def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
+        return self.tables.rows(name, columns, *conditions, self.condition)
+
+
+def in_lots(evidence: Evidence) -> Iterator[Evidence]:
+    """The evidence of some offsets partitions at a time, each of a bounded number of rows; as it is, if it is small.
+
+    Findings of one group are found in exactly one lot. Finders that compare groups must see all of it.
+    """
+    rows = Counter[int]()
+    for name in ("group_members", "committed_offsets"):
+        column = evidence.tables.rows(name, ["offsets_partition"])["offsets_partition"]
+        rows.update({each["values"]: each["counts"] for each in pc.value_counts(column).to_pylist()})
+    if rows.total() <= ROWS_AT_ONCE:
+        yield evidence
+        return
+    # Also those that have neither, but records of which something may be told.
+    told = [each.offsets_partition for each in evidence.large_records]
+    told += [each.offsets_partition for each in evidence.times_off]
+    told += [row["offsets_partition"] for row in evidence.before if row["offsets_partition"] is not None]
+    told += evidence.tables.rows("groups", ["offsets_partition"])["offsets_partition"].unique().to_pylist()
+    told += evidence.log_starts.keys()
+    rows.update(dict.fromkeys(told, 0))
+    lot: list[int] = []
+    for number in sorted(rows):
+        if lot and sum(rows[each] for each in lot) + rows[number] > ROWS_AT_ONCE:
+            yield _of(evidence, lot)
+            lot = []
+        lot.append(number)
+    yield _of(evidence, lot)
+
+
+def _of(evidence: Evidence, lot: Sequence[int]) -> Evidence:
+    here = set(lot)
+    return replace(
+        evidence,
+        tables=OfPartitions(evidence.tables, Condition("offsets_partition", "in", list(lot))),
+        large_records=[each for each in evidence.large_records if each.offsets_partition in here],
+        times_off=[each for each in evidence.times_off if each.offsets_partition in here],
+        before=[row for row in evidence.before if row["offsets_partition"] in here],
+    )

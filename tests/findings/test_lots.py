@@ -1,0 +1,66 @@
+"""What findings load at once is bounded, and lots of offsets partitions find what the whole finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.findings import lots
+from kgroups_spark.findings.evidence import Condition, Evidence, Tables
+from kgroups_spark.findings.finders import BY_GROUP, FINDERS, all_findings
+from tests.audit.pipeline import How, audit, read_folder
+from tests.findings.cases import CASES
+from tests.findings.found import evidence_of
+
+
+@dataclass
+class Watched:
+    """Tables that remember how many rows with nested columns went out at once."""
+
+    tables: Tables
+    most: int = 0
+    partitions: set[tuple[int, ...]] = field(default_factory=set)
+
+    def rows(self, name: str, columns: Sequence[str], *conditions: Condition) -> pa.Table:
+        found = self.tables.rows(name, columns, *conditions)
+        if name == "group_members" and "assigned_partitions" in columns:
+            self.most = max(self.most, found.num_rows)
+            self.partitions.add(tuple(sorted(found["offsets_partition"].unique().to_pylist())))
+        return found
+
+
+@pytest.fixture(scope="module")
+def shop() -> Evidence:
+    """The shipped segments: eight offsets partitions."""
+    return evidence_of(audit(read_folder(SEGMENTS), How("4.3")))
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_lots_find_what_the_whole_finds_and_never_load_all_members(
+    rows: int, shop: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = all_findings(shop)
+    assert {each.finding for each in whole} >= {"goes_when_emptied"}
+    of_partition = shop.tables.rows("group_members", ["offsets_partition"])["offsets_partition"].value_counts()
+    largest = max(each["counts"] for each in of_partition.to_pylist())
+    watched = Watched(shop.tables)
+    monkeypatch.setattr(lots, "ROWS_AT_ONCE", rows)
+    assert all_findings(replace(shop, tables=watched)) == whole
+    assert watched.most <= max(rows, largest) < len(shop.members)
+    assert len(watched.partitions) > 1
+
+
+def test_every_case_is_found_in_its_lot(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = [evidence_of(audit(case.log.files)) for case in CASES]
+    whole = [all_findings(each) for each in evidence]
+    monkeypatch.setattr(lots, "ROWS_AT_ONCE", 0)
+    assert [all_findings(each) for each in evidence] == whole
+
+
+def test_each_finder_is_asked_in_one_way() -> None:
+    assert set(BY_GROUP) < set(FINDERS)
+    assert len(set(BY_GROUP)) == len(BY_GROUP)
