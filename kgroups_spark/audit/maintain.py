@@ -25,10 +25,10 @@ from kgroups_spark.counts import counted, sized
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.claim import Claim
-from kgroups_spark.tables.lake import WORK_FOLDER, Lake
+from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.unfinished import clear_up
+from kgroups_spark.tables.unfinished import clear_up, remove_work
 from kgroups_spark.tables.upkeep import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
 from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import choose_writer
@@ -172,15 +172,9 @@ def _maintained(
     for name in TABLES:
         options.progress(f"deleting files of {name} that no version needs")
         summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
-    _remove_work_folders(writer)
+    remove_work(writer.fence)
     summary.audit = claim.finish(**_carried_over(before, tuple(summary.told())))
     return summary
-
-
-def _remove_work_folders(writer: LakeWriter) -> None:
-    """What killed audits left of their work: whoever else works there has lost the claim."""
-    writer.check_claim()
-    writer.lake.kernel.delete(f"{writer.lake.uri}/{WORK_FOLDER}")
 
 
 def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:

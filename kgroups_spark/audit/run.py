@@ -68,7 +68,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     meant = intention(settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, software_version=software_version(), **meant) as claim:
         before = claim.before
-        make_again(lake, gone, claim.check)
+        make_again(claim.fence, gone)
         clear_up(lake, claim)
         plan = plan_audit(
             source.logs,

@@ -104,7 +104,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     writer_name, why = choose_writer(lake, options.writer)
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
     with Claim.take(lake, take_over=options.take_over, software_version=software_version(), **meant) as claim:
-        make_again(lake, gone, claim.check)
+        make_again(claim.fence, gone)
         clear_up(lake, claim)
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
         return _rebuild(options, lake, claim, writer, [note for note in (why, claim.migrated) if note])

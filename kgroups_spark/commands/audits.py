@@ -20,15 +20,16 @@ from kgroups_spark.commands.output import Column, say, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.last_finished import ABANDONED, RUNNING, STATUSES
 
 Row = dict[str, Any]
 
 NAME = "audits"
 SUMMARY = "the ledger: what each audit read, added and could not use"
 DESCRIPTION = """\
-Prints one row for each audit, the newest last; of many audits the newest 20. An audit that is only `running` was
-claimed and has not finished: what it has written counts for nothing until it does. The notes say what a person should
-know."""
+Prints one row for each audit, the newest last; of many audits the newest 20. An audit that is `running` was claimed and
+has not finished: what it has written counts for nothing until it does. Once another one has taken over it is
+`abandoned`. The notes say what a person should know."""
 EXAMPLES = """\
 examples:
   kgroups audits --lake ./lake
@@ -116,15 +117,21 @@ def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] |
         some = numbers[first : first + AT_ONCE]
         span = [Condition("audit_id", ">=", some[0]), Condition("audit_id", "<=", some[-1])]
         rows = reader.table_rows("audits", columns, span)
-        yield from one_row_an_audit(to_rows(rows if columns is None else with_sums(rows)))
+        yield from one_row_an_audit(to_rows(rows if columns is None else with_sums(rows)), numbers[-1])
 
 
-def one_row_an_audit(ledger: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The ledger's row `finished` of each audit, of the others the row `running`; in the order of their numbers."""
+def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict[str, Any]]:
+    """The last row of each audit, in the order of their numbers: `finished`, `abandoned`, or `running` of the newest.
+
+    Of an audit that was killed before the ledger had rows `abandoned` that is said all the same.
+    """
     rows: dict[int, dict[str, Any]] = {}
-    for row in sorted(ledger, key=lambda row: (row["audit_id"], row["status"] == "finished")):
+    for row in sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"]))):
         rows[row["audit_id"]] = row
-    return list(rows.values())
+    return [
+        row | {"status": ABANDONED} if row["status"] == RUNNING and row["audit_id"] < newest else row
+        for row in rows.values()
+    ]
 
 
 def with_sums(rows: pa.Table) -> pa.Table:

@@ -2,85 +2,52 @@
 
 A claim is a row `running` of the ledger, appended in a Delta transaction whose version rises with the number: of two
 that claim the same, one is refused, and so is the row `finished` of one that was taken over. It is read back, because
-Spark's writer leaves a repeated transaction out without a word. Numbers are never used again.
+Spark's writer leaves a repeated transaction out without a word, and again before each commit, because a store that
+looks and then writes lets two write the same version of a log, of which the later one stays. Numbers are never used
+again.
 
 A claim whose audit has not finished is in the way until its process is known to be gone: at once on this machine
-(process id and start time), of another machine only when someone says so (`--take-over`) or after six hours.
+(owner.py), of another machine only when someone says so (`--take-over`) or six hours after its last heartbeat.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import uuid
-from dataclasses import dataclass
+import threading
+from collections.abc import Set
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.fence import Fence
 from kgroups_spark.tables.kernel import AlreadyWritten
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import FINISHED, RUNNING
+from kgroups_spark.tables.last_finished import ABANDONED, FINISHED, RUNNING
 from kgroups_spark.tables.ledger import AuditRow, Ledger, finished, last_finished
 from kgroups_spark.tables.migrations import migrate
+from kgroups_spark.tables.owner import Owner, now_held, released
 from kgroups_spark.times import format_time
 
 GIVEN_UP_AFTER = timedelta(hours=6)
+# An audit of a small log ends before the first one.
+BEAT_EVERY = timedelta(minutes=20)
 
 
 class ClaimLost(KgroupsError):
     """Another audit runs, or has taken over: this one has stopped."""
 
 
-@dataclass(frozen=True)
-class Owner:
-    """The process that runs an audit; as text in the ledger's column `owner`."""
-
-    host: str
-    pid: int
-    started: str
-    uuid: str
-
-    def __str__(self) -> str:
-        return f"{self.host} {self.pid} {self.started} {self.uuid}"
-
-    @classmethod
-    def parse(cls, text: str) -> Owner:
-        host, pid, started, its_uuid = text.split(" ")
-        return cls(host, int(pid), started, its_uuid)
-
-    @classmethod
-    def this_process(cls) -> Owner:
-        pid = os.getpid()
-        return cls(this_host(), pid, process_start(pid) or "unknown", str(uuid.uuid4()))
-
-    @property
-    def is_on_this_host(self) -> bool:
-        return self.host == this_host()
-
-    @property
-    def is_alive(self) -> bool:
-        """The audit still runs, asked on its own host; a later process with the same number is another."""
-        if self.pid == os.getpid():
-            return self.uuid in _held_by_this_process
-        return process_start(self.pid) == self.started
-
-
-# An audit that failed in this process (a notebook, a test) has left its claim behind as much as a killed one.
-_held_by_this_process: set[str] = set()
-
-
 class Claim:
     """A claimed number, held until the end of its `with` block.
 
     `row` is its row `running`, `before` the last finished audit (None: none has), `unfinished` the numbers after that
-    one whose audits never finished: what they wrote must go first; `unfinished_rows` are their rows of the ledger.
+    one whose audits never finished: what they wrote must go first; `unfinished_rows` are their rows `running`,
+    `abandoned` those of them that the ledger already calls so.
     `migrated` says, for the ledger's notes, that the lake had an older layout (None: it had not).
     """
 
     migrated: str | None = None
+    abandoned: Set[int] = frozenset()
 
     def __init__(
         self, ledger: Ledger, row: AuditRow, before: AuditRow | None, unfinished_rows: tuple[AuditRow, ...]
@@ -90,10 +57,13 @@ class Claim:
         self.before = before
         self.unfinished_rows = unfinished_rows
         self.unfinished = tuple(sorted({each.audit_id for each in unfinished_rows}))
-        self._seen_version = -1
-        _held_by_this_process.add(Owner.parse(row.owner).uuid)
+        self._seen: dict[int, str | None] = {}
+        self._released = threading.Event()
+        self._heartbeat = threading.Thread(target=self._beat_until_released, name="heartbeat", daemon=True)
+        now_held(Owner.parse(row.owner))
 
     def __enter__(self) -> Claim:
+        self._heartbeat.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,11 +71,19 @@ class Claim:
 
     def release(self) -> None:
         """Says that this process no longer works under the claim; unfinished, it can be taken over at once."""
-        _held_by_this_process.discard(Owner.parse(self.row.owner).uuid)
+        self._released.set()
+        if self._heartbeat.is_alive():
+            self._heartbeat.join()
+        released(Owner.parse(self.row.owner))
 
     @property
     def audit_id(self) -> int:
         return self.row.audit_id
+
+    @property
+    def fence(self) -> Fence:
+        """For what the audit changes of others' rows."""
+        return Fence(self.ledger.lake, self.audit_id, self.check)
 
     @classmethod
     def take(cls, lake: Lake, *, take_over: bool = False, software_version: str | None = None, **meant: Any) -> Claim:
@@ -117,7 +95,7 @@ class Claim:
         ledger = Ledger(lake)
         newest = next(reversed(ledger.newest()), None)
         if newest is not None and newest.status != FINISHED:
-            _require_given_up(newest, take_over)
+            _require_given_up(ledger, newest, take_over)
         row = AuditRow(
             audit_id=newest.audit_id + 1 if newest else 1,
             status=RUNNING,
@@ -134,26 +112,27 @@ class Claim:
         earlier = [each for each in ledger.newest() if each.audit_id < row.audit_id]
         before = last_finished(earlier)
         since = before.audit_id if before else 0
-        claim = cls(ledger, row, before, tuple(each for each in earlier if each.audit_id > since))
+        after = [each for each in earlier if each.audit_id > since]
+        claim = cls(ledger, row, before, tuple(each for each in after if each.status == RUNNING))
+        claim.abandoned = {each.audit_id for each in after if each.status == ABANDONED}
         try:
             claim.check()
-            claim.migrated = migrate(lake, claim.check)
+            claim.migrated = migrate(claim.fence)
         except Exception:
             claim.release()
             raise
         return claim
 
     def check(self) -> None:
-        """Raises ClaimLost unless the claim is still the newest row of the ledger."""
-        version = self.ledger.version()
-        if version == self._seen_version:
+        """Raises ClaimLost unless the ledger's newest row is this claim, and nobody else's of the same number."""
+        log, newest = self.ledger.log, self.ledger.version()
+        if newest in self._seen and all(log.entry(version) == text for version, text in self._seen.items()):
             return
-        newest = self.ledger.newest()[-1]
-        if newest.owner != self.row.owner or newest.status == FINISHED:
-            raise ClaimLost(
-                f"audit {self.audit_id} stops: audit {newest.audit_id} ({_who(newest)}) has claimed the lake since"
-            )
-        self._seen_version = version
+        # Read before the rows: what is written over them meanwhile, the next look finds changed.
+        claimed = min(self._seen, default=newest)
+        seen = {version: log.entry(version) for version in {claimed, newest}}
+        self._require_held()
+        self._seen = seen
 
     def finish(self, **facts: object) -> AuditRow:
         """The row `finished` with these facts (columns of `audits`), now in the ledger: all the audit wrote counts."""
@@ -163,53 +142,52 @@ class Claim:
             self.ledger.append(row)
         except AlreadyWritten as already:
             raise ClaimLost(f"audit {self.audit_id} stops: a later one has claimed the lake just now") from already
+        self._require_held(FINISHED)
         return row
 
+    def _require_held(self, status: str = RUNNING) -> None:
+        """The newest row is this claim's and has that status, and no other row of its number is someone else's."""
+        rows = [row for row in self.ledger.newest() if row.audit_id >= self.audit_id]
+        others = [row for row in rows if row.owner != self.row.owner]
+        if others:
+            raise ClaimLost(
+                f"audit {self.audit_id} stops: audit {others[-1].audit_id} ({_who(others[-1])}) has claimed the lake "
+                "since"
+            )
+        if not rows or rows[-1].status != status:
+            said = f"is {rows[-1].status}" if rows else "has gone from the ledger"
+            raise ClaimLost(f"audit {self.audit_id} stops: it {said}")
 
-def _require_given_up(running: AuditRow, take_over: bool) -> None:
+    def beat(self) -> None:
+        """Says in the ledger that the audit is at work. Raises ClaimLost if another one has taken over."""
+        self._require_held()
+        self.ledger.beat(self.audit_id, _now())
+
+    def _beat_until_released(self) -> None:
+        # While tasks run the main thread waits for hours. A beat is a commit of its own, which Delta puts before or
+        # behind the main thread's; one that fails is not missed before six hours.
+        while not self._released.wait(BEAT_EVERY.total_seconds()):
+            with suppress(Exception):
+                self.beat()
+
+
+def _require_given_up(ledger: Ledger, running: AuditRow, take_over: bool) -> None:
     owner = Owner.parse(running.owner)
-    if owner.is_on_this_host:
-        if owner.is_alive:
-            raise ClaimLost(f"audit {running.audit_id} is running ({_who(running)}): wait for it, or end that process")
-    elif not take_over and _now() - running.started_at < GIVEN_UP_AFTER:
+    alive = owner.is_alive
+    if alive:
+        raise ClaimLost(f"audit {running.audit_id} is running ({_who(running)}): wait for it, or end that process")
+    if alive is None and not take_over and _now() - ledger.heard_of(running) < GIVEN_UP_AFTER:
         raise ClaimLost(
             f"audit {running.audit_id} is running or was killed ({_who(running)}), which cannot be seen from here: "
-            "if it no longer runs, say --take-over; after 6 hours it is taken to be gone"
+            "if it no longer runs, say --take-over; 6 hours after its last heartbeat it is taken to be gone"
         )
 
 
 def _who(row: AuditRow) -> str:
     owner = Owner.parse(row.owner)
-    return f"process {owner.pid} on {owner.host.split('/')[0]}, since {format_time(row.started_at)}"
+    return f"process {owner.pid or '?'} on {owner.host.split('/')[0]}, since {format_time(row.started_at)}"
 
 
 def _now() -> datetime:
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
-
-
-def this_host() -> str:
-    """The machine, as far as its processes can be asked after: name, and on Linux boot and process-id namespace.
-
-    Containers may share a name, or a kernel; after a restart the process ids of before mean nothing.
-    """
-    name = socket.gethostname()
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-        return f"{name}/{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:
-        return name
-
-
-def process_start(pid: int) -> str | None:
-    """When the process was started, as text without blanks in the system's own form; None: no such process runs."""
-    try:
-        # proc(5): behind the name in brackets the state, and as the 20th word clock ticks since the system's start.
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return None if words[0] in ("Z", "X") else words[19]
-    except OSError:
-        pass
-    if Path("/proc/self/stat").exists():
-        return None
-    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return answer.stdout.strip().replace(" ", "_") or None

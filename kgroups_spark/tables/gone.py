@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.tables.fence import Fence
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES
@@ -28,8 +29,8 @@ def gone_tables(lake: Lake) -> list[str]:
     return gone
 
 
-def make_again(lake: Lake, names: Sequence[str], check_claim: Callable[[], None]) -> None:
-    """Makes the tables, empty."""
+def make_again(fence: Fence, names: Sequence[str]) -> None:
+    """Makes the tables, empty; one that somebody else has just made stays as it is."""
     for name in names:
-        check_claim()
-        lake.create_table(TABLES[name])
+        fence.check_claim()
+        fence.lake.create_table(TABLES[name])

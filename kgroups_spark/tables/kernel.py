@@ -148,22 +148,30 @@ class KernelTable:
         log_folder.getFileSystem(self._kernel.hadoop).mkdirs(log_folder)
         self._write_version(0, [PROTOCOL, _metadata(schema_json, comment, properties)], "CREATE TABLE")
 
-    def define_anew(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
+    def redefine(
+        self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
+    ) -> None:
         """An empty table now has this schema. Spark's CREATE OR REPLACE refuses it for a table that is a path.
 
-        Raises ValueError if the table has rows, ChangedMeanwhile if someone else has just committed.
+        Raises ValueError if the table has rows, AlreadyWritten as `commit`, ChangedMeanwhile if someone else has just
+        committed.
         """
         snapshot = self._snapshot()
         if any(True for _ in self._files(snapshot)):
             raise ValueError(f"{self.path} is not empty")
+        app_id, number = transaction
+        newest = self._last_transaction(snapshot, app_id)
+        if newest is not None and newest >= number:
+            raise AlreadyWritten(f"its newest is {newest}")
+        actions = [_metadata(schema_json, comment, properties), {"txn": {"appId": app_id, "version": number}}]
         version = int(snapshot.getVersion()) + 1
-        if not self._write_version(version, [_metadata(schema_json, comment, properties)], "REPLACE TABLE"):
+        if not self._write_version(version, actions, "REPLACE TABLE"):
             raise ChangedMeanwhile(f"version {version} of {self.path} is there")
 
     def _write_version(self, version: int, actions: list[dict[str, Any]], operation: str) -> bool:
         """Whether this is now what stands in the log as that version; False: something else is."""
         now_ms = int(time.time() * 1000)
-        path = self._kernel.java_path(f"{self.path}/_delta_log/{version:020d}.json")
+        path = self._entry_path(version)
         lines = self._java("java.util.ArrayList")()
         commit_info = {"timestamp": now_ms, "operation": operation, "operationParameters": {}}
         for action in ({"commitInfo": commit_info}, *actions):
@@ -191,6 +199,23 @@ class KernelTable:
     def version(self) -> int:
         return int(self._snapshot().getVersion())
 
+    def entry(self, version: int) -> str | None:
+        """What stands in the log as that version, as text; None: nothing does."""
+        path = self._entry_path(version)
+        try:
+            stream = path.getFileSystem(self._kernel.hadoop).open(path)
+        except Py4JJavaError as error:
+            if "FileNotFoundException" in _java_class(error):
+                return None
+            raise
+        try:
+            return str(self._java("org.apache.commons.io.IOUtils").toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def _entry_path(self, version: int) -> Any:
+        return self._kernel.java_path(f"{self.path}/_delta_log/{version:020d}.json")
+
     def properties(self) -> dict[str, str]:
         return dict_of(self._snapshot().getMetadata().getConfiguration())
 
@@ -202,8 +227,9 @@ class KernelTable:
         """The features that the table's protocol names for readers."""
         return set(items_of(self._snapshot().getProtocol().getReaderFeatures()))
 
-    def set_properties(self, properties: dict[str, str], *, by: str) -> None:
-        """The table now has these properties beside those it had; no commit if it has them."""
+    def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
+        """The table now has these properties beside those it had; no commit if it has them. Raises AlreadyWritten as
+        `commit`."""
         if properties.items() <= self.properties().items():
             return
         told = self._java("java.util.HashMap")()
@@ -211,8 +237,42 @@ class KernelTable:
             told.put(key, value)
         operation = self._api("Operation").valueOf("MANUAL_UPDATE")
         builder = self._table().createTransactionBuilder(self._engine, by, operation)
-        delta_transaction = builder.withTableProperties(self._engine, told).build(self._engine)
-        delta_transaction.commit(self._engine, self._api("utils.CloseableIterable").emptyIterable())
+        builder = builder.withTableProperties(self._engine, told).withTransactionId(self._engine, *transaction)
+        with self._refusals(transaction[0]):
+            nothing = self._api("utils.CloseableIterable").emptyIterable()
+            builder.build(self._engine).commit(self._engine, nothing)
+
+    def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
+        """Each application has now committed this transaction version here, or a later one; in one commit, or in none
+        where all have. Raises ChangedMeanwhile if someone else has just committed."""
+        snapshot = self._snapshot()
+        older = {app: to for app, to in transactions.items() if (self._last_transaction(snapshot, app) or 0) < to}
+        if not older:
+            return
+        actions, none = self._java("java.util.ArrayList")(), self._java("java.util.Optional").empty()
+        for app_id, version in older.items():
+            row = self._api("internal.actions.SetTransaction")(app_id, version, none).toRow()
+            actions.add(self._api("internal.actions.SingleAction").createTxnSingleAction(row))
+        # Kernel looks after conflicts of one transaction alone. The snapshot must still be the newest: no retries.
+        builder = self._table().createTransactionBuilder(self._engine, by, self._api("Operation").valueOf("WRITE"))
+        delta_transaction = builder.withMaxRetries(0).build(self._engine)
+        if int(delta_transaction.getReadTableVersion()) != int(snapshot.getVersion()):
+            raise ChangedMeanwhile(f"{self.path} has a version after {snapshot.getVersion()}")
+        with self._refusals("", loses_races=True):
+            rows = self._api("utils.CloseableIterable").inMemoryIterable(self._iterator(actions))
+            delta_transaction.commit(self._engine, rows)
+
+    @contextmanager
+    def _refusals(self, app_id: str, *, loses_races: bool = False) -> Iterator[None]:
+        """Turns what Kernel refuses a commit with into AlreadyWritten and ChangedMeanwhile."""
+        try:
+            yield
+        except Py4JJavaError as error:
+            if "ConcurrentTransactionException" in _java_class(error):
+                raise AlreadyWritten(f"its newest is {self.last_transaction(app_id)}") from error
+            if loses_races and _java_class(error).endswith(LOST_THE_RACE):
+                raise ChangedMeanwhile(_java_message(error)) from error
+            raise
 
     def last_transaction(self, app_id: str) -> int | None:
         """The version that the application last committed under `app_id`; None: never."""
@@ -267,15 +327,8 @@ class KernelTable:
         the table as a stream then sees nothing. Raises AlreadyWritten when the application has committed this
         transaction version or a later one, ChangedMeanwhile when files were to be removed and someone else committed.
         """
-        try:
+        with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None):
             return self._commit(parts, by, transaction, remove, removes, changes_rows)
-        except Py4JJavaError as error:
-            if "ConcurrentTransactionException" in _java_class(error):
-                app_id = transaction[0] if transaction else ""
-                raise AlreadyWritten(f"its newest is {self.last_transaction(app_id)}") from error
-            if remove is not None and _java_class(error).endswith(LOST_THE_RACE):
-                raise ChangedMeanwhile(_java_message(error)) from error
-            raise
 
     def _commit(
         self,

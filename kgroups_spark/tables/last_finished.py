@@ -14,6 +14,9 @@ File = TypeVar("File")
 # What a row of the ledger says of its audit (column `status`).
 RUNNING = "running"
 FINISHED = "finished"
+ABANDONED = "abandoned"
+# In the order in which an audit may get them; the last one counts.
+STATUSES = (RUNNING, ABANDONED, FINISHED)
 
 IS_FINISHED = Condition("status", "==", FINISHED)
 
@@ -23,6 +26,9 @@ APP_ID = "kgroups-audit"
 REBUILD_APP_ID = "kgroups-rebuild"
 # Everything that writes rows under the number of an audit.
 APP_IDS = (APP_ID, REBUILD_APP_ID)
+# Under this name it remembers who changed what others wrote (fence.py), of the ledger also who was heard of last.
+UPKEEP_APP_ID = "kgroups-upkeep"
+HEARTBEAT_APP_ID = "kgroups-heartbeat"
 
 
 def since_last_finished(

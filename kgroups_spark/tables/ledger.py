@@ -1,33 +1,39 @@
 """The ledger: what each audit claimed, read and finished, as plain values.
 
-An audit has one row `running` and, when everything it wrote counts, one row `finished`; nothing counts in between.
+An audit has one row `running` and, when everything it wrote counts, one row `finished`; nothing counts in between. One
+that was taken over has a row `abandoned` instead. Heartbeats are transactions without rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.kernel import AlreadyWritten, TableFile
+from kgroups_spark.tables.fence import Fence, Transaction, until_nobody_interferes
+from kgroups_spark.tables.kernel import AlreadyWritten, KernelTable, TableFile
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.last_finished import ABANDONED, HEARTBEAT_APP_ID, STATUSES
 from kgroups_spark.tables.last_finished import FINISHED as FINISHED
 from kgroups_spark.tables.last_finished import RUNNING as RUNNING
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.ledger_rows import newest_rows
 from kgroups_spark.tables.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tables.writer import until_nobody_interferes
 
 # Each row is a file at first; so many small files become one, until it has so many rows that it stays as it is. A row
 # then is written three times in ten years of nights, and those who look for the newest one open 32 files at most.
 MANY_FILES = 32
 FULL_FILE_ROWS = 1024
+
+# A heartbeat's transaction version: the audit's number above so many bits, in which there are seconds since 1970.
+SECONDS_BITS = 34
 
 
 @dataclass(frozen=True)
@@ -122,14 +128,40 @@ class Ledger:
         """The newest audit whose rows count; None: none has finished yet."""
         return last_finished(self.newest())
 
+    @property
+    def log(self) -> KernelTable:
+        return self.lake.table("audits")
+
     def version(self) -> int:
         """Rises with each row."""
-        return self.lake.table("audits").version()
+        return self.log.version()
 
     def append(self, row: AuditRow) -> None:
         """Adds the row. Raises kernel.AlreadyWritten if the audit's row of that status is there, or a later row."""
-        append = self._append_file if self.lake.files_in_reach else self._append_by_spark
-        self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(append, row)))
+        self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(self._append, row)))
+
+    def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> None:
+        """Adds a row `abandoned` for each of these rows `running`, under the claim of the audit that took over."""
+        note = f"did not finish: audit {fence.audit_id} took over"
+        new = [replace(row, status=ABANDONED, notes=(*(row.notes or ()), note)) for row in rows]
+        if new:
+            fence.commit("audits", "abandon", partial(self._add, fence.audit_id, new))
+
+    def beat(self, audit_id: int, now: datetime) -> None:
+        """Remembers that the audit was at work at that time; nothing if that or more is known."""
+        log = self.lake.table("audits")
+        by = f"kgroups-spark audit {audit_id}, heartbeat"
+        transaction = (HEARTBEAT_APP_ID, audit_id << SECONDS_BITS | int(now.timestamp()))
+        with suppress(AlreadyWritten):
+            self.lake.commit("audits", "heartbeat", partial(log.commit, [], by=by, transaction=transaction))
+
+    def heard_of(self, row: AuditRow) -> datetime:
+        """When the audit of a row `running` was last known to be at work."""
+        newest = self.lake.table("audits").last_transaction(HEARTBEAT_APP_ID) or 0
+        if newest >> SECONDS_BITS != row.audit_id:
+            return row.started_at
+        beat = datetime.fromtimestamp(newest & ((1 << SECONDS_BITS) - 1), UTC)
+        return max(beat, row.started_at)
 
     def _in_order(self, table: pa.Table) -> list[AuditRow]:
         rows = [_audit_row(row) for row in table.to_pylist(maps_as_pydicts="strict")]
@@ -139,32 +171,38 @@ class Ledger:
                 f"audit {newer[0].audit_id} of the lake at {self.lake.location} was written with layout "
                 f"{newer[0].lake_version}; this version of kgroups-spark knows up to {LAKE_VERSION}: use a newer one"
             )
-        return sorted(rows, key=lambda row: (row.audit_id, row.status == FINISHED))
+        return sorted(rows, key=lambda row: (row.audit_id, STATUSES.index(row.status)))
 
-    def _append_file(self, row: AuditRow) -> None:
+    def _append(self, row: AuditRow) -> None:
+        self._add(row.audit_id, [row], _transaction(row))
+
+    def _add(self, audit_id: int, rows: Sequence[AuditRow], transaction: Transaction) -> None:
+        add = self._add_file if self.lake.files_in_reach else self._add_by_spark
+        add(audit_id, _arrow(rows), transaction)
+
+    def _add_file(self, audit_id: int, rows: pa.Table, transaction: Transaction) -> None:
         log = self.lake.table("audits")
         small = [file for file in log.files() if file.stats.get("numRecords", 0) < FULL_FILE_ROWS]
-        rows, remove = _arrow([row]), None
+        remove = None
         if len(small) >= MANY_FILES:
             rows = pa.concat_tables([self.lake.rows("audits", files=small), rows]).sort_by("audit_id")
             remove = partial(_is_one_of, {file.path for file in small})
-        part = PartWriter("audits", self.lake.uri, row.audit_id).write(rows)
+        part = PartWriter("audits", self.lake.uri, audit_id).write(rows)
         assert part is not None
-        by = f"kgroups-spark audit {row.audit_id}"
-        removes = len(small) if remove else None
-        log.commit([part], by=by, transaction=_transaction(row), remove=remove, removes=removes)
+        by, removes = f"kgroups-spark audit {audit_id}", len(small) if remove else None
+        log.commit([part], by=by, transaction=transaction, remove=remove, removes=removes)
 
-    def _append_by_spark(self, row: AuditRow) -> None:
-        app_id, version = _transaction(row)
+    def _add_by_spark(self, audit_id: int, added: pa.Table, transaction: Transaction) -> None:
+        app_id, version = transaction
         newest = self.lake.table("audits").last_transaction(app_id)
         if newest is not None and newest >= version:
             raise AlreadyWritten(f"{app_id} {newest}")
-        rows = self.lake.spark.createDataFrame(_arrow([row]), TABLES["audits"].schema)
+        rows = self.lake.spark.createDataFrame(added, TABLES["audits"].schema)
         options = {"txnAppId": app_id, "txnVersion": str(version)}
         self.lake.place.append("audits", rows, options)
 
 
-def _transaction(row: AuditRow) -> tuple[str, int]:
+def _transaction(row: AuditRow) -> Transaction:
     """Claims and ends are versions of one transaction: after the next claim, Delta itself refuses this audit's end.
 
     Were they two, an audit that is taken over while it finishes would count, and its rows be deleted as unfinished.
@@ -187,7 +225,7 @@ def finished(running: AuditRow, **facts: Any) -> AuditRow:
     return replace(running, status=FINISHED, **facts)
 
 
-def _arrow(rows: list[AuditRow]) -> pa.Table:
+def _arrow(rows: Sequence[AuditRow]) -> pa.Table:
     return pa.Table.from_pylist([_with_maps(asdict(row)) for row in rows], schema=arrow_schema("audits"))
 
 

@@ -44,7 +44,11 @@ RECORD_COUNT = struct(
 AUDITS = pa.schema(
     [
         required("audit_id", BIGINT, "Number of the audit, never used again"),
-        required("status", STRING, "running: claimed; finished: everything it wrote counts"),
+        required(
+            "status",
+            STRING,
+            "running: claimed; finished: all it wrote counts; abandoned: another audit took over",
+        ),
         required("owner", STRING, "Who runs it: host, process id, start of the process, a uuid"),
         required("started_at", TIMESTAMP, "When it claimed its number"),
         column("finished_at", TIMESTAMP, "When it finished; null: running"),

@@ -5,7 +5,7 @@ migration that was killed is done again from its start, and each step leaves alo
 layout keeps out from the claim on, whose row names the layout that it was written with.
 
 What a layout needs is mostly said by its tables: those missing are made, columns that are missing are added as nullable
-ones, and an internal table of other columns is made anew if it is empty. STEPS has what goes beyond.
+ones, and an internal table of other columns is defined again if it is empty. STEPS has what goes beyond.
 
     layout 1 -> 2: `state_corrections` has columns for a rebuild (no software of layout 1 wrote to it);
                    `previous_offset_expiry` is new
@@ -24,57 +24,59 @@ from pyspark.sql.types import StructField, StructType
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.ddl import column_definition
+from kgroups_spark.tables.fence import Fence, Transaction, named_if_lost
 from kgroups_spark.tables.lake import Lake, table_properties
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES, Table
-from kgroups_spark.tables.writer import until_nobody_interferes
 
 # From a layout to the next one: what the tables' columns do not say.
-STEPS: dict[int, Callable[[Lake, Callable[[], None]], None]] = {
-    1: lambda lake, check_claim: None,
-    2: lambda lake, check_claim: None,
+STEPS: dict[int, Callable[[Fence], None]] = {
+    1: lambda fence: None,
+    2: lambda fence: None,
 }
 
 
-def migrate(lake: Lake, check_claim: Callable[[], None]) -> str | None:
+def migrate(fence: Fence) -> str | None:
     """Brings the lake to today's layout, and says so in a sentence for the ledger; None: it has it.
 
-    Only under a claim, which `check_claim` checks before each commit. Raises KgroupsError for a table that is neither
-    of the older layout nor of today's.
+    Only under a claim, by whose fence all of it goes. Raises KgroupsError for a table that is neither of the older
+    layout nor of today's.
     """
+    lake = fence.lake
     older = lake.version
     if older == LAKE_VERSION:
         return None
     for layout in range(older, LAKE_VERSION):
-        STEPS[layout](lake, check_claim)
+        STEPS[layout](fence)
     there = set(lake.place.names())
     for table in TABLES.values():
-        _bring_to_columns(lake, table, check_claim, may_be_there=table.name in there)
+        _bring_to_columns(fence, table, may_be_there=table.name in there)
     for table in sorted(TABLES.values(), key=lambda table: table.kind == "ledger"):
-        _raise_version(lake, table, check_claim)
+        _raise_version(fence, table)
     del lake.version
     return f"the lake was brought from layout {older} to {LAKE_VERSION}"
 
 
-def _bring_to_columns(lake: Lake, table: Table, check_claim: Callable[[], None], *, may_be_there: bool) -> None:
+def _bring_to_columns(fence: Fence, table: Table, *, may_be_there: bool) -> None:
+    lake = fence.lake
     # A folder may be there without a table in it: its creation was killed.
     if not may_be_there or not lake.place.has(table.name):
-        check_claim()
+        fence.check_claim()
         lake.create_table(table)
         return
     found = StructType.fromJson(json.loads(lake.table(table.name).schema_json()))
     if _has_columns(found, table.schema):
         return
-    check_claim()
     if table.kind == "internal" and not lake.table(table.name).files():
-        lake.commit(table.name, "replace", partial(_make_anew, lake, table))
+        fence.commit(table.name, "replace", partial(_redefine, lake, table))
     else:
-        lake.commit(table.name, "alter", partial(_add_columns, lake, table, found))
+        # Columns that are there already Delta does not add: who comes late changes nothing.
+        with named_if_lost(fence.check_claim):
+            lake.commit(table.name, "alter", partial(_add_columns, lake, table, found))
 
 
-def _make_anew(lake: Lake, table: Table) -> None:
-    log = lake.table(table.name)
-    until_nobody_interferes(partial(log.define_anew, table.schema.json(), table.comment, table_properties(table)))
+def _redefine(lake: Lake, table: Table, transaction: Transaction) -> None:
+    lake.table(table.name).redefine(table.schema.json(), table.comment, table_properties(table), transaction)
 
 
 def _has_columns(found: StructType, expected: StructType) -> bool:
@@ -103,10 +105,12 @@ def _add_columns(lake: Lake, table: Table, found: StructType) -> None:
     lake.spark.sql(f"ALTER TABLE {lake.identifier(table.name)} ADD COLUMNS ({columns})")
 
 
-def _raise_version(lake: Lake, table: Table, check_claim: Callable[[], None]) -> None:
+def _raise_version(fence: Fence, table: Table) -> None:
+    lake = fence.lake
     log, properties = lake.table(table.name), {LAKE_VERSION_PROPERTY: str(LAKE_VERSION)}
     if log.properties().get(LAKE_VERSION_PROPERTY) == str(LAKE_VERSION):
         return
-    check_claim()
     by = f"kgroups-spark, from layout {lake.version} to {LAKE_VERSION}"
-    lake.commit(table.name, "alter", partial(log.set_properties, properties, by=by))
+    fence.commit(
+        table.name, "alter", lambda transaction: log.set_properties(properties, by=by, transaction=transaction)
+    )

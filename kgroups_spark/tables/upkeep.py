@@ -21,11 +21,12 @@ from pyspark.sql import DataFrame, Row
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.failures import told_in_one_line
+from kgroups_spark.tables.fence import named_if_lost
 from kgroups_spark.tables.kernel import ChangedMeanwhile, TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.parts_writer import Part
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import LakeWriter, parts_of, until_nobody_interferes
+from kgroups_spark.tables.writer import LakeWriter, parts_of
 
 # What a file should hold, when one is small, and what is sorted at once: a lot is as many nights as make so many bytes.
 FILE_BYTES = 32 << 20
@@ -87,8 +88,9 @@ def optimize(writer: LakeWriter, name: str) -> Rewritten:
     elif lots(before):
         # Without plain files of our own only Delta's way is left, which sorts nothing.
         statement = f"OPTIMIZE {writer.lake.identifier(name)}"
-        writer.check_claim()
-        writer.lake.commit(name, "optimize", lambda: writer.lake.spark.sql(statement).collect())
+        # Delta's own has no transaction; it changes no row, and files that have gone meanwhile end it.
+        with named_if_lost(writer.check_claim):
+            writer.lake.commit(name, "optimize", lambda: writer.lake.spark.sql(statement).collect())
     after = writer.lake.table(name).files()
     return Rewritten(name, len(before), len(after), total_bytes(before), total_bytes(after))
 
@@ -125,15 +127,13 @@ def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile], change: C
         log.commit,
         parts,
         by=f"kgroups-spark maintain {writer.audit_id}",
-        transaction=None,
         remove=lambda file: file.path in paths,
         removes=len(paths),
         changes_rows=change is not None,
     )
-    writer.check_claim()
     try:
         operation = "optimize" if change is None else "replace"
-        writer.lake.commit(name, operation, partial(until_nobody_interferes, replace))
+        writer.fence.commit(name, operation, lambda transaction: replace(transaction=transaction))
     except ChangedMeanwhile as meanwhile:
         raise KgroupsError(
             f"table {name}: somebody else rewrites its files at the same time ({meanwhile}): run maintain again"
@@ -156,9 +156,8 @@ def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
     if missing:
         raise KgroupsError(f"table {name}: what the last finished audit left is gone ({missing[0]}): run kgroups audit")
     by = f"kgroups-spark maintain {writer.audit_id}, as of the last finished audit"
-    replace = partial(log.commit, parts, by=by, transaction=None, remove=lambda file: file.path not in then)
-    writer.check_claim()
-    writer.lake.commit(name, "replace", partial(until_nobody_interferes, replace))
+    replace = partial(log.commit, parts, by=by, remove=lambda file: file.path not in then)
+    writer.fence.commit(name, "replace", lambda transaction: replace(transaction=transaction))
 
 
 def in_order(rows: DataFrame, name: str, files: int) -> DataFrame:
@@ -178,9 +177,10 @@ def vacuum(writer: LakeWriter, name: str, retain_ms: int) -> int:
     before = _old_bytes(lake, name, retain_ms)
     if not before:
         return 0  # Delta's listing costs seconds a table
-    writer.check_claim()
     statement = _vacuum(lake, name, retain_ms)
-    lake.commit(name, "vacuum", lambda: _quietly(lake, statement))
+    # Files that no version of that time needs: also of another audit's that has taken over meanwhile.
+    with named_if_lost(writer.check_claim):
+        lake.commit(name, "vacuum", lambda: _quietly(lake, statement))
     return before - _old_bytes(lake, name, retain_ms)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,16 +19,13 @@ from pyspark.sql.types import LongType, StructType
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.failures import told_in_one_line
-from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
+from kgroups_spark.tables.fence import Fence, named_if_lost, until_nobody_interferes
+from kgroups_spark.tables.kernel import AlreadyWritten, Removal, TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.last_finished import APP_ID
 from kgroups_spark.tables.parts_writer import Part, PartWriter
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer_choice import WriterName
-
-Answer = TypeVar("Answer")
-
-ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -68,6 +64,11 @@ class LakeWriter:
         where = None if keep_audit is None else f"audit_id <> {keep_audit}"
         replace = partial(self.lake.place.replace, where=where)
         self._commit(table, "replace", partial(self._write_by_spark, table, rows, replace))
+
+    @property
+    def fence(self) -> Fence:
+        """For what changes other rows than the audit's own."""
+        return Fence(self.lake, self.audit_id, self.check_claim)
 
     def part_writer(self, table: str) -> PartWriter:
         """What tasks write the table's parts with."""
@@ -114,9 +115,9 @@ class LakeWriter:
         write(table, rows.select(*columns), options)
 
     def _commit(self, table: str, operation: str, write: Callable[[], object]) -> None:
-        self.check_claim()
         try:
-            self.lake.commit(table, operation, write)
+            with named_if_lost(self.check_claim):
+                self.lake.commit(table, operation, write)
         except AlreadyWritten as refused:
             raise KgroupsError(
                 f"table {table} was written by audit {self.audit_id} or a later one before ({refused}): nothing added"
@@ -131,16 +132,6 @@ def _by(audit_id: int) -> str:
 def _is_not_of(audit_id: int | None, file: TableFile) -> bool:
     # Each file holds rows of one audit alone: tables that keep some are never optimised.
     return audit_id is None or file.bound("minValues", "audit_id") != audit_id
-
-
-def until_nobody_interferes(write: Callable[[], Answer]) -> Answer:
-    """What `write` answers, tried again when somebody else commits to the table at the same time (OPTIMIZE, say)."""
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return write()
-        except ChangedMeanwhile:
-            continue
-    return write()
 
 
 MANIFEST = StructType().add("table", "string").add("path", "string").add("size", LongType()).add("records", LongType())

@@ -18,7 +18,7 @@ FINISHED = ledger_row(
 
 
 def test_an_audit_is_its_finished_row_or_the_running_one():
-    rows = one_row_an_audit([ledger_row(2, "running"), FINISHED, ledger_row(1, "running")])
+    rows = one_row_an_audit([ledger_row(2, "running"), FINISHED, ledger_row(1, "running")], 2)
     assert [(row["audit_id"], row["status"]) for row in rows] == [(1, "finished"), (2, "running")]
 
 
@@ -47,3 +47,9 @@ def test_notes_say_whose_they_are():
 
 def test_json_and_csv_have_the_whole_ledger_in_its_order():
     assert [column.name for column in COLUMNS] == AUDITS.names
+
+
+def test_an_audit_that_did_not_finish_is_abandoned_once_there_is_another():
+    ledger = [ledger_row(1, "running"), ledger_row(2, "abandoned"), ledger_row(2, "running"), ledger_row(3, "running")]
+    assert [row["status"] for row in one_row_an_audit(ledger, 3)] == ["abandoned", "abandoned", "running"]
+    assert [row["status"] for row in one_row_an_audit(ledger, 4)] == ["abandoned"] * 3

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.claim import Claim, ClaimLost
+from kgroups_spark.tables.fence import Fence
 from kgroups_spark.tables.kernel import AlreadyWritten
 from kgroups_spark.tables.lake import Lake, table_properties
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
@@ -136,7 +137,7 @@ def test_a_null_where_none_is_allowed_is_refused(lake):
 def test_what_an_unfinished_audit_left_goes(lake):
     for audit_id in (21, 22):
         writer(lake, audit_id).append("offset_commits", frame(lake, "offset_commits", {"audit_id": audit_id}))
-    assert remove_unfinished(lake, 21, lambda: None) == ["offset_commits"]
+    assert remove_unfinished(Fence(lake, 23, lambda: None), 21) == ["offset_commits"]
     assert lake.rows("offset_commits")["audit_id"].to_pylist() == [21]
 
 

@@ -1,30 +1,32 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables import claim as claims
-from kgroups_spark.tables.claim import Claim, ClaimLost, Owner, process_start, this_host
+from kgroups_spark.tables.claim import Claim, ClaimLost
 from kgroups_spark.tables.kernel import AlreadyWritten
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
+from kgroups_spark.tables.owner import Owner, process_start, this_host
+from kgroups_spark.tables.unfinished import clear_up
 
 pytestmark = pytest.mark.spark
 
 MOMENT = datetime(2026, 11, 16, 6, 30, 15, 123_000, tzinfo=UTC)
 
 
-def left_running(lake: Lake, owner: Owner, ago: timedelta = timedelta(0)) -> AuditRow:
+def left_running(lake: Lake, owner: Owner, ago: timedelta = timedelta(0), audit_id: int = 1) -> AuditRow:
     """The claim of a process that did not finish."""
-    row = AuditRow(1, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago)
+    row = AuditRow(audit_id, "running", str(owner), datetime.now(UTC).replace(microsecond=0) - ago)
     Ledger(lake).append(row)
     return row
 
@@ -137,7 +139,9 @@ def test_a_running_process_of_the_same_number_is_not_the_owner(lake):
 
 def test_another_hosts_claim_is_taken_over_only_on_request(lake):
     left_running(lake, Owner("elsewhere/boot/ns", 4711, "123", "its-uuid"), timedelta(hours=5, minutes=59))
-    with pytest.raises(ClaimLost, match=r"process 4711 on elsewhere, since .* say --take-over; after 6 hours"):
+    with pytest.raises(
+        ClaimLost, match=r"process 4711 on elsewhere, since .* say --take-over; 6 hours after its last heartbeat"
+    ):
         Claim.take(lake)
     with Claim.take(lake, take_over=True) as claim:
         assert claim.audit_id == 2
@@ -311,15 +315,82 @@ def test_a_row_of_newer_software_is_refused(lake):
         Claim.take(lake)
 
 
-def test_an_owner_is_read_back_from_its_text():
-    owner = Owner.this_process()
-    assert Owner.parse(str(owner)) == owner
-    assert owner.is_on_this_host
-    assert not owner.is_alive  # it holds no claim
-    assert not replace(owner, pid=owner.pid + 1_000_000).is_alive
+def test_a_claim_is_given_up_six_hours_after_its_last_heartbeat(lake):
+    row = left_running(lake, Owner("elsewhere", 4711, "123", "its-uuid"), timedelta(hours=9))
+    ledger, log = Ledger(lake), lake.table("audits")
+    assert ledger.heard_of(row) == row.started_at
+    for ago in (timedelta(hours=7), timedelta(hours=5, minutes=59)):
+        ledger.beat(1, datetime.now(UTC) - ago)
+    ledger.beat(1, datetime.now(UTC) - timedelta(hours=8))  # nothing new
+    assert log.version() == 3
+    assert ledger.rows() == [row]
+    with pytest.raises(ClaimLost, match="say --take-over"):
+        Claim.take(lake)
+    ledger.beat(2, datetime.now(UTC))  # another audit's says nothing of this one
+    assert ledger.heard_of(row) == row.started_at
+    with Claim.take(lake) as claim:
+        assert claim.unfinished == (1,)
 
 
-def test_a_zombie_is_no_running_process():
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        while claims.process_start(process.pid) is not None:
-            pass
+def test_heartbeats_are_no_rows_and_go_on_until_the_claim_is_released_or_lost(lake, monkeypatch):
+    monkeypatch.setattr("kgroups_spark.tables.claim.BEAT_EVERY", timedelta(milliseconds=1))
+    ledger, beats = Ledger(lake), threading.Semaphore(0)
+    beat = Ledger.beat
+    monkeypatch.setattr(Ledger, "beat", lambda self, *now: (beat(self, *now), beats.release()))
+    with Claim.take(lake) as claim:
+        for _ in range(3):
+            beats.acquire()
+            claim.check()
+        assert ledger.heard_of(claim.row) >= claim.row.started_at.replace(microsecond=0)
+        claim.finish()
+    assert [thread.name for thread in threading.enumerate()].count("heartbeat") == 0
+    assert [(row.audit_id, row.status) for row in ledger.rows()] == [(1, "running"), (1, "finished")]
+    with Claim.take(lake) as slept:
+        left_running(lake, ended_process(), audit_id=3)
+        with pytest.raises(ClaimLost, match="audit 2 stops: audit 3"):
+            slept.beat()
+
+
+def test_an_owner_whose_text_says_nothing_is_not_known_to_be_gone(lake):
+    Ledger(lake).append(AuditRow(1, "running", "somebody", datetime.now(UTC)))
+    with pytest.raises(
+        ClaimLost, match=r"audit 1 is running or was killed \(process \? on somebody, .*say --take-over"
+    ):
+        Claim.take(lake)
+    with Claim.take(lake, take_over=True) as claim:
+        assert claim.audit_id == 2
+
+
+def test_a_claim_whose_row_was_written_over_is_lost(lake, tmp_path):
+    """A store that looks and then writes: another audit's commit stands where this one's was."""
+    with Claim.take(lake) as claim:
+        claim.check()
+        log = tmp_path / "our läke" / "audits" / "_delta_log"
+        other = Lake.create(lake.spark, str(tmp_path / "other"))
+        left_running(other, Owner("elsewhere", 4711, "123", "its-uuid"))
+        shutil.copytree(tmp_path / "other" / "audits", tmp_path / "our läke" / "audits", dirs_exist_ok=True)
+        assert len(list(log.glob("*.json"))) == 2
+        for forbidden in (claim.check, claim.finish):
+            with pytest.raises(ClaimLost, match=r"audit 1 stops: audit 1 \(process 4711 on elsewhere, .*has claimed"):
+                forbidden()
+
+
+def test_the_next_audit_calls_those_before_it_abandoned(lake):
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
+            clear_up(lake, claim)
+            raise ZeroDivisionError
+    with Claim.take(lake) as claim:
+        clear_up(lake, claim)
+        assert (claim.unfinished, claim.abandoned) == ((1, 2), {1})
+        rows = [(row.audit_id, row.status, row.notes) for row in Ledger(lake).rows()]
+        assert rows == [
+            (1, "running", None),
+            (1, "abandoned", ("did not finish: audit 2 took over",)),
+            (2, "running", None),
+            (2, "abandoned", ("did not finish: audit 3 took over",)),
+            (3, "running", None),
+        ]
+        claim.finish()
+    with Claim.take(lake) as claim:
+        assert (claim.before.audit_id, claim.unfinished, claim.abandoned) == (3, (), set())

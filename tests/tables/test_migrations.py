@@ -14,6 +14,7 @@ from kgroups_spark.commands.duckdb_reader import duckdb_reader
 from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.fence import Fence
 from kgroups_spark.tables.kernel import KernelTable
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
@@ -188,7 +189,7 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
     assert columns(lake) == TODAYS_COLUMNS
     assert contents(old, there) == before
     commits.clear()
-    assert migrate(lake, lambda: None) is None
+    assert migrate(Fence(lake, 1, lambda: None)) is None
     assert commits == []
 
 
@@ -228,9 +229,9 @@ def test_a_table_audits_of_somebody_else_is_no_lake(spark, tmp_path):
 
 def test_properties_that_are_there_are_no_commit(lake):
     log: KernelTable = lake.table("topics")
-    log.set_properties({LAKE_VERSION_PROPERTY: str(LAKE_VERSION)}, by="test")
+    log.set_properties({LAKE_VERSION_PROPERTY: str(LAKE_VERSION)}, by="test", transaction=("test", 1))
     assert log.version() == 0
-    log.set_properties({"colour": "blue"}, by="test")
+    log.set_properties({"colour": "blue"}, by="test", transaction=("test", 1))
     assert (log.version(), log.properties()["colour"]) == (1, "blue")
     assert log.properties()[LAKE_VERSION_PROPERTY] == str(LAKE_VERSION)
     assert log.last_transaction("kgroups-audit") is None

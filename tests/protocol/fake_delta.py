@@ -1,0 +1,251 @@
+"""Delta tables in this process, for the package's own code: logs in memory, Parquet files on disk, no JVM.
+
+A log is what Kernel's is to us: versions, of which each can be written once; transactions; conflicts that a commit
+looks for. Before each look at a log and each write to it another thread may go on (turns.py). A store that looks and
+then writes (S3's) lets a version be written over in between.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.parts_writer import Part, PartWriter
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a commit says; `name` makes its text that of no other."""
+
+    adds: tuple[TableFile, ...] = ()
+    removes: frozenset[str] = frozenset()
+    transactions: tuple[tuple[str, int], ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    name: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+class FakeStore:
+    """The logs of all tables, by path. `step` is called before each look and each write."""
+
+    def __init__(self, *, looks_then_writes: bool = False) -> None:
+        self.logs: dict[str, list[Version]] = {}
+        self.looks_then_writes = looks_then_writes
+        self.step: Callable[[], None] = lambda: None
+
+    def put(self, path: str, number: int, version: Version) -> bool:
+        """Whether the version is written: it was not there."""
+        log = self.logs.setdefault(path, [])
+        self.step()
+        if number < len(log):
+            return False
+        if self.looks_then_writes:
+            self.step()
+            log[number:] = [version] if number >= len(log) else [version, *log[number + 1 :]]
+            return True
+        log.append(version)
+        return True
+
+
+class FakeTable:
+    """As kernel.KernelTable, as far as claims, clearing up and the writer of parts use it."""
+
+    def __init__(self, store: FakeStore, path: str) -> None:
+        self._store, self.path = store, path
+
+    def _snapshot(self, version: int | None = None) -> list[Version]:
+        self._store.step()
+        log = self._store.logs.get(self.path, [])
+        return list(log if version is None else log[: version + 1])
+
+    def exists(self) -> bool:
+        return bool(self._snapshot())
+
+    def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+        self._store.put(self.path, 0, Version(properties=tuple(properties.items())))
+
+    def version(self) -> int:
+        return len(self._snapshot()) - 1
+
+    def entry(self, version: int) -> str | None:
+        log = self._snapshot()
+        return log[version].name if version < len(log) else None
+
+    def properties(self) -> dict[str, str]:
+        return dict(pair for version in self._snapshot() for pair in version.properties)
+
+    def refusal(self) -> None:
+        return None
+
+    def missing(self, parts: Sequence[Part]) -> list[str]:
+        return []
+
+    def last_transaction(self, app_id: str) -> int | None:
+        return _last_transaction(self._snapshot(), app_id)
+
+    def version_as_of(self, app_id: str, transaction: int) -> int:
+        log = self._snapshot()
+        while (_last_transaction(log, app_id) or 0) > transaction:
+            log.pop()
+        return len(log) - 1
+
+    def files(self, version: int | None = None) -> list[TableFile]:
+        return _files(self._snapshot(version))
+
+    def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
+        log = self._snapshot()
+        older = {app: to for app, to in transactions.items() if (_last_transaction(log, app) or 0) < to}
+        if older and not self._store.put(self.path, len(log), Version(transactions=tuple(older.items()))):
+            raise ChangedMeanwhile(self.path)
+
+    def commit(
+        self,
+        parts: Sequence[Part],
+        *,
+        by: str,
+        transaction: tuple[str, int] | None,
+        remove: Removal | None = None,
+        removes: int | None = None,
+        changes_rows: bool = True,
+    ) -> int:
+        log = self._snapshot()
+        removed = frozenset(file.path for file in _files(log) if remove is not None and remove(file))
+        if removes is not None and len(removed) != removes:
+            raise ChangedMeanwhile(f"{len(removed)} of {removes}")
+        transactions = () if transaction is None else (transaction,)
+        version = Version(tuple(_file(part) for part in parts), removed, transactions)
+        while True:
+            for app_id, number in transactions:
+                newest = _last_transaction(log, app_id)
+                if newest is not None and newest >= number:
+                    raise AlreadyWritten(f"its newest is {newest}")
+            if self._store.put(self.path, len(log), version):
+                return len(log)
+            if remove is not None:
+                raise ChangedMeanwhile(self.path)
+            log = self._snapshot()
+
+
+def _files(log: list[Version]) -> list[TableFile]:
+    files: dict[str, TableFile] = {}
+    for version in log:
+        for path in version.removes:
+            files.pop(path, None)
+        files |= {file.path: file for file in version.adds}
+    return list(files.values())
+
+
+def _last_transaction(log: list[Version], app_id: str) -> int | None:
+    return next((n for version in reversed(log) for app, n in version.transactions if app == app_id), None)
+
+
+def _file(part: Part) -> TableFile:
+    return TableFile(part.path, json.loads(part.stats_json), SimpleNamespace(getSize=lambda: part.size))
+
+
+class FakeKernel:
+    """As kernel.Kernel, over a store."""
+
+    def __init__(self, store: FakeStore) -> None:
+        self._store = store
+
+    def table(self, path: str) -> FakeTable:
+        return FakeTable(self._store, path)
+
+    def qualified(self, location: str) -> str:
+        return location
+
+    def delete(self, file_or_folder: str) -> None:
+        self._store.step()
+        shutil.rmtree(file_or_folder, ignore_errors=True)
+
+    def names_in(self, folder: str) -> list[str]:
+        here = [path.name for path in Path(folder).glob("*")]
+        known = [path for path in self._store.logs if path.startswith(f"{folder}/")]
+        return sorted({*here, *(path[len(folder) + 1 :].split("/")[0] for path in known)})
+
+
+class FakeSpark:
+    """The DELETE and UPDATE by which an audit clears up, with Delta's rules for their transaction."""
+
+    def __init__(self, store: FakeStore) -> None:
+        self.store, self._settings = store, dict[str, str]()
+        self.conf = SimpleNamespace(set=self._settings.__setitem__, unset=self._settings.pop)
+
+    def sql(self, statement: str) -> Any:
+        found = re.fullmatch(
+            r"(DELETE FROM|UPDATE) delta\.`(.*)`( SET resolved_by = NULL)? WHERE (\w+) > (\d+) AND \w+ < (\d+)",
+            statement,
+        )
+        assert found, statement
+        path, column, above, below = found[2], found[4], int(found[5]), int(found[6])
+        transaction = (
+            self._settings["spark.databricks.delta.write.txnAppId"],
+            int(self._settings["spark.databricks.delta.write.txnVersion"]),
+        )
+        log = FakeTable(self.store, path)
+        if (log.last_transaction(transaction[0]) or 0) >= transaction[1]:
+            return SimpleNamespace(collect=lambda: [(0,)])  # Delta says nothing of it
+        files = log.files()
+        lake, _, name = path.rpartition("/")
+        rows = pa.concat_tables([pa.parquet.read_table(f"{path}/{file.path}") for file in files]) if files else None
+        if rows is None:
+            return SimpleNamespace(collect=lambda: [(0,)])
+        chosen = pc.and_(pc.greater(rows[column], above), pc.less(rows[column], below)).fill_null(False)
+        changed = pc.sum(chosen).as_py() or 0
+        if changed == 0:
+            return SimpleNamespace(collect=lambda: [(0,)])
+        if found[1] == "UPDATE":
+            cleared = pc.if_else(chosen, pa.scalar(None, rows[column].type), rows[column])
+            rows = rows.set_column(rows.schema.get_field_index(column), column, cleared)
+        else:
+            rows = rows.filter(pc.invert(chosen))
+        part = PartWriter(name, lake, 0).write(rows)
+        paths = {file.path for file in files}
+        log.commit(
+            [part] if part else [],
+            by="",
+            transaction=transaction,
+            remove=lambda file: file.path in paths,
+            removes=len(paths),
+        )
+        return SimpleNamespace(collect=lambda: [(changed,)])
+
+
+@contextmanager
+def in_this_process() -> Iterator[None]:
+    """Opens lakes over stores, whose logs need no Spark, and lets each thread be a host of its own."""
+
+    def one_by_one(calls: list[Callable[[], Any]], threads: int = 1) -> list[Any]:
+        return [call() for call in calls]
+
+    with (
+        mock.patch("kgroups_spark.tables.lake.Kernel", lambda spark: FakeKernel(spark.store)),
+        mock.patch("kgroups_spark.tables.lake.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.tables.unfinished.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.tables.owner.this_host", lambda: threading.current_thread().name),
+        mock.patch.object(Lake, "files_in_reach", True),
+    ):
+        yield
+
+
+def fake_lake(store: FakeStore, folder: Path) -> Lake:
+    """The lake there, made if need be."""
+    spark: Any = FakeSpark(store)
+    return Lake.create(spark, str(folder))

@@ -1,0 +1,132 @@
+"""Audits, rebuilds and maintenance as far as they change a lake: the package's own claims, clearing up and commits,
+with rows that say only which place of the log they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
+from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.kernel import TableFile
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.last_finished import REBUILD_APP_ID
+from kgroups_spark.tables.ledger import AuditRow, Ledger, PartitionProgress
+from kgroups_spark.tables.parts_writer import Part
+from kgroups_spark.tables.unfinished import clear_up
+from kgroups_spark.tables.upkeep import restore_files
+from kgroups_spark.tables.writer import LakeWriter
+from tests.tables.table_rows import rows_of
+
+# The tables that these write; a lake has no others here.
+WRITTEN = ("offset_commits", "quarantine", "coordinator_state", "groups", "audits")
+# Each such place of the log is in quarantine.
+ODD = 7
+
+
+def audit(lake: Lake, end: int) -> int:
+    """Reads the log up to `end`; the number of the audit, or 0 if another one had read more."""
+    with Claim.take(lake, take_over=True) as claim:
+        clear_up(lake, claim)
+        start = read_by(claim.before)
+        if end <= start:
+            return 0
+        writer = _writer(lake, claim)
+        for name, places in _places(range(start, end)).items():
+            writer.append_table(name, _rows(writer, name, [{"log_offset": place} for place in places]))
+        _replace_state(writer, claim, end)
+        claim.finish(partitions=(PartitionProgress(0, start, end),))
+        return claim.audit_id
+
+
+def rebuild(lake: Lake) -> int:
+    """Decodes quarantine again, which says so in its rows."""
+    with Claim.take(lake, take_over=True) as claim:
+        clear_up(lake, claim)
+        assert claim.before is not None
+        writer = _writer(lake, claim, REBUILD_APP_ID)
+        rows = LakeAsOfAudit(lake, claim.before.audit_id).rows("quarantine").to_pylist()
+        rows = [row | {"resolved_by": row["resolved_by"] or claim.audit_id} for row in rows]
+        writer.replace_parts("quarantine", _parts(writer, "quarantine", rows))
+        _replace_state(writer, claim, read_by(claim.before))
+        claim.finish(partitions=claim.before.partitions)
+        return claim.audit_id
+
+
+def maintain(lake: Lake) -> int:
+    """Brings files together."""
+    with Claim.take(lake, take_over=True) as claim:
+        clear_up(lake, claim)
+        assert claim.before is not None
+        writer = _writer(lake, claim)
+        restore_files(writer, "groups", LakeAsOfAudit(lake, claim.before.audit_id).version("groups"))
+        for name in ("offset_commits", "quarantine"):
+            log = lake.table(name)
+            files = log.files()
+            paths = {file.path for file in files}
+            parts = _parts(writer, name, lake.rows(name, files=files).to_pylist())
+            replace = partial(log.commit, parts, by="", remove=partial(_is_one_of, paths), removes=len(paths))
+            writer.fence.commit(name, "optimize", partial(_in_transaction, replace))
+        claim.finish(partitions=claim.before.partitions)
+        return claim.audit_id
+
+
+def _is_one_of(paths: set[str], file: TableFile) -> bool:
+    return file.path in paths
+
+
+def _in_transaction(write: Callable[..., Any], transaction: tuple[str, int]) -> Any:
+    return write(transaction=transaction)
+
+
+def read_by(row: AuditRow | None) -> int:
+    """Up to where the log is read."""
+    return row.partitions[0].end_offset if row is not None and row.partitions else 0
+
+
+def assert_whole(lake: Lake) -> int:
+    """The tables as of the last finished audit hold each place of the log that it and those before it read, once, and
+    nothing of others; up to where."""
+    last = Ledger(lake).last_finished()
+    end, number = read_by(last), last.audit_id if last else 0
+    tables = {name: LakeAsOfAudit(lake, number).rows(name).to_pylist() for name in WRITTEN}
+    for name, places in _places(range(end)).items():
+        assert sorted(row["log_offset"] for row in tables[name]) == places, name
+    assert [row["log_offset"] for row in tables["groups"]] == ([end] if last else [])
+    assert len({row["audit_id"] for row in tables["coordinator_state"]}) <= 2
+    finished = {row["audit_id"] for row in tables["audits"] if row["status"] == "finished"}
+    for name in WRITTEN[:-1]:
+        assert {row["audit_id"] for row in tables[name]} <= finished, name
+    assert {row["resolved_by"] for row in tables["quarantine"]} <= {None, *finished}
+    keys = [(row["audit_id"], row["status"]) for row in tables["audits"]]
+    assert len(keys) == len(set(keys))
+    return end
+
+
+def _places(places: range) -> dict[str, list[int]]:
+    odd = [place for place in places if place % ODD == 0]
+    return {"offset_commits": [place for place in places if place % ODD], "quarantine": odd}
+
+
+def _replace_state(writer: LakeWriter, claim: Claim, end: int) -> None:
+    plain = LakeWriter(writer.lake, writer.audit_id, writer.name, writer.check_claim)
+    plain.replace_parts("groups", _parts(plain, "groups", [{"log_offset": end}]))
+    kept = claim.before.audit_id if claim.before else None
+    writer.replace_parts("coordinator_state", _parts(writer, "coordinator_state", [{}]), kept)
+
+
+def _writer(lake: Lake, claim: Claim, app_id: str | None = None) -> LakeWriter:
+    writer = LakeWriter(lake, claim.audit_id, "parts", claim.check)
+    return writer if app_id is None else LakeWriter(lake, claim.audit_id, "parts", claim.check, app_id)
+
+
+def _rows(writer: LakeWriter, name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    return rows_of(name, *({"audit_id": writer.audit_id, **row} for row in rows))
+
+
+def _parts(writer: LakeWriter, name: str, rows: list[dict[str, Any]]) -> list[Part]:
+    part = writer.part_writer(name).write(_rows(writer, name, rows))
+    return [part] if part is not None else []

@@ -1,0 +1,145 @@
+"""Audits that stall and wake, in every order of their looks at the lake and their commits; no Spark, no JVM.
+
+The package's own claims, clearing up and commits run over logs in memory (fake_delta.py). An audit that stalls at any
+of its steps, while another one takes over and finishes, changes nothing when it wakes, and stops because its claim is
+lost.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from kgroups_spark.tables.claim import Claim, ClaimLost
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
+from tests.protocol.fake_delta import FakeStore, fake_lake, in_this_process
+from tests.protocol.nights import WRITTEN, assert_whole, audit, maintain, rebuild
+from tests.protocol.turns import TO_ITS_END, Choose, Turns, by_stretches
+
+# What the audit that stalls does, and what its lake is then.
+NIGHTS: dict[str, Callable[..., int]] = {"audit": partial(audit, end=30), "rebuild": rebuild, "maintain": maintain}
+
+
+@pytest.fixture(autouse=True)
+def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in set(TABLES) - set(WRITTEN):
+        monkeypatch.delitem(TABLES, name)
+
+
+class Trial:
+    """A lake with one finished audit and one that was killed at its end, and what happens to it."""
+
+    def __init__(self, folder: Path, *, looks_then_writes: bool = False, killed: str = "audit") -> None:
+        self.store, self.folder = FakeStore(looks_then_writes=False), folder
+        lake = fake_lake(self.store, folder)
+        audit(lake, 10)
+        if killed:
+            with mock.patch.object(Claim, "finish", side_effect=ZeroDivisionError), pytest.raises(ZeroDivisionError):
+                NIGHTS[killed](lake)
+        self.store.looks_then_writes = looks_then_writes
+
+    def run(self, choose: Choose, **nights: Callable[..., int]) -> Turns:
+        """Each as an audit of a host of its own, one step at a time."""
+        turns = Turns(choose)
+        # Opened before: in Python 3.11 a cached property lets one thread in at a time, who here would wait in it.
+        opened = {name: partial(night, self._opened()) for name, night in nights.items()}
+        self.store.step = turns.step
+        turns.run(**opened)
+        self.store.step = lambda: None
+        return turns
+
+    def _opened(self) -> Lake:
+        lake = fake_lake(self.store, self.folder)
+        assert lake.version
+        return lake
+
+    def versions(self) -> dict[str, int]:
+        return {path: len(log) for path, log in self.store.logs.items()}
+
+    def assert_whole(self) -> None:
+        """Now, and after one more audit."""
+        lake = fake_lake(self.store, self.folder)
+        before = assert_whole(lake)
+        audit(lake, before + 5)
+        assert assert_whole(lake) == before + 5
+
+
+@pytest.fixture
+def trials(tmp_path: Path) -> Iterator[Callable[..., Trial]]:
+    made: list[Trial] = []
+
+    def trial(**how: Any) -> Trial:
+        made.append(Trial(tmp_path / f"lake-{len(made)}", **how))
+        return made[-1]
+
+    with in_this_process():
+        yield trial
+
+
+def steps_of(trial: Trial, night: Callable[..., int]) -> int:
+    turns = trial.run(by_stretches(("alone", 0)), alone=night)
+    assert not turns.failed
+    trial.assert_whole()
+    return turns.steps["alone"]
+
+
+@pytest.mark.parametrize("name", list(NIGHTS))
+def test_who_wakes_after_another_took_over_and_finished_changes_nothing(trials, chosen, name):
+    steps = {killed: steps_of(trials(killed=killed), NIGHTS[name]) for killed in chosen.some(NIGHTS, 1)}
+    stalls = [(killed, at) for killed, count in steps.items() for at in range(1, count)]
+    for killed, at in chosen.some(stalls, 5):
+        trial, left = trials(killed=killed), {}
+        turns = trial.run(
+            by_stretches(("stalls", at), ("other", TO_ITS_END)),
+            stalls=NIGHTS[name],
+            other=partial(_takes_over, trial, left),
+        )
+        where = f"{name} after a killed {killed}, stalled at step {at} of {steps[killed]}"
+        assert "other" not in turns.failed, where
+        if "stalls" in turns.failed:
+            assert isinstance(turns.failed["stalls"], ClaimLost), (where, turns.failed["stalls"])
+            assert trial.versions() == left, where
+        trial.assert_whole()
+
+
+def _takes_over(trial: Trial, left: dict[str, int], lake: Lake) -> int:
+    done = audit(lake, 40)
+    left.update(trial.versions())
+    return done
+
+
+@pytest.mark.parametrize("name", list(NIGHTS))
+def test_two_that_stall_and_wake_in_turn_leave_a_whole_lake(trials, chosen, name):
+    """The one stalls, the other takes over and stalls in its turn, the first one goes on."""
+    cases = [(first, second, killed) for first in range(0, 90, 3) for second in range(0, 90, 3) for killed in NIGHTS]
+    for first, second, killed in chosen.some(cases, 5):
+        trial = trials(killed=killed)
+        choose = by_stretches(("stalls", first), ("other", second), ("stalls", TO_ITS_END))
+        turns = trial.run(choose, stalls=NIGHTS[name], other=partial(audit, end=40))
+        assert_one_at_a_time(turns, f"{name} after a killed {killed}, stalled at {first}, the other one at {second}")
+        trial.assert_whole()
+
+
+def assert_one_at_a_time(turns: Turns, where: str) -> None:
+    """Whoever did not finish says whose the claim is."""
+    for failed in turns.failed.values():
+        assert isinstance(failed, ClaimLost), (where, failed)
+
+
+@pytest.mark.parametrize("looks_then_writes", [False, True])
+def test_three_in_any_order_leave_a_whole_lake(trials, chosen, looks_then_writes):
+    for seed in chosen.some(range(400), 6):
+        trial = trials(killed=random.Random(seed).choice([*NIGHTS, ""]), looks_then_writes=looks_then_writes)
+        turns = trial.run(
+            random.Random(seed).choice, one=partial(audit, end=30), two=partial(audit, end=40), three=maintain
+        )
+        if not looks_then_writes:
+            assert_one_at_a_time(turns, f"seed {seed}")
+        trial.assert_whole()

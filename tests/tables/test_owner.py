@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from kgroups_spark.tables import owner as owners
+from kgroups_spark.tables.owner import Owner, now_held, process_start, released
+
+
+def test_an_owner_is_read_back_from_its_text():
+    owner = Owner.this_process()
+    assert Owner.parse(str(owner)) == owner
+    assert owner.is_on_this_host
+    assert owner.is_alive is False  # it holds no claim
+    now_held(owner)
+    assert owner.is_alive
+    released(owner)
+    assert owner.is_alive is False
+    assert replace(owner, pid=owner.pid + 1_000_000).is_alive is False
+
+
+@pytest.mark.parametrize("host", ["my laptop/1234/4026531836", " ", "a  b ", "läptop/b o o t/1"])
+def test_the_name_of_a_host_may_hold_blanks(host):
+    owner = Owner(host, 4711, "123", "its-uuid")
+    assert Owner.parse(str(owner)) == owner
+
+
+@pytest.mark.parametrize("text", ["", "somebody", "host x 1 uuid", "host 1 uuid", "host -1 2 uuid", "host 0 2 uuid"])
+def test_of_an_owner_whose_text_is_no_owners_nothing_is_known(text, monkeypatch):
+    monkeypatch.setattr(owners, "this_host", lambda: text.split(" ")[0])
+    assert Owner.parse(text).is_alive is None
+
+
+def test_a_process_that_is_not_shown_is_not_known_to_be_gone(monkeypatch):
+    """As with hidepid=2: no /proc/<pid>, and signals to another user's process are not permitted."""
+    hidden, start = Owner(owners.this_host(), 4711, "123", "its-uuid"), owners.process_start
+
+    def kill(pid: int, signal: int) -> None:
+        assert (pid, signal) == (4711, 0)
+        raise answers.pop()
+
+    monkeypatch.setattr(owners.os, "kill", kill)
+    monkeypatch.setattr(owners, "process_start", lambda pid: None if pid == 4711 else start(pid))
+    monkeypatch.setattr(owners, "shown", lambda pid: pid != 4711)
+    answers = [PermissionError(), ProcessLookupError()]
+    assert hidden.is_alive is False
+    assert hidden.is_alive is None
+
+
+def test_an_ended_process_is_known_to_be_gone():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        owner = Owner(owners.this_host(), process.pid, process_start(process.pid) or "", "its-uuid")
+        assert owner.is_alive
+        assert replace(owner, started="another").is_alive is False
+        process.communicate(b"\n")
+    assert owner.is_alive is False
+
+
+def test_a_zombie_is_no_running_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert process_start(process.pid) is None
+        assert Owner(owners.this_host(), process.pid, "123", "its-uuid").is_alive is False
+    finally:
+        process.wait()
