@@ -26,6 +26,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.session import DELTA_JAR
 from kgroups_spark.tables.hadoop_storage import name_for_hadoop, use_hadoops_storage
 from kgroups_spark.tables.java_classes import JavaClasses, dict_of, items_of
+from kgroups_spark.tables.last_finished import version_gone
 from kgroups_spark.tables.parts_writer import Part
 
 # What Kernel throws when another commit took the version: without retries, and on a conflict that no retry solves.
@@ -279,10 +280,14 @@ class KernelTable:
         return self._last_transaction(self._snapshot(), app_id)
 
     def version_as_of(self, app_id: str, transaction: int) -> int:
-        """The table's newest version to which the application has committed nothing after that transaction."""
+        """The table's newest version to which the application has committed nothing after that transaction. Raises
+        KgroupsError where its log no longer has it."""
         snapshot = self._snapshot()
         while (self._last_transaction(snapshot, app_id) or 0) > transaction:
-            snapshot = self._snapshot(snapshot.getVersion() - 1)
+            try:
+                snapshot = self._snapshot(snapshot.getVersion() - 1)
+            except Py4JJavaError as error:
+                raise version_gone(self.path, transaction) from error
         return int(snapshot.getVersion())
 
     def _last_transaction(self, snapshot: Any, app_id: str) -> int | None:

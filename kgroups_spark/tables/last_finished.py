@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.conditions import Condition
 
 File = TypeVar("File")
@@ -79,3 +80,16 @@ def finished_backwards(
     for rows in lots_backwards(ledger_rows, columns, newest):
         for index in range(rows.num_rows):
             yield from rows.slice(index, 1).to_pylist(maps_as_pydicts="strict")
+
+
+def version_gone(table_path: str, audit_id: int) -> KgroupsError:
+    """What readers are to say where the version that the audit left cannot be read any more.
+
+    Delta writes a checkpoint every so many commits and then deletes versions older than 30 days. If the commit was an
+    unfinished audit's, and the table had none for so long, that version goes with them; its files do not.
+    """
+    name = table_path.rstrip("/").rpartition("/")[2]
+    return KgroupsError(
+        f"table {name}: the version that audit {audit_id} left has gone from the table's log, because an audit that "
+        "did not finish wrote a checkpoint: run kgroups audit"
+    )

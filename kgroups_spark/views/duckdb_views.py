@@ -19,7 +19,7 @@ import pyarrow.dataset
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished
+from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.views import view_sql
@@ -201,6 +201,12 @@ def _require_readable(table: DeltaTable, name: str) -> None:
 
 
 def _go_back_to(table: DeltaTable, audit_id: int) -> None:
-    """Loads the newest version to which no later audit has committed: as LakeAsOfAudit does by Spark's means."""
+    """Loads the newest version to which no later audit has committed: as LakeAsOfAudit does by Spark's means. Raises
+    KgroupsError where its log no longer has it."""
+    from deltalake.exceptions import DeltaError
+
     while any((table.transaction_version(app_id) or 0) > audit_id for app_id in APP_IDS):
-        table.load_as_version(table.version() - 1)
+        try:
+            table.load_as_version(table.version() - 1)
+        except DeltaError as error:
+            raise version_gone(table.table_uri, audit_id) from error

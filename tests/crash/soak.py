@@ -28,6 +28,7 @@ from kgroups_spark.session import spark_session
 from tests.audit.lakes import contents, copy_until, rows
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.conftest import CORPORA
+from tests.crash.disturbances import Disturbances
 from tests.crash.processes import PATIENCE_S, kill_all, kill_those, next_log_of, start_audit
 
 WRITERS = ("parts", "spark")
@@ -141,6 +142,7 @@ def recorded_logs(folder: Path) -> Iterator[Path]:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--disturbances", type=int, default=1000, help="in one process: kills, stalls, files replaced")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--keep", type=Path, help="where the lakes of a round that failed stay (default: temporary)")
     options = parser.parse_args(arguments)
@@ -150,8 +152,11 @@ def main(arguments: Sequence[str]) -> int:
     settings = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
     spark = spark_session("soak", settings)
     soak = Soak(spark, options.seed, options.kills, folder)
+    disturbances = Disturbances(spark, options.seed, options.disturbances, folder / "disturbed", tell)
     try:
-        soak.run(list(recorded_logs(folder)))
+        logs = list(recorded_logs(folder))
+        disturbances.run(logs)
+        soak.run(logs)
     except AssertionError as difference:
         tell(f"FAILED with seed {options.seed}, lakes in {folder}: {str(difference)[:2000]}")
         return 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import pytest
 
 from kgroups_spark.tables.claim import Claim, ClaimLost
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import _arrow
+from kgroups_spark.tables.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import TABLES
-from tests.protocol.fake_delta import FakeStore, fake_lake, in_this_process
+from tests.protocol.fake_delta import FakeStore, Version, _file, fake_lake, in_this_process
 from tests.protocol.nights import WRITTEN, assert_whole, audit, maintain, rebuild
 from tests.protocol.turns import TO_ITS_END, Choose, Turns, by_stretches
 
@@ -143,3 +146,23 @@ def test_three_in_any_order_leave_a_whole_lake(trials, chosen, looks_then_writes
         if not looks_then_writes:
             assert_one_at_a_time(turns, f"seed {seed}")
         trial.assert_whole()
+
+
+@pytest.mark.parametrize("beaten", [False, True])
+def test_whose_row_was_written_over_has_lost_its_claim(trials, beaten):
+    """On a store that looks and then writes, another audit's claim of the same number stands where this one's was."""
+    trial = trials(killed="")
+    lake = fake_lake(trial.store, trial.folder)
+    with Claim.take(lake) as claim:
+        if beaten:
+            claim.beat()
+        claim.check()
+        other = replace(claim.row, owner="elsewhere 4711 123 its-uuid")
+        log = trial.store.logs[f"{trial.folder}/audits"]
+        at = next(n for n, version in enumerate(log) if ("kgroups-ledger", 4) in version.transactions)
+        row = PartWriter("audits", str(trial.folder), 2).write(_arrow([other]))
+        assert row is not None
+        log[at] = Version((_file(row),), transactions=log[at].transactions)
+        for forbidden in (claim.check, claim.beat, claim.finish):
+            with pytest.raises(ClaimLost, match=r"audit 2 stops: audit 2 \(process 4711 on elsewhere, .*has claimed"):
+                forbidden()
