@@ -35,15 +35,17 @@ NEWEST_METADATA_VERSION = {
     "4.1": 27,
     "4.2": 29,
     "4.3": 30,
+    "4.4": 33,
 }
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, LEADER_AND_ISR, OFFSET_FETCH, JOIN_GROUP = 0, 1, 2, 3, 4, 9, 11
-ADD_PARTITIONS_TO_TXN, DESCRIBE_ACLS, DESCRIBE_LOG_DIRS, DESCRIBE_CLIENT_QUOTAS = 24, 29, 35, 48
+ADD_PARTITIONS_TO_TXN, TXN_OFFSET_COMMIT, DESCRIBE_ACLS, DESCRIBE_LOG_DIRS, DESCRIBE_CLIENT_QUOTAS = 24, 28, 29, 35, 48
 API_VERSIONS = 18
 
 # A version of a request that came with the release, the newest release first. Tested against what brokers answered. A
 # broker with KRaft does not tell of LeaderAndIsr, but of its metadata.version.
 CAME_WITH = (
+    ("4.4", TXN_OFFSET_COMMIT, 6),
     ("4.3", DESCRIBE_LOG_DIRS, 5),
     ("4.2", LIST_OFFSETS, 11),
     ("4.1", PRODUCE, 13),

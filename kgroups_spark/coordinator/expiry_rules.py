@@ -1,4 +1,4 @@
-"""When committed offsets and groups expire, per Kafka release from 0.8 to 4.3: data only.
+"""When committed offsets and groups expire, per Kafka release from 0.8 to 4.4: data only.
 
 Two coordinators did the clean-up: the Scala one (to 3.9) and the Java one (3.7 on, the only one since 4.0). Sources:
 `GroupMetadata.removeExpiredOffsets` and `GroupMetadataManager.cleanupGroupMetadata` (Scala), `OffsetManager.compact`
@@ -38,6 +38,9 @@ class ExpiryRules:
     pending_transaction_spares: bool  # a pending offset keeps the committed one of its partition
     open_transaction: OpenTransactionRule
     deletes_share_groups: bool
+    # Committed offsets of a share group are asked for an expiration condition, which share groups do not have: the
+    # exception ends the clean-up of the whole offsets partition (GroupCoordinatorShard.cleanupGroupMetadata).
+    share_offsets_end_clean_up: bool
     tombstone_at_generation_0: bool  # deleting a group that nobody ever joined writes a tombstone, too
 
 
@@ -56,6 +59,7 @@ _V0_8 = ExpiryRules(
     pending_transaction_spares=False,
     open_transaction=OpenTransactionRule.ALWAYS,
     deletes_share_groups=True,
+    share_offsets_end_clean_up=False,
     tombstone_at_generation_0=False,
 )
 _V0_9 = replace(_V0_8, honours_expire_timestamp=True)
@@ -69,9 +73,13 @@ _V3_7_JAVA = replace(_V3_2, open_transaction=OpenTransactionRule.NEVER, tombston
 _V3_8_JAVA = replace(
     _V3_7_JAVA, pending_transaction_spares=True, open_transaction=OpenTransactionRule.IF_IT_HAS_OFFSETS
 )
-_V4_0_1 = replace(_V3_8_JAVA, open_transaction=OpenTransactionRule.ALWAYS)  # KAFKA-19163
-_V4_2 = replace(_V4_0_1, deletes_share_groups=False)  # KAFKA-19016, 4.1 on
+_V4_0_0 = replace(_V3_8_JAVA, share_offsets_end_clean_up=True)
+_V4_0_1 = replace(_V4_0_0, open_transaction=OpenTransactionRule.ALWAYS)  # KAFKA-19163
+# KAFKA-19016, 4.1 on: Group.shouldExpire is asked first.
+_V4_2 = replace(_V4_0_1, deletes_share_groups=False, share_offsets_end_clean_up=False)
 _V4_1 = replace(_V4_2, topology_unread_states=_EMPTY | {"NotReady"})
+# Offsets are cleaned up first again, then Group.shouldExpire is asked.
+_V4_4 = replace(_V4_2, share_offsets_end_clean_up=True)
 
 # The first version with these rules, oldest first.
 _SCALA = (
@@ -87,9 +95,17 @@ _SCALA = (
     ((3, 1), _V2_4),
     ((3, 1, 1), _V3_2),
 )
-_JAVA = (((3, 7), _V3_7_JAVA), ((3, 8), _V3_8_JAVA), ((4, 0, 1), _V4_0_1), ((4, 1), _V4_1), ((4, 2), _V4_2))
+_JAVA = (
+    ((3, 7), _V3_7_JAVA),
+    ((3, 8), _V3_8_JAVA),
+    ((4, 0), _V4_0_0),
+    ((4, 0, 1), _V4_0_1),
+    ((4, 1), _V4_1),
+    ((4, 2), _V4_2),
+    ((4, 4), _V4_4),
+)
 
-_LAST_MINOR = {0: 11, 1: 1, 2: 8, 3: 9, 4: 3}  # of each major version; 0 begins at 8
+_LAST_MINOR = {0: 11, 1: 1, 2: 8, 3: 9, 4: 4}  # of each major version; 0 begins at 8
 _VERSION = re.compile(r"v?(\d+)\.(\d+)((?:\.\d+){0,2})(-java)?")
 
 
@@ -107,6 +123,6 @@ def expiry_rules(release_version: str) -> ExpiryRules:
             steps = _JAVA if is_java or major >= 4 else _SCALA
             return next(rules for first, rules in reversed(steps) if first <= (major, minor, *patch))
     raise ValueError(
-        f"Kafka release {release_version!r} is unknown: 0.8 to 0.11, 1.0, 1.1, 2.0 to 2.8, 3.0 to 3.9, 4.0 to 4.3 are "
+        f"Kafka release {release_version!r} is unknown: 0.8 to 0.11, 1.0, 1.1, 2.0 to 2.8, 3.0 to 3.9, 4.0 to 4.4 are "
         "known, each with or without a patch number, and 3.7-java, 3.8-java, 3.9-java"
     )

@@ -40,6 +40,8 @@ RULES: dict[str, str] = {
     "checks_assignment_metadata": "4.3 refuses assignment epochs below -1 and negative timestamps",
     "has_metadata_hash": "a hash of the topics' metadata stands in groups' records since 4.1",
     "share_member_keeps_state": "members of share groups keep their state since 4.2",
+    "unset_topology_epoch": "a streams group whose metadata record is missing has validated no topology since "
+    "4.4, and that of epoch 0 before",
     "streams_ready_by_validated_epoch": "4.1 calls a streams group NotReady until it has computed its topology (T40)",
 }
 # They show in no value that is compared.
@@ -85,6 +87,10 @@ EXPIRY_RULES: dict[str, tuple[str, frozenset[str]]] = {
     "open_transaction": (
         "whether open transactions keep a group that would be deleted (KAFKA-19163)",
         frozenset({"open_transaction"}),
+    ),
+    "share_offsets_end_clean_up": (
+        "in 4.0 and 4.4 committed offsets of a share group end the clean-up of their whole offsets partition",
+        frozenset({"clean_up_fails"}),
     ),
     "deletes_share_groups": (
         "share groups that are empty are kept since 4.1 (KAFKA-19016)",

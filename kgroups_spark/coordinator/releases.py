@@ -15,10 +15,10 @@ from typing import Literal
 
 from kgroups_spark.nearest import did_you_mean
 
-NEWEST = "4.3"
+NEWEST = "4.4"
 # Raised whenever a rule here or in the state machine changes, and when more can be decoded than before: states made by
 # other rules are rebuilt, versions and quarantine with them.
-RULES_VERSION = 1
+RULES_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ class Release:
     share_member_keeps_state: bool = True
     # 4.1 computes a streams group's topology after the load: until then no group with members is ready.
     streams_ready_by_validated_epoch: bool = True
+    # The validated topology epoch of a streams group whose metadata record is missing.
+    unset_topology_epoch: int = -1
     has_task_epochs: bool = True
 
     def fails_to_read(self, record_type: int, value_version: int | None) -> bool:
@@ -106,7 +108,8 @@ STREAMS = frozenset({17, 19, 20, 21, 22, 23})
 TYPES_43 = OFFSET_AND_CLASSIC | CONSUMER | SHARE | REGULAR_EXPRESSION | STREAMS
 MEMBER_TYPES = frozenset({5, 8, 10, 14, 19, 22})
 
-V43 = Release("4.3", "java", TYPES_43, creates_group=TYPES_43, creates_member=MEMBER_TYPES)
+V44 = Release("4.4", "java", TYPES_43, creates_group=TYPES_43, creates_member=MEMBER_TYPES)
+V43 = replace(V44, name="4.3", unset_topology_epoch=0)
 V42 = replace(V43, name="4.2", fresh_epoch=0, has_assignment_epochs=False, checks_assignment_metadata=False)
 V42_0 = replace(V42, name="4.2.0", simple_group_becomes=frozenset({"consumer"}))  # KAFKA-20254 came with 4.2.1
 V41 = replace(
@@ -195,6 +198,7 @@ SCALA_LINES = {
     V08: ("0.8",),
 }
 RELEASES: dict[str, Release] = {
+    "4.4": V44,
     "4.3": V43,
     "4.2": V42,
     "4.2.0": V42_0,

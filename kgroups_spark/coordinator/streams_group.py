@@ -43,7 +43,7 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
     def __init__(self, release: Release, group_id: str) -> None:
         super().__init__(release, group_id)
         self.topology: Value | None = None
-        self.validated_topology_epoch = 0
+        self.validated_topology_epoch = release.unset_topology_epoch
 
     def replay(self, log_offset: int, record_type: int, name: str | None, value: Value | None) -> bool:
         """Applies a record; `name` is the member id. True: the group is gone."""

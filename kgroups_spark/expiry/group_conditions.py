@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
-from kgroups_spark.expiry.matching import NOWHERE, Column, Flags, Rows, columns_of, rows_among
+from kgroups_spark.expiry.matching import NOWHERE, Column, Flags, Rows, are_among, columns_of, rows_among
 from kgroups_spark.expiry.moment import NONE, Ms, times_in
 from kgroups_spark.tables.columns import STRING
 
@@ -61,6 +61,21 @@ def group_conditions(groups: pa.Table, group_members: pa.Table, rules: ExpiryRul
         goes_by_own_time=has_members & ~is_classic,
         has_none=is_empty & ~is_share,
     )
+
+
+def in_partitions_without_clean_up(rows: pa.Table, offsets: pa.Table, groups: pa.Table, rules: ExpiryRules) -> Flags:
+    """Per row of `rows`, whether the clean-up of its offsets partition ends with an exception, so that nothing in it
+    expires: a share group there has committed offsets (4.0 and 4.4, see ExpiryRules.share_offsets_end_clean_up).
+
+    Each table has offsets_partition; `offsets`, with a row per committed offset, and `groups` have group_id, too.
+    """
+    if not rules.share_offsets_end_clean_up:
+        return np.zeros(rows.num_rows, bool)
+    share = groups.filter(pc.equal(groups["group_type"], "share"))
+    at_fault = offsets["offsets_partition"].filter(
+        pa.array(are_among(columns_of(offsets, GROUP), columns_of(share, GROUP)))
+    )
+    return are_among([rows["offsets_partition"]], [at_fault])
 
 
 def _flags(column: Column) -> Flags:

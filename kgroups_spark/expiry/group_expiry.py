@@ -10,14 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule, expiry_rules
-from kgroups_spark.expiry.group_conditions import GROUP
+from kgroups_spark.expiry.group_conditions import GROUP, in_partitions_without_clean_up
 from kgroups_spark.expiry.matching import NOWHERE, Flags, are_among, columns_of, rows_among
 from kgroups_spark.expiry.moment import NONE, Ms, epoch_ms, storable, times_in, timestamp, timestamps
 from kgroups_spark.expiry.offset_expiry import texts
 from kgroups_spark.tables.schemas import arrow_schema
 
 # In the order in which they are asked for.
-REASONS = ("has_members", "offsets_left", "open_transaction", "share_group", "empty_and_nothing_left")
+REASONS = (
+    "has_members",
+    "offsets_left",
+    "open_transaction",
+    "share_group",
+    "clean_up_fails",
+    "empty_and_nothing_left",
+)
 NOTHING_LEFT = REASONS.index("empty_and_nothing_left")
 
 
@@ -45,9 +52,12 @@ def group_expiry(
     has_members = ~_truths(pc.equal(groups["state"], "Empty"))
     is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)
     is_kept_share = _truths(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
-    reason = np.select([has_members, offsets.has_kept, is_held, is_kept_share], range(NOTHING_LEFT), NOTHING_LEFT)
+    is_skipped = in_partitions_without_clean_up(groups, offset_expiry, groups, rules)
+    reason = np.select(
+        [has_members, offsets.has_kept, is_held, is_kept_share, is_skipped], range(NOTHING_LEFT), NOTHING_LEFT
+    )
     # Something that no time ends holds the group, or one of its offsets.
-    outlives_its_offsets = has_members | is_held | is_kept_share | offsets.has_timeless
+    outlives_its_offsets = has_members | is_held | is_kept_share | is_skipped | offsets.has_timeless
     deletes_ms = np.where(offsets.last_ms == NONE, storable(now_ms), offsets.last_ms)
     writes_tombstone = _truths(pc.greater(groups["generation"], 0)) | rules.tombstone_at_generation_0
     columns = {

@@ -11,7 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
-from kgroups_spark.expiry.group_conditions import GROUP, GroupConditions, group_conditions
+from kgroups_spark.expiry.group_conditions import (
+    GROUP,
+    GroupConditions,
+    group_conditions,
+    in_partitions_without_clean_up,
+)
 from kgroups_spark.expiry.matching import NOWHERE, Flags, Rows, are_among, columns_of, rows_among
 from kgroups_spark.expiry.moment import (
     NONE,
@@ -40,13 +45,16 @@ REASONS = (
     "before_expire_timestamp",
     "retention_passed",
     "within_retention",
+    "clean_up_fails",  # in place of the four before it, see group_conditions.py
 )
 ORPHAN = REASONS.index("orphan")
 SUBSCRIBED = REASONS.index("subscribed")
+CLEAN_UP_FAILS = REASONS.index("clean_up_fails")
 EXPIRES = [REASONS.index("expire_timestamp_passed"), REASONS.index("retention_passed")]
-WAITS = [REASONS.index("before_expire_timestamp"), REASONS.index("within_retention")]
-# There is a time, but topic or transaction keeps the offset.
-SPARED = [SUBSCRIBED, REASONS.index("pending_transaction")]
+WITHIN_RETENTION = REASONS.index("within_retention")
+WAITS = [REASONS.index("before_expire_timestamp"), WITHIN_RETENTION]
+# There is a time, but topic, transaction or a clean-up that fails keeps the offset.
+SPARED = [SUBSCRIBED, REASONS.index("pending_transaction"), CLEAN_UP_FAILS]
 
 BASES = ("expire_timestamp", "current_state_timestamp", "commit_timestamp")
 
@@ -90,13 +98,17 @@ def offset_expiry(
             has_given_time,
             is_due,
         ],
-        range(len(REASONS) - 1),
-        len(REASONS) - 1,
+        range(WITHIN_RETENTION),
+        WITHIN_RETENTION,
     )
+    is_skipped = in_partitions_without_clean_up(committed_offsets, committed_offsets, groups, rules)
+    reason = np.where(is_skipped & np.isin(reason, EXPIRES + WAITS), CLEAN_UP_FAILS, reason)
     has_base, has_time = np.isin(reason, EXPIRES + WAITS + SPARED), np.isin(reason, EXPIRES + WAITS)
     base = np.select([has_given_time, emptied_ms != NONE], [0, 1], 2)
     if_empty_ms = _due_if_empty_ms(conditions, group, expire_ms, commit_ms, due_ms, now_ms, retention_ms)
-    has_none_if_empty = (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
+    has_none_if_empty = (
+        is_skipped | (reason == ORPHAN) | is_pending | (conditions.has_none[group] & (reason == SUBSCRIBED))
+    )
     columns = {
         "audit_id": pa.repeat(pa.scalar(audit_id, pa.int64()), rows),
         "as_of": pa.repeat(timestamp(now_ms), rows),

@@ -17,6 +17,7 @@ FINDERS = (
     offsets.orphaned_offsets,
     assignments.partition_assigned_twice,
     members.duplicate_static_member,
+    offsets.clean_up_fails,
     transactions.transaction_open_too_long,
     offsets.offsets_of_share_group,
     members.unreadable_subscription,

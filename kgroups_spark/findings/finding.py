@@ -26,6 +26,7 @@ KINDS: dict[str, Kind] = {
     "orphaned_offsets": Kind("error", "committed offsets of a group that does not exist"),
     "partition_assigned_twice": Kind("error", "two members of a group have the same partition"),
     "duplicate_static_member": Kind("error", "two members of a group have one group.instance.id"),
+    "clean_up_fails": Kind("error", "offsets of a share group end the clean-up: nothing in the partition expires"),
     "transaction_open_too_long": Kind("error", "offsets wait for the end of a transaction that should have ended"),
     "offsets_of_share_group": Kind("warning", "a share group has committed offsets"),
     "unreadable_subscription": Kind("warning", "a member's subscription cannot be read: nothing of the group expires"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,26 +33,61 @@ def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def clean_up_fails(evidence: Evidence) -> Iterator[Finding]:
+    """Share groups whose committed offsets end the clean-up of an offsets partition where something would expire."""
+    kept = _kept_by_failing_clean_ups(evidence)
+    for row in _of_share_groups(evidence):
+        if row["offsets_partition"] in kept:
+            offsets, groups = kept[row["offsets_partition"]]
+            yield Finding(
+                "clean_up_fails",
+                f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. A coordinator of "
+                f"this release throws when it meets them, and its clean-up of partition {row['offsets_partition']} of "
+                f"__consumer_offsets ends there: {counted(offsets, 'committed offset')} and {counted(groups, 'group')} "
+                "in it stay for ever. Delete the share group's offsets by writing tombstones for them, use another "
+                "name for the share group, or run brokers of 4.1 to 4.3, which pass over such groups",
+                group_id=row["group_id"],
+                offsets_partition=row["offsets_partition"],
+                log_offset=row["log_offset_max"],
+            )
+
+
 def offsets_of_share_group(evidence: Evidence) -> Iterator[Finding]:
-    """Committed offsets under the name of a share group."""
-    groups = evidence.groups
-    share = listed(groups.filter(pc.field("group_type") == "share").select(GROUP))
+    """Committed offsets under the name of a share group, where they keep nothing else from expiring."""
+    kept = _kept_by_failing_clean_ups(evidence)
+    for row in _of_share_groups(evidence):
+        if row["offsets_partition"] not in kept:
+            yield Finding(
+                "offsets_of_share_group",
+                f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. Share groups keep "
+                "their place in __share_group_state and read none of these, no check removes them, and brokers refuse "
+                "such commits: they are from before it was a share group, or somebody wrote to the topic. Use another "
+                "name for one of the two groups",
+                group_id=row["group_id"],
+                offsets_partition=row["offsets_partition"],
+                log_offset=row["log_offset_max"],
+            )
+
+
+def _of_share_groups(evidence: Evidence) -> list[Row]:
+    """The share groups with committed offsets: how many, and the newest record."""
+    share = listed(evidence.groups.filter(pc.field("group_type") == "share").select(GROUP))
     if not share:
-        return
+        return []
     names = sorted({row["group_id"] for row in share})
     columns = [*GROUP, "topic", "log_offset"]
     rows = evidence.tables.rows("committed_offsets", columns, Condition("group_id", "in", names))
-    for row in per_group(of_groups(rows, map(group_of, share)), ("log_offset", "max")):
-        yield Finding(
-            "offsets_of_share_group",
-            f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. Share groups keep "
-            "their place in __share_group_state and read none of these, no check removes them, and brokers refuse "
-            "such commits: they are from before it was a share group, or somebody wrote to the topic. Use another name "
-            "for one of the two groups",
-            group_id=row["group_id"],
-            offsets_partition=row["offsets_partition"],
-            log_offset=row["log_offset_max"],
-        )
+    return list(per_group(of_groups(rows, map(group_of, share)), ("log_offset", "max")))
+
+
+def _kept_by_failing_clean_ups(evidence: Evidence) -> dict[int, tuple[int, int]]:
+    """How many offsets and groups stay for that reason alone, by offsets partition."""
+    fails = Condition("reason", "==", "clean_up_fails")
+    offsets, groups = (
+        Counter(evidence.tables.rows(name, ["offsets_partition"], fails)["offsets_partition"].to_pylist())
+        for name in ("offset_expiry", "group_expiry")
+    )
+    return {number: (offsets[number], groups[number]) for number in offsets | groups}
 
 
 def topic_recreated(evidence: Evidence) -> Iterator[Finding]:

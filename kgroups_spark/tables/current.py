@@ -235,7 +235,7 @@ GROUP_EXPIRY = pa.schema(
             "reason",
             STRING,
             "empty_and_nothing_left (delete); has_members, offsets_left, open_transaction, share_group, "
-            "topology_description",
+            "clean_up_fails, topology_description",
         ),
         column("deletes_at", TIMESTAMP, "Earliest moment, if the group stays as it is; null: not as things stand"),
         required("writes_tombstone", BOOLEAN, "The broker writes a tombstone when it deletes the group"),

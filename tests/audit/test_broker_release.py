@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
 from kgroups_spark.audit.broker_release import (
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
+    TXN_OFFSET_COMMIT,
     Broker,
     release_of,
     release_of_brokers,
@@ -61,9 +64,10 @@ def test_the_finalized_level_says_nothing_of_the_software() -> None:
 
 
 def test_a_newer_broker_has_the_rules_of_the_newest_release_known_and_says_so() -> None:
-    told = release_of(kraft(33, (4, 3)))
+    newest = kraft(max(NEWEST_METADATA_VERSION.values()) + 1, (4, 3))
+    told = release_of(replace(newest, requests={**newest.requests, TXN_OFFSET_COMMIT: 6}))
     assert told.release == NEWEST
-    assert told.evidence.endswith("metadata.version 33: newer than Kafka 4.3, the newest we know")
+    assert told.evidence.endswith(f"metadata.version 34: newer than Kafka {NEWEST}, the newest we know")
 
 
 def test_levels_of_somebody_elses_are_told_by_requests() -> None:

@@ -27,8 +27,8 @@ from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.oracle_answers import differences, replay_all
 
 LOGS = Path(__file__).parent / "data" / "generated_logs.zip"
-MORE_ANSWERS = Path(__file__).parent / "data" / "answers_4.0.0.zip"
-JAVA = ("4.3.1", "4.2.1", "4.1.2", "4.0.2", "4.0.0")
+MORE_ANSWERS = {version: LOGS.with_name(f"answers_{version}.zip") for version in ("4.0.0", "4.4.0")}
+JAVA = ("4.4.0", "4.3.1", "4.2.1", "4.1.2", "4.0.2", "4.0.0")
 UNLOADED_AT_THE_END = "Unexpected unload of active group"  # thrown when everything is in the cache (Scala)
 
 
@@ -60,7 +60,7 @@ def raw_records() -> Iterator[tuple[bytes, bytes | None]]:
 @cache
 def answers(version: str) -> list[tuple[str, dict]]:
     """(log, partition's answer) of a release."""
-    with zipfile.ZipFile(MORE_ANSWERS if version == "4.0.0" else LOGS) as archive:
+    with zipfile.ZipFile(MORE_ANSWERS.get(version, LOGS)) as archive:
         by_log = json.loads(archive.read(f"answers/{version}.json"))
     return [(log, answer) for log, partitions in by_log.items() for answer in partitions]
 

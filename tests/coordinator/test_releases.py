@@ -11,6 +11,8 @@ from tests.coordinator.records import Log, epoch
 @pytest.mark.parametrize(
     ("asked", "name"),
     [
+        ("4.4", "4.4"),
+        ("4.4.0", "4.4"),
         ("4.3", "4.3"),
         ("4.3.1", "4.3"),
         ("4.2.1", "4.2"),
@@ -37,7 +39,7 @@ def test_a_version_names_the_rules_of_its_release(asked, name):
 
 @pytest.mark.parametrize("asked", ["", "four", "kafka-3.9"])
 def test_an_unknown_release_is_refused_with_what_there_is(asked):
-    with pytest.raises(ValueError, match=r"is unknown; known are 4\.3, 4\.2"):
+    with pytest.raises(ValueError, match=r"is unknown; known are 4\.4, 4\.3"):
         release(asked)
 
 
@@ -45,7 +47,7 @@ def test_an_unknown_release_is_refused_with_what_there_is(asked):
     ("asked", "nearest"),
     [
         ("5.0", "4.0"),
-        ("4.4", "4.3"),
+        ("4.5", "4.4"),
         ("4.3-java", "3.9-java"),
         ("4.30", "4.3"),
         ("3,9", "3.9"),

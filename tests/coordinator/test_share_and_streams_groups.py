@@ -56,6 +56,12 @@ def test_t40_a_streams_group_is_ready_when_its_topology_is_validated():
     assert streams(Log()).record(22, streams_current(2, state=2), "m").states() == {"g": "streams Reconciling"}
 
 
+@pytest.mark.parametrize(("version", "state"), [("4.3", "Reconciling"), ("4.4", "NotReady")])
+def test_without_its_metadata_record_a_streams_group_has_validated_topology_0_before_4_4(version, state):
+    log = Log(version).record(19, streams_member(), "m").record(23, topology(0))
+    assert log.states() == {"g": f"streams {state}"}
+
+
 def test_a_streams_groups_rows_say_its_records():
     log = streams(Log())
     assert log.group().topology.startswith('{"epoch":1,"subtopologies":[{"subtopologyId":"0","sourceTopics":["src"]')

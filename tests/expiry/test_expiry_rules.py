@@ -40,6 +40,7 @@ def test_without_a_patch_number_the_last_patch_release_is_meant(bare, last_patch
         ("4.0.0", "4.0.1"),
         ("4.0", "4.1"),
         ("4.1", "4.2"),
+        ("4.3", "4.4"),
     ],
 )
 def test_rules_changed_between(before, after):
@@ -47,7 +48,7 @@ def test_rules_changed_between(before, after):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("3.2", "3.9"), ("2.8.1", "3.0.0"), ("3.8-java", "4.0.0"), ("4.2", "4.3.1"), ("v4.3", " 4.3 ")]
+    ("one", "other"), [("3.2", "3.9"), ("2.8.1", "3.0.0"), ("4.0.1", "4.0.2"), ("4.2", "4.3.1"), ("v4.3", " 4.3 ")]
 )
 def test_rules_did_not_change_between(one, other):
     assert expiry_rules(one) == expiry_rules(other)
@@ -58,7 +59,7 @@ def test_three_of_the_new_coordinators_looked_at_open_transactions_in_three_ways
     assert rules == [OpenTransactionRule.NEVER, OpenTransactionRule.IF_IT_HAS_OFFSETS, OpenTransactionRule.ALWAYS]
 
 
-@pytest.mark.parametrize("release", ["", "x", "4", "4.4", "5.0", "0.7", "1.2", "2.9", "3.10", "3.6-java", "4.0-java"])
+@pytest.mark.parametrize("release", ["", "x", "4", "4.5", "5.0", "0.7", "1.2", "2.9", "3.10", "3.6-java", "4.0-java"])
 def test_an_unknown_release_is_refused(release):
     with pytest.raises(ValueError, match=r"is unknown: 0.8 to 0.11, .* 3.9-java"):
         expiry_rules(release)

@@ -12,7 +12,9 @@ from tests.expiry.versions import parsed
 
 TOPICS = ["a", "b", "c", "Ünï.code"]
 GROUPS_PER_RELEASE = 1500
-RELEASES = ["4.3.1", "4.1.2", "4.0.0", "3.7.1-java", "3.9.2", "2.6.0", "2.1.0", "1.1.1", "0.8.2"]
+# So many that in most of them no share group has offsets.
+PARTITIONS = 300
+RELEASES = ["4.4.0", "4.3.1", "4.1.2", "4.0.0", "3.7.1-java", "3.9.2", "2.6.0", "2.1.0", "1.1.1", "0.8.2"]
 CLASSIC_STATES = ["Empty", "Empty", "Stable", "Stable", "PreparingRebalance", "CompletingRebalance", "Dead"]
 OTHER_STATES = ["Empty", "Assigning", "Reconciling", "Stable", "NotReady"]
 
@@ -108,7 +110,7 @@ def generated(release):
     tables = {"groups": [], "group_members": [], "committed_offsets": [], "pending_offsets": []}
     held = set()
     for i in range(GROUPS_PER_RELEASE):
-        key = {"offsets_partition": i % 2, "group_id": f"group {i // 2}"}
+        key = {"offsets_partition": i % PARTITIONS, "group_id": f"group {i // PARTITIONS}"}
         group = group_row(rng, key, group_types(release))
         if rng.random() < 0.95:
             tables["groups"].append(group)
@@ -135,12 +137,13 @@ def twin_rows(tables, held, release):
     grouped = {name: by_group(rows) for name, rows in tables.items()}
     head = {"audit_id": AUDIT_ID, "as_of": NOW, "retention_ms": R}
     offsets, groups = [], []
+    failing = twin.failing_partitions(tables["committed_offsets"], tables["groups"], version)
     for key in sorted({*grouped["groups"], *grouped["committed_offsets"]}):
         own = {name: rows.get(key, []) for name, rows in grouped.items()}
         judged = []
         for row in own["committed_offsets"]:
             answer = twin.judge_offset(
-                row, own["groups"], own["group_members"], own["pending_offsets"], NOW, R, version, java
+                row, own["groups"], own["group_members"], own["pending_offsets"], NOW, R, version, java, failing
             )
             judged.append(answer)
             named = dict(
@@ -149,7 +152,7 @@ def twin_rows(tables, held, release):
             decision = "expire" if twin.expires(answer[0]) else "keep"
             offsets.append({**head, **row, **named, "decision": decision})
         for row in own["groups"]:
-            answer = twin.judge_group(row, judged, own["pending_offsets"], held, NOW, version, java)
+            answer = twin.judge_group(row, judged, own["pending_offsets"], held, NOW, version, java, failing)
             named = dict(zip(("reason", "deletes_at", "writes_tombstone"), answer, strict=True))
             decision = "delete" if answer[0] == "empty_and_nothing_left" else "keep"
             groups.append({**head, **row, **named, "decision": decision})
@@ -187,7 +190,9 @@ def test_generated_states_reach_every_reason():
                 *("orphan", "group_active", "subscription_unknown", "subscribed", "pending_transaction"),
                 *("expire_timestamp_passed", "before_expire_timestamp", "retention_passed", "within_retention"),
             }
-    assert group_reasons == {"empty_and_nothing_left", "has_members", "offsets_left", "open_transaction", "share_group"}
+    assert group_reasons == {
+        *("empty_and_nothing_left", "has_members", "offsets_left", "open_transaction", "share_group", "clean_up_fails")
+    }
 
 
 def test_what_expires_is_what_is_due():

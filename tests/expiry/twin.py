@@ -114,8 +114,26 @@ def if_empty(offset, group, due, as_of, retention_ms, version):
     return max(as_of, (-1 if commit is None else commit) + retention_ms)
 
 
-def judge_offset(offset, groups, group_members, pending_offsets, as_of, retention_ms, version, java):
-    """(reason, base, base_timestamp, expires_at, expires_at_if_empty) of one committed offset."""
+def failing_partitions(committed_offsets, groups, version):
+    """Offsets partitions whose clean-up throws: a share group is asked for an expiration condition."""
+    if not ((4, 0) <= version < (4, 1) or version >= (4, 4)):
+        return set()
+    share = {(group["offsets_partition"], group["group_id"]) for group in groups if group["group_type"] == "share"}
+    named = {(offset["offsets_partition"], offset["group_id"]) for offset in committed_offsets}
+    return {partition for partition, _ in share & named}
+
+
+def judge_offset(offset, groups, group_members, pending_offsets, as_of, retention_ms, version, java, failing=()):
+    """(reason, base, base_timestamp, expires_at, expires_at_if_empty) of one committed offset; `failing`: see
+    failing_partitions."""
+    judged = _judge_offset(offset, groups, group_members, pending_offsets, as_of, retention_ms, version, java)
+    if offset["offsets_partition"] not in failing:
+        return judged
+    reason, base, base_time, due, _ = judged
+    return ("clean_up_fails" if due is not None else reason), base, base_time, None, None
+
+
+def _judge_offset(offset, groups, group_members, pending_offsets, as_of, retention_ms, version, java):
     found = of_group(groups, offset)
     if not found:
         return "orphan", None, None, None, None
@@ -148,7 +166,7 @@ def expires(reason):
     return reason in ("expire_timestamp_passed", "retention_passed")
 
 
-def judge_group(group, judged_offsets, pending_offsets, held_groups, as_of, version, java):
+def judge_group(group, judged_offsets, pending_offsets, held_groups, as_of, version, java, failing=()):
     """(reason, deletes_at, writes_tombstone) of one group; judged_offsets: judge_offset of each of its committed
     offsets."""
     writes_tombstone = java or (group.get("generation") or 0) > 0
@@ -171,8 +189,11 @@ def judge_group(group, judged_offsets, pending_offsets, held_groups, as_of, vers
         reason = "open_transaction"
     elif is_kept_share:
         reason = "share_group"
+    elif group["offsets_partition"] in failing:
+        reason = "clean_up_fails"
 
     times = [judged[3] for judged in judged_offsets]
-    if reason == "has_members" or keeps_open or is_kept_share or None in times:
+    is_kept = keeps_open or is_kept_share or group["offsets_partition"] in failing
+    if reason == "has_members" or is_kept or None in times:
         return reason, None, writes_tombstone
     return reason, max(times, default=as_of), writes_tombstone

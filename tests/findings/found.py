@@ -88,8 +88,9 @@ def _offset_expiry(audited: Audited, as_of: int, retention_ms: int, version: tup
         group["topology"] = group["topology"] and json.loads(group["topology"])
     pending = audited.rows("pending_offsets")
     rows = []
+    failing = twin.failing_partitions(audited.rows("committed_offsets"), groups, version)
     for offset in map(_in_ms, audited.rows("committed_offsets")):
-        judged = twin.judge_offset(offset, groups, members, pending, as_of, retention_ms, version, java)
+        judged = twin.judge_offset(offset, groups, members, pending, as_of, retention_ms, version, java, failing)
         reason, base, base_time, expires_at, if_empty = judged
         kept = {name: offset[name] for name in ("offsets_partition", "group_id", "topic", "partition", "log_offset")}
         rows.append(
