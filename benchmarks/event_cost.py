@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from benchmarks.generate_log import Shape, generate_nights
 from kgroups_spark.audit.decode_range import CLIMBS, REPLAY, RangeDecoder, ReadContext
-from kgroups_spark.audit.in_process import open_local
 from kgroups_spark.audit.offset_moves import CLIMBS as CLIMB_ROWS
 from kgroups_spark.audit.outputs import plain_batches
 from kgroups_spark.audit.ranges import LogRange
@@ -32,6 +31,7 @@ from kgroups_spark.audit.replay import NoTopics, ReplayContext, replay_partition
 from kgroups_spark.audit.replay_rows import FILE, REPLAY_ROWS, STATE, replay_batch
 from kgroups_spark.coordinator.releases import NEWEST
 from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.partition_log import SegmentPiece
 
 WITH, WITHOUT = "with events", "without"
@@ -97,7 +97,7 @@ def _switch_off(stack: ExitStack) -> None:
 
 def _audit(folder: Path, night: int, state: list[pa.RecordBatch], *, climbs: bool) -> tuple[list[pa.RecordBatch], int]:
     """The state after the night, and how many events it told."""
-    context = ReadContext(night, NEWEST, open_local, climbs=climbs)
+    context = ReadContext(night, NEWEST, open_file, climbs=climbs)
     files: dict[str, bytes] = {}
     batches: list[pa.RecordBatch] = []
     for place in sorted(

@@ -9,10 +9,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.decode_range import RangeDecoder, ReadContext
-from kgroups_spark.audit.in_process import open_local, whole_log
+from kgroups_spark.audit.in_process import whole_log
 from kgroups_spark.audit.outputs import plain_batches
 from kgroups_spark.coordinator.releases import NEWEST
 from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
@@ -22,7 +23,7 @@ NAME = "offset_commits"
 def prepare(segments: str, folder: Path) -> list[str]:
     """Decodes the commits of all segments into Arrow files below the folder, one per offsets partition; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    context = ReadContext(1, NEWEST, open_local, replay=False)
+    context = ReadContext(1, NEWEST, open_file, replay=False)
     paths = []
     for copy in find_partitions([segments]):
         path = str(folder / f"{copy.partition}.arrow")

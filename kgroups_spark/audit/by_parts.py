@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 
+from kgroups_spark.audit.read_on import read_on
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
 from kgroups_spark.audit.task_progress import tasks_told
@@ -24,6 +25,8 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
     try:
         with tasks_told(work.spark, say, work.reading):
             read = read_by_parts(work.spark, work.hands, work.read_context(), lake.uri, work_uri)
+            if more := read_on(work.plan, read.progress):
+                read.add(read_by_parts(work.spark, work.dealt(more), work.read_context(), lake.uri, work_uri))
         work, progress = work.settled(read.progress)
         with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
             replayed = replay_by_parts(

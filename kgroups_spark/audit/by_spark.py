@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -16,13 +17,13 @@ from pyspark.sql import functions as F
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.history_replay import replay_rows_of_history, replay_rows_of_state
 from kgroups_spark.audit.packed_rows import row_counts, unpacked
+from kgroups_spark.audit.read_on import read_on
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import (
     REPLAY_TABLES,
-    commits_frame,
-    others_frame,
     progress_in,
     progress_to_json,
+    read_frame,
     replay_frame,
     replay_rows_in,
 )
@@ -39,57 +40,64 @@ BY_BOTH_STAGES = ("transaction_markers", "quarantine")
 def audit_by_spark(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the tables of now are committed when it returns."""
     writer, say = work.writer, work.progress
-    # Files are read twice, which costs less than keeping the rows. Between two looks at a broker its cleaner may run.
-    others = others_frame(work.spark, work.hands, work.read_context(), with_commits=work.is_live).persist()
-    try:
+    with ExitStack() as stack:
         with tasks_told(work.spark, say, work.reading):
-            told = progress_in(others)
+            frame, told = _read(work, stack)
             work, progress = work.settled(told)
-            read = StageOne(others, {each.offsets_partition for each in told if each.given_up is not None})
+            read = StageOne(frame, {each.offsets_partition for each in told if each.given_up is not None})
             rows_read = _stage_1_rows(progress)
-            if work.is_live:
+            if rows_read["offset_commits"]:
                 writer.append("offset_commits", read.rows("offset_commits"))
-            elif rows_read["offset_commits"]:
-                writer.append("offset_commits", commits_frame(work.spark, work.hands, work.read_context()))
         for name in ("group_records", "group_traffic"):
             if rows_read[name]:
                 writer.append(name, read.rows(name))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
         tasks = min(len(work.shards), 2 * work.slots)
-        replayed = replay_frame(_replay_rows(work, read), tasks, work.night_context(progress)).persist()
-        try:
-            result = _write_replayed(work, read, replayed, progress)
-        finally:
-            replayed.unpersist()
-        if work.is_live:
-            _require_read_once(others, told)
+        replayed = _kept(replay_frame(_replay_rows(work, read), tasks, work.night_context(progress)), stack)
+        result = _write_replayed(work, read, replayed, progress)
+        _require_read_once(frame, told)
         return result
-    finally:
-        others.unpersist()
+
+
+def _read(work: AuditWork, stack: ExitStack) -> tuple[DataFrame, list[RangeProgress]]:
+    """Stage 1, once: between two looks at a log its cleaner may run, in a broker as in its folder."""
+    frame = _kept(read_frame(work.spark, work.hands, work.read_context()), stack)
+    told = progress_in(frame)
+    if more := read_on(work.plan, told):
+        later = _kept(read_frame(work.spark, work.dealt(more), work.read_context()), stack)
+        told += progress_in(later)
+        frame = frame.unionByName(later)
+    return frame, told
+
+
+def _kept(frame: DataFrame, stack: ExitStack) -> DataFrame:
+    frame = frame.persist()
+    stack.callback(frame.unpersist)
+    return frame
 
 
 @dataclass(frozen=True)
 class StageOne:
-    """What `others_frame` has, without the rows of partitions that were given up."""
+    """What stage 1 read, without the rows of partitions that were given up."""
 
-    others: DataFrame
+    frame: DataFrame
     given_up: set[int]
 
     def rows(self, name: str) -> DataFrame:
         """Of one table."""
-        return self._kept(unpacked(self.others, name))
+        return self._kept(unpacked(self.frame, name))
 
     def replay_rows(self) -> DataFrame:
-        return self._kept(replay_rows_in(self.others))
+        return self._kept(replay_rows_in(self.frame))
 
     def _kept(self, rows: DataFrame) -> DataFrame:
         return rows.where(~F.col("offsets_partition").isin(*self.given_up)) if self.given_up else rows
 
 
-def _require_read_once(others: DataFrame, told: list[RangeProgress]) -> None:
-    """Raises KgroupsError if ranges were fetched again after a lost executor: the log has grown or was compacted in
+def _require_read_once(frame: DataFrame, told: list[RangeProgress]) -> None:
+    """Raises KgroupsError if ranges were read again after a lost executor: the log has grown or was compacted in
     between, so that not all tables were written from the same records."""
-    if sorted(map(_as_text, progress_in(others))) != sorted(map(_as_text, told)):
+    if sorted(map(_as_text, progress_in(frame))) != sorted(map(_as_text, told)):
         raise KgroupsError(
             "a task had to run twice, and the log had changed in between. Nothing of this audit counts; run it again"
         )

@@ -6,11 +6,11 @@ One pass, chunk by chunk. Offset commits stay columns throughout; the few other 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +34,10 @@ from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.records.segment import CHUNK_BYTES, SegmentReader, read_segment
+from kgroups_spark.records.segment import CHUNK_BYTES, read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
+from kgroups_spark.sources.segment_reading import Damage, SegmentReading, Span
+from kgroups_spark.sources.segments import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from kgroups_spark.sources.live_log import Fetcher
@@ -69,7 +71,7 @@ class ReadContext:
 
     audit_id: int
     release_version: str
-    open_file: Callable[[str], Any]  # a binary file for random access
+    open_file: Callable[[str], Any]  # a segment, as files.open_file opens one
     fetcher: Fetcher | None = None  # how to reach the cluster
     open_fetch: Callable[[FetchPiece], Any] = no_cluster  # what a broker gives of it, as a binary file to read once
     end_of: Callable[[FetchPiece], int] = no_cluster  # the high watermark of its partition now
@@ -121,6 +123,13 @@ class RangeProgress:
     def missing(self) -> int:
         """How many of the range's offsets have no record any more."""
         return max(0, self.next_offset - self.start_offset - self.records)
+
+    # Of segments: where the log ended when its files were listed again, because some had changed; whether a batch
+    # at or above the high watermark was met; the corrupt batches that were met.
+    listed_to: int | None = None
+    is_cut_short: bool = False
+    unconfirmed: str | None = None  # where the log's last batch stands and what is odd about it, if it was held back
+    damage: list[Damage] = field(default_factory=list)
 
     def note(self, records: RecordColumns) -> None:
         """Takes in how far a chunk reaches."""
@@ -175,7 +184,9 @@ class RangeDecoder:
         texts.
         """
         for piece in self._range.pieces:
-            yield from self._fetched(piece) if isinstance(piece, FetchPiece) else self._segment(piece)
+            if isinstance(piece, FetchPiece):
+                yield from self._fetched(piece)
+        yield from self._segments([piece for piece in self._range.pieces if isinstance(piece, SegmentPiece)])
         if self._context.history:
             for lot in self._batches.rest():
                 yield self._counted("offset_commits", lot)
@@ -190,19 +201,30 @@ class RangeDecoder:
             self._commits.keys.groups, self._range.offsets_partition
         )
 
-    def _segment(self, piece: SegmentPiece) -> Iterator[Output]:
-        with self._context.open_file(piece.path) as file:
-            reader = self._reader(file, piece.position, piece.end)
-            yield from self._items(reader, piece.path)
-            self.progress.size_bytes += reader.position - piece.position
-            is_tail = self._range.ends_log and piece == self._range.pieces[-1]
-            if reader.position < piece.end and not is_tail:
-                yield from self._corrupt(_cut_off(file, reader.position, piece.end), piece.path)
+    def _segments(self, pieces: Sequence[SegmentPiece]) -> Iterator[Output]:
+        log, progress = self._range, self.progress
+        span = Span(
+            OFFSETS_TOPIC,
+            log.offsets_partition,
+            pieces,
+            log.start_offset,
+            log.end_offset,
+            log.ends_log,
+            log.known_corrupt,
+            end_moves=log.ends_log and not log.is_reread,
+        )
+        reading = SegmentReading(span, self._context.open_file, chunk_bytes=self._context.chunk_bytes)
+        for path, item in reading.items():
+            yield from self._item(item, path)
+        progress.size_bytes += reading.size_bytes
+        progress.listed_to, progress.damage = reading.listed_to, reading.damage
+        progress.is_cut_short, progress.unconfirmed = reading.is_cut_short, reading.unconfirmed
 
     def _fetched(self, piece: FetchPiece) -> Iterator[Output]:
         with self._context.open_fetch(piece) as file:
-            reader = self._reader(file, 0, None)
-            yield from self._items(reader, None)
+            reader = read_segment(file, from_offset=self._range.start_offset, chunk_bytes=self._context.chunk_bytes)
+            for item in reader:
+                yield from self._item(item, None)
             self.progress.size_bytes += reader.position
             if left := file.given_bytes - reader.position:
                 detail = f"{left} bytes at the end of what the broker has are no whole batch"
@@ -211,21 +233,8 @@ class RangeDecoder:
         # for, neither where the cleaner took the last ones nor where the last ones are damaged.
         self.progress.next_offset = max(self.progress.next_offset, piece.end_offset)
 
-    def _reader(self, file: Any, position: int, end: int | None) -> SegmentReader:
-        return read_segment(
-            file,
-            position=position,
-            end=end,
-            from_offset=self._range.start_offset,
-            chunk_bytes=self._context.chunk_bytes,
-        )
-
-    def _items(self, reader: SegmentReader, path: str | None) -> Iterator[Output]:
-        for item in reader:
-            if isinstance(item, CorruptBatch):
-                yield from self._corrupt(item, path)
-            else:
-                yield from self._chunk(item, path)
+    def _item(self, item: RecordColumns | CorruptBatch, path: str | None) -> Iterator[Output]:
+        return self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path)
 
     def _chunk(self, records: RecordColumns, path: str | None) -> Iterator[Output]:
         progress = self.progress
@@ -380,12 +389,3 @@ class RangeDecoder:
     def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
         self.progress.rows[name] += rows.num_rows
         return name, rows
-
-
-def _cut_off(file: BinaryIO, position: int, end: int) -> CorruptBatch:
-    """The end of a segment behind which the log goes on, where it is no batch: only a log's tail may be half
-    written."""
-    file.seek(position)
-    size = end - position
-    detail = f"{size} bytes at the end of a segment that is not the log's last are no whole batch"
-    return CorruptBatch(position, size, None, None, 1, detail, file.read(min(size, 1 << 20)))

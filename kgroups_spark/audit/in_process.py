@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -16,26 +15,21 @@ from kgroups_spark.coordinator.releases import NEWEST, release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.sources.files import OpenFile, open_file
+from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.sources.segments import PartitionCopy
-
-
-def open_local(path: str) -> BinaryIO:
-    return open(path, "rb")
 
 
 def whole_log(copy: PartitionCopy) -> LogRange:
     """All of an offsets partition's log as one range."""
-    return LogRange(
-        copy.partition, 0, 0, tuple(SegmentPiece(s.path, 0, s.size) for s in copy.segments), begins_log=True
-    )
+    return LogRange(copy.partition, 0, 0, SegmentLog(copy).new_pieces(0, ()), begins_log=True)
 
 
 class LogReplay:
     """Replays whole logs of offsets partitions. `records`: how many have been read."""
 
     def __init__(
-        self, release_version: str = NEWEST, *, groups: bool = True, open_file: Callable[[str], BinaryIO] = open_local
+        self, release_version: str = NEWEST, *, groups: bool = True, open_file: Callable[[str], OpenFile] = open_file
     ) -> None:
         """`groups=False`: records of types 2 to 23 are decoded, but only offsets and transactions are replayed, which
         none of them touches."""

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.settings import AuditSettings, settle
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting
+from kgroups_spark.counts import counted
 from kgroups_spark.errors import UsageError
+from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.sources.high_watermarks import HIGH_WATERMARKS
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.sources.segment_log import SegmentLog
-from kgroups_spark.sources.segments import OFFSETS_TOPIC, choose_copies, find_partitions
+from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, choose_copies, find_partitions
 from kgroups_spark.times import to_epoch_ms
 
 if TYPE_CHECKING:
@@ -63,7 +66,19 @@ def _segments(options: AuditOptions) -> LogSource:
         if missing := sorted(wanted - {copy.partition for copy in copies}):
             raise UsageError(f"there is no partition {missing[0]} in {', '.join(options.segments)}")
         copies = [copy for copy in copies if copy.partition in wanted]
-    return LogSource("segments", [SegmentLog(copy) for copy in copies], settle(options, _clock_ms()), choice.notes)
+    notes = [*choice.notes, *_of_unknown_commitment(copies)]
+    return LogSource("segments", [SegmentLog(copy) for copy in copies], settle(options, _clock_ms()), notes)
+
+
+def _of_unknown_commitment(copies: Sequence[PartitionCopy]) -> list[str]:
+    """A note on partitions that the checkpoint of high watermarks beside them does not name."""
+    unknown = [copy.partition for copy in copies if copy.has_checkpoint and copy.committed_to is None]
+    if not unknown:
+        return []
+    return [
+        f"{HIGH_WATERMARKS} does not name {counted(len(unknown), 'partition')} ({number_ranges(unknown)}): read to the "
+        "end, though what lies there may not be committed"
+    ]
 
 
 def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> LogSource:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -122,10 +123,12 @@ def plan_audit(
         )
     known = known_corrupt or {}
     plans = [
-        _plan_partition(
-            log,
-            last.progress(log.partition) if last else None,
-            _Options(full, known.get(log.partition, ()), delete_retention),
+        log.asked(
+            partial(
+                _plan_partition,
+                before=last.progress(log.partition) if last else None,
+                options=_Options(full, known.get(log.partition, ()), delete_retention),
+            )
         )
         for log in logs
     ]
@@ -159,6 +162,7 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
     _require_same_log(log, before)
     log_start = log.log_start_offset
     start = max(before.end_offset, log_start)
+    new = _new_range(log, start, options.known_corrupt)
     lost = before.end_offset < log_start
     why, undecided = (None, None) if options.full else _why_read_again(log, before, options.delete_retention)
     read_again = options.full or why is not None
@@ -167,7 +171,7 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         log,
         log_start,
         start,
-        _new_range(log, start, options.known_corrupt),
+        new,
         reread and replace(reread, only_if_missing=undecided is not None),
         before.end_offset if lost else None,
         log_start if lost else None,
@@ -197,14 +201,16 @@ def _why_read_again(
 
 def _new_range(log: PartitionLog, start: int, known_corrupt: Collection[tuple[str, int]] = ()) -> LogRange | None:
     pieces = log.new_pieces(start, known_corrupt)
-    return LogRange(log.partition, 0, start, pieces, frozenset(known_corrupt)) if pieces else None
+    if not pieces:
+        return None
+    return LogRange(log.partition, 0, start, pieces, frozenset(known_corrupt), end_offset=log.readable_to)
 
 
 def _reread(log: PartitionLog, log_start: int, start: int) -> LogRange | None:
     pieces = log.pieces_before(start)
     if not pieces or log_start >= start:
         return None
-    return LogRange(log.partition, -1, log_start, pieces, is_reread=True, begins_log=True)
+    return LogRange(log.partition, -1, log_start, pieces, is_reread=True, begins_log=True, end_offset=start)
 
 
 def _require_same_topic(log: PartitionLog, before: PartitionProgress) -> None:
@@ -227,6 +233,7 @@ def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> N
 def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written anew behind
     some offset, or has another last batch."""
+    before = _as_the_log_has_it(log, before)
     if log.end_offset < before.end_offset and before.last_batch_crc is not None:
         raise AnotherLog(
             f"this is another log, or one that was cut back: {log.where} ends at offset {log.end_offset}, the lake has "
@@ -250,12 +257,41 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
         )
 
 
+def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> PartitionProgress:
+    """The progress with the last batch's leader epoch as the log has it. That batch is known by its checksum, which
+    covers neither its offset nor its epoch: one of the two readings was damaged, and the log can be read again.
+
+    Raises AnotherLog where the lake holds the batch under another offset.
+    """
+    if before.last_batch_offset is None or before.last_batch_crc is None or not log.is_there:
+        return before
+    found = log.headers_at(before.last_batch_offset)
+    same = np.flatnonzero(found.crc == before.last_batch_crc)
+    if not len(same):
+        return before
+    row = int(same[-1])
+    offset, epoch = int(found.base_offset[row]), int(found.leader_epoch[row])
+    if offset < before.last_batch_offset and log.end_offset < before.end_offset:
+        raise AnotherLog(
+            f"the lake has a batch of partition {before.offsets_partition} under offset {before.last_batch_offset} "
+            f"that stands at offset {offset} of {log.where}: its header was damaged when it was read, and no checksum "
+            "covers offsets. What the lake holds of it is wrong; older software believed it. Read the log into a new "
+            "lake, or leave this partition out (--partition names those to read)"
+        )
+    if offset != before.last_batch_offset or before.last_leader_epoch is None or epoch < 0:
+        return before
+    return replace(before, last_leader_epoch=epoch)
+
+
 def _require_not_written_anew(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
     """Raises AnotherLog for a batch of a later leader epoch among those that were read: the log was cut back, and a
     later leader has filled the gap. The cleaner keeps a batch's epoch."""
     if before.last_leader_epoch is None:
         return
-    later = np.flatnonzero((found.base_offset < before.end_offset) & (found.leader_epoch > before.last_leader_epoch))
+    # An epoch that goes back behind a batch was damaged there.
+    epochs = np.where(found.leader_epoch < 0, np.iinfo(np.int32).max, found.leader_epoch)
+    epochs = np.minimum(found.leader_epoch, np.minimum.accumulate(epochs[::-1])[::-1])
+    later = np.flatnonzero((found.base_offset < before.end_offset) & (epochs > before.last_leader_epoch))
     if len(later):
         raise AnotherLog(
             f"this is another log, or one that was cut back and written anew: {log.where} has a batch of leader epoch "

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece, Piece
+from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece, Piece, SegmentPiece
+
+Offset = TypeVar("Offset", int, None)
 
 
 @dataclass(frozen=True)
 class LogRange:
     """Consecutive segments or offsets of one offsets partition, the `number`-th range of it; records below
-    `start_offset` are left out.
+    `start_offset` are left out, and those from `end_offset` on (None: it goes on to the log's end).
 
     `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was
     read before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half
@@ -34,6 +37,7 @@ class LogRange:
     ends_log: bool = True
     begins_log: bool = False
     only_if_missing: bool = False
+    end_offset: int | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -64,11 +68,19 @@ def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
             log_range,
             number=number,
             pieces=tuple(pieces),
+            start_offset=log_range.start_offset if number == 0 else _first_offset(pieces, log_range.start_offset),
+            end_offset=log_range.end_offset if number == len(ranges) - 1 else _first_offset(ranges[number + 1], None),
             ends_log=number == len(ranges) - 1,
             begins_log=number == 0 and log_range.begins_log,
         )
         for number, pieces in enumerate(ranges)
     ]
+
+
+def _first_offset(pieces: Sequence[Piece], unknown: Offset) -> int | Offset:
+    """Where the first of the pieces' segments begins; spans of a live log have their own ends."""
+    first = pieces[0]
+    return first.file.base_offset if isinstance(first, SegmentPiece) and first.file is not None else unknown
 
 
 # So much heavier the heaviest hand may be for the sake of neighbours.

@@ -14,6 +14,7 @@ from kgroups_spark.audit.log_times import Judged, LogTimes, live_as_of, newest_p
 from kgroups_spark.audit.plan import AuditPlan, PartitionPlan
 from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.read_hand import MOST_ROUNDS, is_unsettled
+from kgroups_spark.audit.uncommitted import uncommitted_notes
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
@@ -56,6 +57,8 @@ class LedgerFacts:
     known_until_ms: int
     retention_ms: int
     columns: dict[str, Any]
+    missing: tuple[int, ...] = ()  # partitions that were not given
+    unconfirmed: tuple[int, ...] = ()  # partitions whose last batch was held back
 
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appended_ms: int | None = None) -> LedgerFacts:
@@ -69,9 +72,16 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
+    missing = _missing(work, result)
     said = [*work.plan.notes, *correction_notes(work.lake, work.audit_id, work.plan, result.progress)]
     said += [*notes, *_without_segments(work)]
-    said += [*gone_before_we_came(work, partitions), *_missing(work, result), *_rebuilt(work)]
+    said += [*gone_before_we_came(work, partitions), *_missing_note(work, result, missing)]
+    unconfirmed = {each.offsets_partition: each.unconfirmed for each in result.progress if each.unconfirmed}
+    said += [
+        f"the last batch of partition {number} was not read ({why}): it is when another batch stands behind it"
+        for number, why in sorted(unconfirmed.items())
+    ]
+    said += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
     said += [*newest.notes, *(now.notes if settings.as_of is None else ())]
     said += unsettled(result.progress)
     return LedgerFacts(
@@ -94,6 +104,8 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
             "record_counts": record_counts(counts),
             "notes": tuple(said),
         },
+        tuple(missing),
+        tuple(sorted(unconfirmed)),
     )
 
 
@@ -226,16 +238,22 @@ def _without_segments(work: AuditWork) -> list[str]:
     return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]
 
 
-def _missing(work: AuditWork, result: AuditResult) -> list[str]:
-    """A note on partitions of the topic that this audit was not given; none if it was told which to read."""
-    count = work.offsets_partitions(result.progress)
-    if count is None or work.chosen_partitions:
+def _missing(work: AuditWork, result: AuditResult) -> list[int]:
+    """Partitions of the topic that this audit was not given, as far as their number is known, or an audit before read
+    them; none if it was told which to read."""
+    if work.chosen_partitions:
         return []
-    given = {p.offsets_partition for p in work.plan.partitions}
-    missing = [number for number in range(count) if number not in given]
+    known = set(range(work.offsets_partitions(result.progress) or 0))
+    known |= {p.offsets_partition for p in (work.before.partitions or ())} if work.before else set()
+    return sorted(known - {p.offsets_partition for p in work.plan.partitions})
+
+
+def _missing_note(work: AuditWork, result: AuditResult, missing: list[int]) -> list[str]:
     if not missing:
         return []
-    return [f"{len(missing)} of {count} offsets partitions were not given: {number_ranges(missing)}"]
+    count = work.offsets_partitions(result.progress)
+    of = f"{len(missing)} of {count} offsets partitions" if count is not None else counted(len(missing), "partition")
+    return [f"{of} {'were' if count is not None or len(missing) > 1 else 'was'} not given: {number_ranges(missing)}"]
 
 
 def _rebuilt(work: AuditWork) -> list[str]:

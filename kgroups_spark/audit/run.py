@@ -124,7 +124,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         )
     facts = find(work, facts, result.progress)
     row = claim.finish(**facts.columns)
-    return _summary(lake, row, then, before, writer)
+    return replace(_summary(lake, row, then, before, writer), missing=facts.missing, unconfirmed=facts.unconfirmed)
 
 
 def _newest_appended(work: AuditWork) -> int | None:

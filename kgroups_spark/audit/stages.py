@@ -29,7 +29,6 @@ from kgroups_spark.audit.outputs import (
     PartCollector,
     manifest_batch,
     part_line,
-    plain_batches,
 )
 from kgroups_spark.audit.packed_rows import PACKED, packed, packed_outputs, unpacked
 from kgroups_spark.audit.ranges import LogRange
@@ -47,7 +46,6 @@ from kgroups_spark.audit.replay_rows import (
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
-from kgroups_spark.tables.schemas import TABLES
 
 Hand = Sequence[LogRange]
 # Where a range's replay rows are, and its climbs (None: there are none).
@@ -67,8 +65,8 @@ REPLAY_TABLES = (
     "coordinator_state",
     "state_corrections",
 )
-# What stage 1 writes besides offset_commits.
-OTHER_HISTORY = ("group_records", "transaction_markers", "quarantine", "group_traffic")
+# What stage 1 writes.
+STAGE_1_HISTORY = ("offset_commits", "group_records", "transaction_markers", "quarantine", "group_traffic")
 # What travels with them: the progress of each range as JSON.
 PROGRESS = "progress"
 PROGRESS_TEXT = StructType([StructField(PROGRESS, StringType(), False)])
@@ -82,6 +80,13 @@ class ReadResult:
     progress: list[RangeProgress] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     replay_files: dict[int, list[ReplayFile]] = field(default_factory=dict)
+
+    def add(self, later: ReadResult) -> None:
+        """Takes in what was read behind it."""
+        self.progress += later.progress
+        self.parts += later.parts
+        for offsets_partition, files in later.replay_files.items():
+            self.replay_files.setdefault(offsets_partition, []).extend(files)
 
 
 def open_uri(path: str) -> BinaryIO:
@@ -235,30 +240,14 @@ def _state_rows(offsets_partition: int, saved: pa.Table) -> pa.RecordBatch:
     )
 
 
-def commits_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
-    """Stage 1 for Spark's writer: the rows of offset_commits."""
+def read_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
+    """Stage 1 for Spark's writer, packed (packed_rows.py): the rows of the history tables, the replay rows that no
+    history table gets (`replay`), and what was read (`progress`)."""
     hands = [list(hand) for hand in hands]
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, name, rows in _outputs(hands, _numbers(batches), context):
-            if name == "offset_commits":
-                yield from plain_batches(name, rows)
-
-    return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), TABLES["offset_commits"].schema)
-
-
-def others_frame(
-    spark: SparkSession, hands: Sequence[Hand], context: ReadContext, *, with_commits: bool = False
-) -> DataFrame:
-    """Stage 1 for Spark's writer, packed (packed_rows.py): the rows of all other history tables, the replay rows that
-    no history table gets (`replay`), and what was read (`progress`). `with_commits`: offset_commits as well, for a log
-    that cannot be read twice."""
-    hands = [list(hand) for hand in hands]
-    tables = ("offset_commits", *OTHER_HISTORY) if with_commits else OTHER_HISTORY
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for decoder, name, rows in _outputs(hands, _numbers(batches), context):
-            if name in tables:
+            if name in STAGE_1_HISTORY:
                 yield from packed_outputs([(name, rows)])
             elif name == REPLAY and decoder is not None:
                 # Nothing of what is read again is added to history: the replay finds it here alone.
@@ -272,15 +261,15 @@ def others_frame(
     return _one_per_hand(spark, len(hands)).mapInArrow(with_storage(task), PACKED)
 
 
-def progress_in(others: DataFrame) -> list[RangeProgress]:
-    """What the tasks of `others_frame` say that they read; also of partitions that they gave up."""
-    texts = unpacked(others, PROGRESS, PROGRESS_TEXT).collect()
+def progress_in(read: DataFrame) -> list[RangeProgress]:
+    """What the tasks of `read_frame` say that they read; also of partitions that they gave up."""
+    texts = unpacked(read, PROGRESS, PROGRESS_TEXT).collect()
     return [progress_from_json(json.loads(row.progress)) for row in texts]
 
 
-def replay_rows_in(others: DataFrame) -> DataFrame:
-    """The replay rows among `others_frame`."""
-    return unpacked(others, REPLAY, REPLAY_ROWS_SPARK)
+def replay_rows_in(read: DataFrame) -> DataFrame:
+    """The replay rows among `read_frame`."""
+    return unpacked(read, REPLAY, REPLAY_ROWS_SPARK)
 
 
 def _only_here(rows: pa.RecordBatch) -> pa.Array:
@@ -347,5 +336,6 @@ def progress_from_json(payload: dict[str, Any]) -> RangeProgress:
             "quarantined": Counter(payload["quarantined"]),
             "rows": Counter(payload["rows"]),
             "topics": [tuple(row) for row in payload["topics"]],
+            "damage": [tuple(place) for place in payload["damage"]],
         }
     )

@@ -17,7 +17,9 @@ from kgroups_spark.times import format_time_for_people
 class AuditSummary:
     """A finished audit: its row of the ledger, the tables of now, how they differ from those before (None: there were
     none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before
-    decided on (None: nothing was decided anew). `failures`: what could not be summed up."""
+    decided on (None: nothing was decided anew). `failures`: what could not be summed up.
+    `missing`: partitions of the topic that were not given;
+    `unconfirmed`: those whose last batch was held back."""
 
     audit: AuditRow
     now: TablesOfNow
@@ -25,6 +27,8 @@ class AuditSummary:
     writer: str
     outcomes: Mapping[str, int] | None = None
     failures: tuple[str, ...] = ()
+    missing: tuple[int, ...] = ()
+    unconfirmed: tuple[int, ...] = ()
 
     @property
     def current_rows(self) -> Mapping[str, int]:
@@ -33,8 +37,11 @@ class AuditSummary:
 
     @property
     def lacks_records(self) -> bool:
-        """Whether something was quarantined, or lost before it was read: what `--strict` exits 3 for."""
-        return bool(self.audit.quarantined) or any(p.lost_from is not None for p in self.audit.partitions or ())
+        """Whether something was quarantined, lost before it was read, held back, or not given: what `--strict` exits
+        3 for."""
+        if self.audit.quarantined or self.missing or self.unconfirmed:
+            return True
+        return any(p.lost_from is not None for p in self.audit.partitions or ())
 
     def lines(self) -> Iterator[str]:
         """What a person should see, line by line; names in it are as the log has them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -25,6 +25,7 @@ from kgroups_spark.audit.stages import open_uri
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
@@ -80,7 +81,10 @@ class AuditWork:
     @cached_property
     def hands(self) -> list[list[LogRange]]:
         """The ranges to read, dealt to tasks."""
-        whole = [*self.plan.reread_ranges, *self.plan.new_ranges]
+        return self.dealt([*self.plan.reread_ranges, *self.plan.new_ranges])
+
+    def dealt(self, whole: Sequence[LogRange]) -> list[list[LogRange]]:
+        """Ranges, cut where that is worth it, dealt to tasks."""
         if self.is_live:
             return deal_to_fetchers(whole)
         ranges = cut(whole, self.slots)
@@ -117,7 +121,7 @@ class AuditWork:
 
     def read_context(self) -> ReadContext:
         latest_ms = self.settings.clock_ms + CLOCKS_DIFFER_MS
-        context = ReadContext(self.audit_id, self.settings.release_version, open_uri, latest_ms=latest_ms)
+        context = ReadContext(self.audit_id, self.settings.release_version, open_file, latest_ms=latest_ms)
         if self.source is None or self.source.client is None:
             return context
         from kgroups_spark.sources.fetch import FetchLimits

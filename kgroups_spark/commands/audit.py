@@ -119,7 +119,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "them",
     )
     parser.add_argument(
-        "--strict", action="store_true", help="exit 3 if something was quarantined or offsets were lost"
+        "--strict",
+        action="store_true",
+        help="exit 3 if something was quarantined, offsets were lost or partitions are missing",
     )
     add_writer_option(
         parser,

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgroups_spark.commands.options import name_value
 from kgroups_spark.commands.output import json_line, say
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from kgroups_spark.sources.segments import PartitionCopy
 
 NAME = "dump"
 SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
@@ -37,11 +40,14 @@ _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 
 @dataclass(frozen=True)
 class Segments:
-    """Files of one offsets partition in log order; topic and partition None: the folder's name does not say."""
+    """Files of one offsets partition in log order; topic and partition None: the folder's name does not say.
+
+    `copy`: the whole partition in its folder; None where files were named one by one."""
 
     topic: str | None
     partition: int | None
     files: tuple[str, ...]
+    copy: PartitionCopy | None = None
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +97,7 @@ def segments_at(path: str) -> list[Segments]:
         if not files:
             raise
         return [_of_folder(local.absolute(), files)]
-    return [Segments(copy.topic, copy.partition, tuple(file.path for file in copy.segments)) for copy in copies]
+    return [Segments(copy.topic, copy.partition, tuple(file.path for file in copy.segments), copy) for copy in copies]
 
 
 def _of_folder(folder: Path, files: tuple[str, ...]) -> Segments:
@@ -107,32 +113,41 @@ def _of_folder(folder: Path, files: tuple[str, ...]) -> Segments:
 def _lines(segments: Segments) -> Iterator[Line]:
     from kgroups_spark.commands.dump_lines import RecordLines
     from kgroups_spark.records.columns import CorruptBatch
-    from kgroups_spark.records.segment import read_segment
-    from kgroups_spark.sources.files import open_file
+    from kgroups_spark.sources.partition_log import SegmentPiece
+    from kgroups_spark.sources.segment_reading import SegmentReading, Span
 
     lines = RecordLines(segments.topic, segments.partition)
-    for path in segments.files:
-        with open_file(path) as file:
-            reader = read_segment(file)
-            for item in reader if _is_segment(path) else _with_records(reader, path):
-                if isinstance(item, CorruptBatch):
-                    yield lines.of_corrupt_batch(item, path)
-                else:
-                    yield from lines.of_records(item)
-            if reader.stopped not in (None, "end"):
-                say(f"{path}: reading ended at byte {reader.position}: {reader.stopped}")
+    if segments.copy is not None:
+        lots = [[SegmentPiece(file.path, 0, file.size, file) for file in segments.copy.segments]]
+    else:
+        lots = [[SegmentPiece(path, 0, Path(path).stat().st_size)] for path in segments.files]
+    for pieces in lots:
+        reading = SegmentReading(Span(segments.topic or TOPIC, segments.partition or 0, pieces))
+        items = reading.items()
+        if segments.copy is None and not _is_segment(pieces[0].path):
+            items = _with_records(items, pieces[0].path)
+        for path, item in items:
+            if isinstance(item, CorruptBatch):
+                yield lines.of_corrupt_batch(item, path)
+            else:
+                yield from lines.of_records(item)
+        if reading.unconfirmed is not None:
+            say(f"{reading.unconfirmed}; it is not shown until another batch stands behind it")
+        if reading.half_written is not None:
+            path, position, why = reading.half_written
+            say(f"{path}: reading ended at byte {position}: {why}")
 
 
-def _with_records(reader: Iterable[Any], path: str) -> Iterator[Any]:
-    """What the reader finds; the damage that it begins with is held back until there is a record. Raises UsageError if
-    there is none."""
+def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple[str, Any]]:
+    """What is found, and in which file; the damage that comes first is held back until there is a record.
+
+    Raises UsageError if there is none."""
     from kgroups_spark.records.columns import CorruptBatch
 
-    held_back: list[Any] = []
-    items = iter(reader)
-    for item in items:
-        held_back.append(item)
-        if not isinstance(item, CorruptBatch):
+    held_back: list[tuple[str, Any]] = []
+    for found in items:
+        held_back.append(found)
+        if not isinstance(found[1], CorruptBatch):
             yield from held_back
             yield from items
             return

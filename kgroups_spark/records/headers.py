@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import NamedTuple
 
 import numpy as np
 from crc32c import crc32c
@@ -27,6 +28,7 @@ PADDING = 64  # bytes behind the data of a buffer, so that wide reads need no bo
 LENGTH_END = 12  # a batch has 12 + batchLength bytes
 SMALLEST_LENGTH = 14  # an empty message of magic 0
 MAGIC_END = 17
+MARK_BYTES = 21  # up to the CRC
 HEADER = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -124,6 +126,29 @@ def read_headers(
     if legacy.size:
         _fill_in_legacy(batches, legacy, header[legacy].view(LEGACY_HEADER))
     return batches, base_timestamp
+
+
+class BatchMark(NamedTuple):
+    """What tells a batch from another in its place."""
+
+    base_offset: int  # magic 0 and 1: the last message's offset
+    leader_epoch: int  # -1: none
+    crc: int
+
+    @classmethod
+    def of(cls, batches: BatchColumns, row: int) -> BatchMark:
+        """That of one of the batches."""
+        return cls(int(batches.base_offset[row]), int(batches.leader_epoch[row]), int(batches.crc[row]))
+
+    @classmethod
+    def read(cls, header: bytes) -> BatchMark | None:
+        """That of the batch that begins with these bytes; None: they are too few."""
+        if len(header) < MARK_BYTES:
+            return None
+        base_offset, _, leader_epoch, magic, crc = struct.unpack_from(">qiibI", header)
+        if magic >= 2:
+            return cls(base_offset, leader_epoch, crc)
+        return cls(base_offset, -1, struct.unpack_from(">I", header, LENGTH_END)[0])
 
 
 def _fill_in_legacy(batches: BatchColumns, rows: NDArray[np.int64], header: NDArray[np.void]) -> None:

@@ -22,6 +22,7 @@ from kgroups_spark.records.batches import (
     require_believable_counts,
     require_order,
 )
+from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.checksums import Checksums
 from kgroups_spark.records.columns import BatchColumns, CorruptBatch, RecordColumns
 from kgroups_spark.records.damage import diagnose, find_batch, find_batches, in_order, read_claim
@@ -30,6 +31,7 @@ from kgroups_spark.records.headers import (
     LARGEST_BATCH,
     LENGTH_END,
     MAGIC_END,
+    big_endian,
     claimed_checksum,
     next_batch,
     read_headers,
@@ -45,6 +47,7 @@ RAW_BYTES = 1 << 20  # of a corrupt batch that are kept
 RECORDS_AT_ONCE = 1 << 17
 # So many damaged batches in a row are told one by one if their lengths lead to a sound one.
 MOST_UNLINKED = 16
+ANYWHERE = Bounds()
 LOOK_AHEAD = 2  # batches held back: whether a batch's offset is in order shows in those behind it
 
 
@@ -54,25 +57,35 @@ def read_segment(
     position: int = 0,
     end: int | None = None,
     from_offset: int = 0,
+    end_offset: int | None = None,
+    bounds: Bounds = ANYWHERE,
     chunk_bytes: int = CHUNK_BYTES,
     verify: bool = True,
 ) -> SegmentReader:
     """The records of a segment from byte `position` (a batch border) to byte `end`, in chunks, and its corrupt
     batches, in log order.
 
-    Records below from_offset are left out, as are corrupt batches that lie wholly below it. `verify=False` skips the
-    CRC. The data of each RecordColumns is valid until the next is asked for. A half-written or zero-filled tail ends
-    the reading: see `stopped`.
+    Records below from_offset are left out, as are corrupt batches that lie wholly below it. Reading ends before the
+    first sound batch that does not lie wholly below end_offset. `bounds`: where its batches can
+    stand. `verify=False` skips the CRC. The data of each
+    RecordColumns is valid until the next is asked for. A half-written or zero-filled tail ends the reading: see
+    `stopped`.
     """
-    return SegmentReader(file, position, end, from_offset, chunk_bytes, verify)
+    return SegmentReader(file, position, end, from_offset, chunk_bytes, verify, end_offset, bounds)
 
 
 def scan_batches(
-    file: BinaryFile, *, position: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES, verify: bool = True
+    file: BinaryFile,
+    *,
+    position: int = 0,
+    end: int | None = None,
+    bounds: Bounds = ANYWHERE,
+    chunk_bytes: int = CHUNK_BYTES,
+    verify: bool = True,
 ) -> BatchColumns:
     """Headers of all sound batches; records are not looked at. Compressed messages of magic 0 and 1 are not opened:
     their base offset and count are those of the last message in them."""
-    reader = SegmentReader(file, position, end, 0, chunk_bytes, verify)
+    reader = SegmentReader(file, position, end, 0, chunk_bytes, verify, None, bounds)
     return BatchColumns.concat([run.batches for run in reader.runs() if isinstance(run, Run)])
 
 
@@ -107,12 +120,24 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
     """Reads once, forward. After the last item `position` is where reading stopped, `stopped` why."""
 
     def __init__(
-        self, file: BinaryFile, position: int, end: int | None, from_offset: int, chunk_bytes: int, verify: bool
+        self,
+        file: BinaryFile,
+        position: int,
+        end: int | None,
+        from_offset: int,
+        chunk_bytes: int,
+        verify: bool,
+        end_offset: int | None = None,
+        bounds: Bounds = ANYWHERE,
     ) -> None:
-        self.stopped: str | None = None  # "end", "partial batch" or "zeros"; None while reading
+        # "end", "partial batch", "zeros", "end offset" or "unconfirmed"; None while reading
+        self.stopped: str | None = None
+        self.why_unconfirmed: str | None = None  # what is odd about the last batch, which is held back
+        self._bounds = bounds
+        self._end_offset = end_offset
         self._from_offset = from_offset
         self._verify = verify
-        self._last_offset = self._decoded_to = -1
+        self._last_offset = self._decoded_to = bounds.floor - 1
         self._raw = b""  # the first bytes of the damage that is being searched
         self._zeros = 0  # bytes before the window's position that are a zero-filled tail
         self._window = Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
@@ -132,9 +157,23 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
     def _read(self) -> Iterator[RecordColumns | CorruptBatch]:
         for run in self.runs():
             if isinstance(run, Run):
-                yield from self._decode(run[int(np.searchsorted(run.batches.last_offset, self._from_offset)) :])
+                start = int(np.searchsorted(run.batches.last_offset, self._from_offset))
+                yield from self._decode(run[start : self._below_end(run)])
+                if self.stopped is not None:
+                    return
+            elif self._end_offset is not None and run.base_offset is not None and run.base_offset >= self._end_offset:
+                continue
             elif run.last_offset is None or run.last_offset >= self._from_offset:
                 yield run
+
+    def _below_end(self, run: Run) -> int:
+        """How many of the batches end below end_offset; where one does not, reading stops."""
+        if self._end_offset is None:
+            return len(run)
+        count = int(np.searchsorted(run.batches.last_offset, self._end_offset))
+        if count < len(run):
+            self.stopped = "end offset"
+        return count
 
     def runs(self) -> Iterator[Run | CorruptBatch]:
         """Sound batches, as many in a row as there are, and corrupt ones, in log order."""
@@ -144,6 +183,11 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             run = Run(window.data, edges, *read_headers(window.data, edges, window.position))
             is_good = self._judge(run)
             take = _before_long_damage(is_good, self._settled(run, is_good, may_go_on))
+            if take and window.at_end and self._bounds.ends_log:
+                take = self._confirmed(run, is_good, take)
+                if not take:
+                    self.stopped = "unconfirmed"
+                    break
             if take:
                 self._links_before = 0
                 yield from self._dealt_with(run, is_good, take)
@@ -205,6 +249,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             is_good = self._sums.match(run.edges, batches)
         else:
             is_good = (batches.magic == 2) & (batches.size >= HEADER_BYTES) | (batches.magic >> 1 == 0)
+        if self._bounds.below is not None:
+            is_good &= batches.last_offset < self._bounds.below
         good = np.flatnonzero(is_good)
         is_good[good] = in_order(batches.base_offset[good], batches.last_offset[good], self._last_offset)
         return is_good
@@ -222,6 +268,27 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         held_back = good[good >= count - LOOK_AHEAD]
         return int(held_back[0]) if held_back.size else count
 
+    def _confirmed(self, run: Run, is_good: NDArray[np.bool_], take: int) -> int:
+        """How many of the first `take` batches of the run, with which the file's sound batches end, can be believed;
+        none, if the first is the odd last one. Where a sound batch stands behind damage, it confirms that one or not.
+        """
+        good = np.flatnonzero(is_good[:take])
+        if not good.size or is_good[take:].any():
+            return take
+        last = int(good[-1])
+        before = self._bounds.behind(run.batches[good[:-1]])
+        why = before.odd(run.batches[last : last + 1])
+        if why is None:
+            return take
+        window, above = self._window, before.floor - 1
+        behind = int(run.edges[last + 1])
+        found = find_batch(window.data, behind, window.filled, above, at_end=True, sums=self._sums)
+        if found is not None:
+            is_good[last] = int(big_endian(window.data, ">i8")[found.position]) > int(run.batches.last_offset[last])
+            return take
+        self.why_unconfirmed = why
+        return last
+
     def _may_go_on_at(self, pos: int) -> bool:
         """Whether a batch can start at `pos` that is not wholly shown: by its length and magic alone, for only the
         whole batch tells whether it is sound."""
@@ -238,6 +305,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
             if is_good[start]:
                 yield part
                 self._last_offset = int(part.batches.last_offset[-1])
+                self._bounds = self._bounds.behind(part.batches)
                 continue
             next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
             for pos, end in pairwise(part.edges.tolist()):
@@ -345,6 +413,8 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         """The bytes start .. end of the window as a corrupt batch, with what can be believed of its header."""
         window = self._window
         claim = read_claim(window.view, start, window.filled, self._last_offset)
+        if next_offset is None:
+            next_offset = self._bounds.below
         if claim and next_offset is not None and claim.last_offset >= next_offset:
             claim = None
         return CorruptBatch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -12,8 +13,7 @@ from pyspark.sql.types import StructType
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.records.segment import read_segment
-from kgroups_spark.sources.files import open_file
+from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.sources.read_options import (
     BadOption,
     ending_offsets,
@@ -24,7 +24,8 @@ from kgroups_spark.sources.read_options import (
     truth,
 )
 from kgroups_spark.sources.record_frame import RECORDS, record_batches
-from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, choose_copies, find_partitions
+from kgroups_spark.sources.segment_reading import SegmentReading, Span
+from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, SegmentFile, choose_copies, find_partitions
 
 
 class CorruptLog(KgroupsError):
@@ -33,13 +34,10 @@ class CorruptLog(KgroupsError):
 
 @dataclass(frozen=True)
 class SegmentRange(InputPartition):
-    """Consecutive segments of one partition; records start_offset .. end_offset - 1 of them."""
+    """Consecutive segments of one partition; records below `end_offset` of them (None: all)."""
 
-    topic: str
-    partition: int
-    paths: tuple[str, ...]
-    start_offset: int
-    end_offset: int | None  # None: to the end
+    span: Span
+    end_offset: int | None
 
 
 @dataclass(frozen=True)
@@ -103,18 +101,20 @@ class KafkaSegmentsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Record batches of at most 65,536 rows and about 32 MiB. Raises CorruptLog."""
         assert isinstance(partition, SegmentRange)
-        for path in partition.paths:
-            with open_file(path) as file:
-                for item in read_segment(file, from_offset=partition.start_offset):
-                    if isinstance(item, RecordColumns):
-                        if partition.end_offset is not None:
-                            item = item.take(item.offset < partition.end_offset)
-                        yield from record_batches(partition.topic, partition.partition, item)
-                    elif self._options.fail_on_data_loss and not _is_behind(item, partition.end_offset):
-                        raise CorruptLog(
-                            f"{path}, byte {item.position}: {item.size} bytes cannot be read: {item.detail}; "
-                            "failOnDataLoss=false passes over them"
-                        )
+        span, end_offset = partition.span, partition.end_offset
+        reading = SegmentReading(span)
+        for path, item in reading.items():
+            if isinstance(item, RecordColumns):
+                if end_offset is not None:
+                    item = item.take(item.offset < end_offset)
+                yield from record_batches(span.topic, span.partition, item)
+            elif self._options.fail_on_data_loss and not _is_behind(item, end_offset):
+                raise CorruptLog(
+                    f"{path}, byte {item.position}: {item.size} bytes cannot be read: {item.detail}; "
+                    "failOnDataLoss=false passes over them"
+                )
+        if reading.unconfirmed is not None and self._options.fail_on_data_loss:
+            raise CorruptLog(f"{reading.unconfirmed}; failOnDataLoss=false passes over the batch")
 
 
 def _is_behind(item: CorruptBatch, end_offset: int | None) -> bool:
@@ -132,14 +132,18 @@ def plan_ranges(options: Options) -> list[SegmentRange]:
         place = (copy.topic, copy.partition)
         start, end = options.starting_offsets.get(place, 0), options.ending_offsets.get(place)
         is_cut = options.min_partitions > len(copies)
-        for paths in _runs(copy, start, end, share if is_cut else copy.size):
-            ranges.append(SegmentRange(copy.topic, copy.partition, paths, start, end))
+        runs = _runs(copy, start, end, share if is_cut else copy.size)
+        borders = [start, *(run[0].base_offset for run in runs[1:]), None]
+        for run, (first, behind) in zip(runs, pairwise(borders), strict=True):
+            pieces = [SegmentPiece(segment.path, 0, segment.size, segment) for segment in run]
+            span = Span(copy.topic, copy.partition, pieces, first or 0, behind, run[-1].is_last)
+            ranges.append(SegmentRange(span, end))
     return ranges
 
 
-def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[tuple[str, ...]]:
-    """Paths of the segments with offsets start .. end - 1, in runs of about `share` bytes at most."""
-    runs: list[list[str]] = []
+def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[list[SegmentFile]]:
+    """The segments with offsets start .. end - 1, in runs of about `share` bytes at most."""
+    runs: list[list[SegmentFile]] = []
     filled = 0
     for segment in copy.segments_from(start):
         if end is not None and segment.base_offset >= end:
@@ -147,9 +151,9 @@ def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[
         if not runs or (filled and filled + segment.size > share):
             runs.append([])
             filled = 0
-        runs[-1].append(segment.path)
+        runs[-1].append(segment)
         filled += segment.size
-    return [tuple(run) for run in runs]
+    return runs
 
 
 def parse_options(options: Mapping[str, str]) -> Options:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeVar
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.records.headers import BatchMark
+from kgroups_spark.sources.segments import SegmentFile
 
 
 class LeaderLost(KgroupsError):
@@ -17,11 +21,18 @@ class LeaderLost(KgroupsError):
 
 @dataclass(frozen=True)
 class SegmentPiece:
-    """Bytes `position` to `end` of one segment file; both are batch borders."""
+    """Bytes `position` to `end` of one segment file; both are batch borders.
+
+    `file`: which file is meant (None: whichever has the path). `mark`: the batch at `position` (None: there was none,
+    or nobody looked). `bounds`: where batches can stand from `position` on (None: as `file` says).
+    """
 
     path: str
     position: int
     end: int
+    file: SegmentFile | None = None
+    mark: BatchMark | None = None
+    bounds: Bounds | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -67,6 +78,8 @@ class FetchPiece:
 
 Piece = SegmentPiece | FetchPiece
 
+Answer = TypeVar("Answer")
+
 # So many tasks at most read from one broker at a time: reading must not be felt there.
 FETCHERS_PER_BROKER = 2
 
@@ -77,6 +90,14 @@ class PartitionLog(ABC):
     @property
     @abstractmethod
     def partition(self) -> int: ...
+
+    def now(self) -> PartitionLog:
+        """The same log as it is now, as far as it can change."""
+        return self
+
+    def asked(self, ask: Callable[[PartitionLog], Answer]) -> Answer:
+        """What `ask` says of the log, all of it about one moment of the log."""
+        return ask(self)
 
     @property
     @abstractmethod
@@ -104,7 +125,12 @@ class PartitionLog(ABC):
     @property
     @abstractmethod
     def end_offset(self) -> int:
-        """One more than the last offset that can be read, whether a record is left there or not."""
+        """One more than the last offset of the log, whether a record is left there or not."""
+
+    @property
+    def readable_to(self) -> int | None:
+        """What lies at this offset or above is not to be read; None: everything may be."""
+        return None
 
     @abstractmethod
     def leader_epoch_behind(self, offset: int) -> int:

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from kgroups_spark.records.bounds import Bounds
 from kgroups_spark.records.columns import BatchColumns
-from kgroups_spark.sources.partition_log import PartitionLog, SegmentPiece
-from kgroups_spark.sources.segments import PartitionCopy, SegmentFile, find_partitions, scan_segment
+from kgroups_spark.records.headers import BatchMark
+from kgroups_spark.sources.partition_log import Answer, PartitionLog, SegmentPiece
+from kgroups_spark.sources.segments import (
+    PartitionCopy,
+    SegmentFile,
+    find_partitions,
+    list_partition,
+    scan_segment,
+    settled,
+)
 
 
 @dataclass(frozen=True)
 class SegmentLog(PartitionLog):
-    """One copy of a partition. What is asked of it may scan segments, each at most once; raises UnreadableSegment."""
+    """One copy of a partition as it was listed. What is asked of it may scan segments, each at most once.
+
+    Raises UnreadableSegment, and SegmentChanged where a segment is another file by now: `asked` asks then again.
+    """
 
     copy: PartitionCopy
 
     @property
     def partition(self) -> int:
         return self.copy.partition
+
+    def now(self) -> PartitionLog:
+        copy = self.copy
+        return SegmentLog(list_partition(copy.folder, copy.topic, copy.partition, copy.cluster_id))
+
+    def asked(self, ask: Callable[[PartitionLog], Answer]) -> Answer:
+        return settled(self.copy, lambda copy: ask(self if copy is self.copy else SegmentLog(copy)))[1]
 
     @property
     def topic_id(self) -> str | None:
@@ -49,6 +68,10 @@ class SegmentLog(PartitionLog):
         ends: list[int] = (self._last.last_offset + 1).tolist()
         return max([self.copy.segments[-1].base_offset, *ends])
 
+    @property
+    def readable_to(self) -> int | None:
+        return self.copy.committed_to
+
     def leader_epoch_behind(self, offset: int) -> int:
         at_the_end = len(self._last) and int(self._last.base_offset[0]) >= offset
         return int(self._last.leader_epoch[0]) if at_the_end else -1
@@ -64,18 +87,25 @@ class SegmentLog(PartitionLog):
         return self.end_offset - offset - int(self._headers_from(offset).record_count.sum())
 
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[SegmentPiece, ...]:
+        end = self.readable_to
+        if end is not None and end <= start_offset:
+            return ()
         segments, position = self.copy.segments_from(start_offset), self._position_after(start_offset)
+        segments = tuple(segment for segment in segments if end is None or segment.base_offset < end)
         # Damage behind the last batch is met at each reading, until there is a sound batch behind it.
         is_known = len(segments) == 1 and (segments[0].path.rsplit("/", 1)[-1], position) in known_corrupt
         if is_known and not len(self._headers_from(start_offset)):
             return ()
-        return _pieces(segments, position)
+        return self._pieces(segments, position)
 
     def pieces_before(self, start_offset: int) -> tuple[SegmentPiece, ...]:
         (first, *_), position = self.copy.segments_from(start_offset), self._position_after(start_offset)
         earlier = [segment for segment in self.copy.segments if segment.base_offset < first.base_offset]
-        pieces = [SegmentPiece(segment.path, 0, segment.size) for segment in earlier]
-        return (*pieces, SegmentPiece(first.path, 0, position)) if position else tuple(pieces)
+        pieces = [SegmentPiece(segment.path, 0, segment.size, segment) for segment in earlier]
+        if not position:
+            return tuple(pieces)
+        read_before = replace(first.bounds, ends_log=False)
+        return (*pieces, SegmentPiece(first.path, 0, position, first, bounds=read_before))
 
     def _headers_from(self, offset: int) -> BatchColumns:
         """Headers of all batches that end at `offset` or behind it: what a reader would find new there."""
@@ -90,6 +120,31 @@ class SegmentLog(PartitionLog):
         headers = self._scan(segments[0])
         passed = np.flatnonzero(headers.last_offset < start_offset)
         return int(headers.position[passed[-1]] + headers.size[passed[-1]]) if len(passed) else 0
+
+    def _pieces(self, segments: Sequence[SegmentFile], position: int) -> tuple[SegmentPiece, ...]:
+        starts = [position, *[0] * (len(segments) - 1)]
+        return tuple(
+            SegmentPiece(
+                segment.path,
+                start,
+                segment.size,
+                segment,
+                self._mark_at(segment, start),
+                self._bounds_at(segment, start),
+            )
+            for segment, start in zip(segments, starts, strict=False)
+            if segment.size > start
+        )
+
+    def _mark_at(self, segment: SegmentFile, position: int) -> BatchMark | None:
+        """Of the batch there, where the segment was scanned: a file that is read from its start needs no mark."""
+        headers = self._scanned.get(segment.path, BatchColumns.empty())
+        rows = np.flatnonzero(headers.position == position)
+        return BatchMark.of(headers, int(rows[0])) if len(rows) else None
+
+    def _bounds_at(self, segment: SegmentFile, position: int) -> Bounds:
+        headers = self._scanned.get(segment.path, BatchColumns.empty())
+        return segment.bounds.behind(headers[headers.position < position])
 
     @cached_property
     def _last(self) -> BatchColumns:
@@ -108,15 +163,6 @@ class SegmentLog(PartitionLog):
         if segment.path not in self._scanned:
             self._scanned[segment.path] = scan_segment(segment)
         return self._scanned[segment.path]
-
-
-def _pieces(segments: Sequence[SegmentFile], position: int) -> tuple[SegmentPiece, ...]:
-    starts = [position, *[0] * (len(segments) - 1)]
-    return tuple(
-        SegmentPiece(segment.path, start, segment.size)
-        for segment, start in zip(segments, starts, strict=False)
-        if segment.size > start
-    )
 
 
 def segment_logs(folders: Sequence[str]) -> list[PartitionLog]:

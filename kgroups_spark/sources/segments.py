@@ -10,6 +10,10 @@ A broker deletes the segments that a swap file covers when it starts (Kafka: Log
 listing. Other files (`.deleted`, `.cleaned`, indexes) and other folders (`<topic>-<partition>.<uuid>-delete`,
 `-future`, `-stray`) are no part of the log.
 
+A running broker's cleaner replaces, merges and deletes segments while they are read. A listing therefore says of each
+segment which file it is (`FileVersion`), and what opens a segment looks whether it still is that file: see
+`open_segment`, `settled` and segment_reading.py.
+
 Folders are local paths or URIs of any file system that pyarrow.fs opens. Spark's own file sources hide names that
 start with `_`.
 """
@@ -17,14 +21,28 @@ start with `_`.
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.records.bounds import LARGEST_SPAN, Bounds
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.sources.files import Entry, list_folder, open_file, read_text
+from kgroups_spark.sources.files import (
+    Entry,
+    FileVersion,
+    OpenFile,
+    folder_of,
+    is_local,
+    list_folder,
+    open_file,
+    read_text,
+)
+from kgroups_spark.sources.high_watermarks import committed_offsets
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
@@ -42,11 +60,40 @@ class UnreadableSegment(KgroupsError):
     """A segment file that the file system does not give."""
 
 
+class SegmentChanged(KgroupsError):
+    """A segment that no longer is the file that was listed: cleaned, merged, renamed, cut off or deleted. Its partition
+    is listed again."""
+
+
+class KeepsChanging(KgroupsError):
+    """Segments that are others at each look."""
+
+
+# How long to wait before a partition whose files changed is listed again, seconds. Kafka's cleaner needs milliseconds
+# for a swap, and at least seconds until the next one of the same segment.
+WAITS_S = (0.0, 0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+
+Answer = TypeVar("Answer")
+
+
 @dataclass(frozen=True)
 class SegmentFile:
+    """A segment as it was listed. `is_last`: of its log, so that it may grow."""
+
     path: str  # opens in every process: an absolute path or a URI
     base_offset: int  # from the file's name
     size: int  # bytes
+    version: FileVersion | None = None  # None: whatever file is there is meant
+    is_last: bool = False
+    next_base_offset: int | None = None  # from the next file's name
+
+    @property
+    def bounds(self) -> Bounds:
+        """Where its batches can stand."""
+        below = self.base_offset + LARGEST_SPAN
+        if self.next_base_offset is not None:
+            below = min(below, self.next_base_offset)
+        return Bounds(self.base_offset, below, self.base_offset, ends_log=self.is_last)
 
 
 @dataclass(frozen=True)
@@ -59,6 +106,8 @@ class PartitionCopy:
     segments: tuple[SegmentFile, ...]
     topic_id: str | None = None  # as Kafka prints it, 22 characters; None: written before 2.8, or not copied
     cluster_id: str | None = None
+    committed_to: int | None = None  # what lies at this offset or above may vanish; None: not known
+    has_checkpoint: bool = False  # whether the log directory has checkpoints of high watermarks
 
     @property
     def size(self) -> int:
@@ -74,7 +123,7 @@ def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[
     """Every copy of every partition of the topic in these folders, by partition, then in the folders' order.
 
     A folder holds folders of partitions, or is one. Raises FolderNotFound, NoPartitions, MixedClusters,
-    UnreadableFolder, UnreadableSegment.
+    UnreadableFolder, UnreadableSegment, KeepsChanging, BadCheckpoint.
     """
     copies: dict[str, PartitionCopy] = {}
     for folder in folders:
@@ -89,18 +138,84 @@ def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(\d+)")
     entries = list_folder(folder)
     if itself := name.fullmatch(folder.partition("?")[0].rstrip("/").rsplit("/", 1)[-1]):
-        return [_partition(folder, topic, int(itself[1]), None)]
+        return _with_committed([_list_partition(folder, topic, int(itself[1]), None)], folder_of(folder))
     matches = [(entry, match) for entry in entries if not entry.is_file and (match := name.fullmatch(entry.name))]
     if not matches:
         raise NoPartitions(f"{folder} has no folder named {topic}-<partition>; it has {_some_names(entries)}")
     cluster_id = _property(entries, "meta.properties", "cluster.id", "=")
-    return [_partition(entry.path, topic, int(match[1]), cluster_id) for entry, match in matches]
+    copies = [_list_partition(entry.path, topic, int(match[1]), cluster_id) for entry, match in matches]
+    return _with_committed(copies, folder)
 
 
-def _partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
-    entries = list_folder(folder)
-    topic_id = _property(entries, "partition.metadata", "topic_id", ":")
-    return PartitionCopy(topic, partition, folder, _live_segments(entries), topic_id, cluster_id)
+def _with_committed(copies: Iterable[PartitionCopy], log_dir: str) -> list[PartitionCopy]:
+    """The copies and up to where they are committed, which is looked up after they were listed: what the cleaner had
+    done by then lies below."""
+    committed = committed_offsets(log_dir)
+    if committed is None:
+        return list(copies)
+    return [
+        replace(copy, committed_to=committed.get((copy.topic, copy.partition)), has_checkpoint=True) for copy in copies
+    ]
+
+
+def list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
+    """The partition in a folder as it is now. Raises FolderNotFound, UnreadableFolder, UnreadableSegment,
+    KeepsChanging, BadCheckpoint."""
+    (copy,) = _with_committed([_list_partition(folder, topic, partition, cluster_id)], folder_of(folder))
+    return copy
+
+
+def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | None) -> PartitionCopy:
+    """The partition in a folder, but for what its log directory says of it.
+
+    A local folder is listed until two listings in a row name the same files: a file that is renamed meanwhile may be in
+    neither place of one listing.
+    """
+    for wait in _waits(folder):
+        time.sleep(wait)
+        entries = list_folder(folder)
+        if is_local(folder) and _segment_files(list_folder(folder)) != _segment_files(entries):
+            continue
+        try:
+            segments = _live_segments(entries)
+        except SegmentChanged:
+            continue
+        topic_id = _property(entries, "partition.metadata", "topic_id", ":")
+        return PartitionCopy(topic, partition, folder, segments, topic_id, cluster_id)
+    raise AssertionError("_waits ends with an error")
+
+
+def settled(copy: PartitionCopy, ask: Callable[[PartitionCopy], Answer]) -> tuple[PartitionCopy, Answer]:
+    """What `ask` says of a partition's files, and the files it said it of: the partition is listed again whenever one
+    of them has changed. Raises the errors of list_partition."""
+    for wait in _waits(copy.folder):
+        try:
+            return copy, ask(copy)
+        except SegmentChanged:
+            time.sleep(wait)
+            copy = list_partition(copy.folder, copy.topic, copy.partition, copy.cluster_id)
+    raise AssertionError("_waits ends with an error")
+
+
+def _waits(folder: str) -> Iterator[float]:
+    yield from WAITS_S
+    raise keeps_changing(folder)
+
+
+def keeps_changing(folder: str) -> KeepsChanging:
+    """The error, with what to do."""
+    return KeepsChanging(
+        f"the segments in {folder} changed at each of many looks: who writes them? Give a copy that nobody "
+        "writes, or read the live cluster (--bootstrap-server)"
+    )
+
+
+def _segment_files(entries: Sequence[Entry]) -> set[tuple[str, object]]:
+    return {
+        (entry.name, entry.version.inode if entry.version else None)
+        for entry in entries
+        if SEGMENT_NAME.fullmatch(entry.name)
+    }
 
 
 def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
@@ -111,7 +226,7 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
         if match := SEGMENT_NAME.fullmatch(entry.name):
             if not entry.is_file:
                 raise UnreadableSegment(f"{entry.path} is no file: a folder, or a link to what is not there")
-            segment = SegmentFile(entry.path, int(match[1]), entry.size)
+            segment = SegmentFile(entry.path, int(match[1]), entry.size, entry.version)
             if match[2]:
                 swaps.append(segment)
             else:
@@ -121,7 +236,11 @@ def _live_segments(entries: Sequence[Entry]) -> tuple[SegmentFile, ...]:
         for base_offset in [base for base in segments if swap.base_offset <= base < next_offset]:
             del segments[base_offset]
     segments |= {swap.base_offset: swap for swap in swaps}
-    return tuple(segments[base_offset] for base_offset in sorted(segments))
+    bases = sorted(segments)
+    return tuple(
+        replace(segments[base], is_last=behind is None, next_base_offset=behind)
+        for base, behind in zip(bases, [*bases[1:], None], strict=False)
+    )
 
 
 def _next_offset(segment: SegmentFile) -> int:
@@ -129,11 +248,59 @@ def _next_offset(segment: SegmentFile) -> int:
     return int(batches.last_offset[-1]) + 1 if len(batches) else segment.base_offset
 
 
-def scan_segment(segment: SegmentFile) -> BatchColumns:
-    """The headers of a segment's sound batches. Raises UnreadableSegment."""
+class CheckedFile:
+    """An open segment. What is read of it is handed on only if it still was the listed file after the read."""
+
+    def __init__(self, file: OpenFile, segment: SegmentFile) -> None:
+        self._file, self._segment = file, segment
+        self._expected = segment.version
+        self.seek = file.seek
+        self._check()
+
+    def readinto(self, buffer: memoryview) -> int | None:
+        """As Python's files. Raises SegmentChanged."""
+        got = self._file.readinto(buffer)
+        self._check()
+        return got
+
+    def read(self, size: int) -> bytes:
+        """As Python's files. Raises SegmentChanged."""
+        got = self._file.read(size)
+        self._check()
+        return got
+
+    def _check(self) -> None:
+        if self._expected is None:
+            return
+        try:
+            now = self._file.version()
+        except FileNotFoundError as err:
+            raise SegmentChanged(f"{self._segment.path} is gone") from err
+        if now is None:
+            return
+        if not self._expected.is_still(now, may_grow=self._segment.is_last):
+            raise SegmentChanged(f"{self._segment.path} is another file than the one that was listed")
+        self._expected = replace(self._expected, etag=now.etag)
+
+
+@contextmanager
+def open_segment(segment: SegmentFile, open_file: Callable[[str], Any] = open_file) -> Iterator[CheckedFile]:
+    """The listed file. Raises SegmentChanged at once, or at a read, where it is that file no more; OSError."""
     try:
-        with open_file(segment.path) as file:
-            return scan_batches(file)
+        file = open_file(segment.path)
+    except FileNotFoundError as err:
+        if segment.version is None:
+            raise
+        raise SegmentChanged(f"{segment.path} is gone") from err
+    with closing(file):
+        yield CheckedFile(file, segment)
+
+
+def scan_segment(segment: SegmentFile) -> BatchColumns:
+    """The headers of a segment's sound batches. Raises UnreadableSegment, SegmentChanged."""
+    try:
+        with open_segment(segment) as file:
+            return scan_batches(file, end=segment.size, bounds=segment.bounds)
     except OSError as err:
         raise UnreadableSegment(f"{segment.path} cannot be read: {err}") from err
 
@@ -167,7 +334,10 @@ def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
     chosen: list[PartitionCopy] = []
     notes: list[str] = []
     for (topic, partition), candidates in sorted(by_partition.items()):
-        ends = [_end(copy) for copy in candidates] if len(candidates) > 1 else [(-1, 0)]
+        ends = [(-1, 0)]
+        if len(candidates) > 1:
+            looked_at = [settled(copy, _end) for copy in candidates]
+            candidates, ends = [copy for copy, _ in looked_at], [end for _, end in looked_at]
         best = max(range(len(candidates)), key=lambda i: (ends[i], -i))
         chosen.append(candidates[best])
         if len(candidates) > 1:

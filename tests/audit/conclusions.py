@@ -125,7 +125,7 @@ def _work(
     plans = []
     for number in segments_of(files):
         start = min((p.start_offset for p in progress if p.offsets_partition == number), default=0)
-        log = cast(PartitionLog, SimpleNamespace(partition=number, is_there=True, topic_id=None))
+        log = cast(PartitionLog, SimpleNamespace(partition=number, is_there=True, topic_id=None, readable_to=None))
         known = None if before is None else before.row.progress(number)
         plans.append(PartitionPlan(log, 0, start, None, before=known))
     work = SimpleNamespace(

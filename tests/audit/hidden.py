@@ -8,8 +8,8 @@ from unittest import mock
 
 import numpy as np
 
-from kgroups_spark.audit.stages import open_uri
 from kgroups_spark.messages import group_records, offset_commits
+from kgroups_spark.sources.files import open_file
 
 # ConsumerGroupMemberMetadata, and offset commits of version 3.
 HIDDEN_TYPE, HIDDEN_VERSION = 5, 3
@@ -19,7 +19,7 @@ class OldFile:
     """An open segment; as long as it is open, this process does not know the type and the version."""
 
     def __init__(self, path: str) -> None:
-        self._file: Any = open_uri(path)
+        self._file: Any = open_file(path)
         self._patches = ExitStack()
         known = {number: kind for number, kind in group_records.CONSUMER_OFFSETS.items() if number != HIDDEN_TYPE}
         self._patches.enter_context(mock.patch.object(group_records, "CONSUMER_OFFSETS", known))
@@ -45,5 +45,5 @@ class OldFile:
 
 
 def open_as_old(path: str) -> Any:
-    """Stands in for stages.open_uri."""
+    """Stands in for files.open_file."""
     return OldFile(path)

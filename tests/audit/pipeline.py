@@ -119,6 +119,13 @@ def unordered(value: Any) -> Any:
     return value
 
 
+class MemoryFile(io.BytesIO):
+    """A segment in memory, of which nobody knows which one it is."""
+
+    def version(self) -> None:
+        return None
+
+
 def read_folder(folder: Path) -> dict[str, bytes]:
     """The segments of __consumer_offsets below a folder."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("__consumer_offsets-*/*.log"))}
@@ -286,7 +293,7 @@ def rebuild(audited: Audited, how: How, audits: Mapping[int, Sequence[tuple[int,
 
 
 def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) -> Iterator[tuple[LogRange, Left]]:
-    context = ReadContext(audited.audits, how.release, lambda path: io.BytesIO(files[path]), replay=how.replay)
+    context = ReadContext(audited.audits, how.release, lambda path: MemoryFile(files[path]), replay=how.replay)
     # Where nothing is reduced the rows tell everything.
     context = replace(context, climbs=how.reduce, latest_ms=how.latest_ms)
     if how.chunk_bytes is not None:

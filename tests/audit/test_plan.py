@@ -247,7 +247,8 @@ class TestRefused:
 
     def test_a_leader_epoch_that_went_back(self, log: Path) -> None:
         lake = self.after_an_audit(log)
-        write(log, 0, batch(0, commits(3), leader_epoch=4), batch(3, commits(1), leader_epoch=2))
+        back = [batch(offset, commits(1), leader_epoch=2) for offset in (3, 4)]  # one alone may be damaged
+        write(log, 0, batch(0, commits(3), leader_epoch=4), *back)
         with pytest.raises(AnotherLog, match="ends in leader epoch 2, the lake has read epoch 4"):
             lake.plan()
 

@@ -29,7 +29,7 @@ from kgroups_spark.audit import by_spark
 from kgroups_spark.audit.decode_range import ReadContext
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.replay import ReplayContext
-from kgroups_spark.audit.stages import commits_frame, open_uri, others_frame, replay_frame, replay_rows_in
+from kgroups_spark.audit.stages import open_uri, read_frame, replay_frame, replay_rows_in
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.session import spark_session
 from kgroups_spark.sources.client_properties import client_properties, read_properties_file
@@ -75,10 +75,10 @@ def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
     context = ReadContext(1, "4.3", open_uri, Fetcher(client, FetchLimits()))
     piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
     hands = [[LogRange(0, 0, 0, (piece,))]]
-    others = others_frame(spark, hands, context, with_commits=True)
+    others = read_frame(spark, hands, context)
     replay = ReplayContext(1, "4.3", 4, Topics(), open_uri)
     replayed = replay_frame(replay_rows_in(others), 1, replay)
-    for frame in (commits_frame(spark, hands, context), others, replayed):
+    for frame in (others, replayed):
         for mode in ("simple", "extended", "codegen", "cost", "formatted"):
             frame.explain(mode)
 
@@ -105,9 +105,9 @@ def main(folder: Path, bootstrap: str, admin: str) -> None:
 
     def after_a_change(*arguments: Any, **more: Any) -> Any:
         change_password(admin)
-        return others_frame(*arguments, **more)
+        return read_frame(*arguments, **more)
 
-    by_spark.others_frame = after_a_change
+    by_spark.read_frame = after_a_change
     codes.append(audit("spark"))
     shutil.copytree(folder / "local", folder / "left-by-tasks")
     spark.stop()

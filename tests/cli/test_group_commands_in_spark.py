@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.commands.spark_queries import SparkQueries
+from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
 from tests.cli.story_reader import ArrowReader
 from tests.cli.test_group_commands import Said, gone_piece_by_piece, kgroups  # noqa: F401  (a fixture)
 from tests.views.arrow_tables import in_spark
@@ -19,18 +19,24 @@ from tests.views.history_logs import with_functions_in_spark
 pytestmark = pytest.mark.spark
 
 
-class SparkArrowReader(ArrowReader):
+class SparkArrowReader(LakeReader):
     """The same tables in a Spark session."""
 
     engine = "spark"
+    location = "lake"
 
     def __init__(self, spark: SparkSession, tables: Mapping[str, pa.Table]) -> None:
-        self.tables = tables
-        self._queries, self._spark = SparkQueries(spark), with_functions_in_spark(in_spark(spark, tables))
+        spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")  # as SparkReader does
+        self._views = with_functions_in_spark(in_spark(spark, tables))
+
+    def rows(self, table_or_view: str) -> Rows:
+        return self.sql(f"SELECT * FROM {table_or_view}")
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        with self._queries.settings():
-            return self._spark.sql(query, args=dict(parameters or {})).toArrow()
+        return self._views.sql(query, args=dict(parameters or {})).toArrow()
+
+    def sql(self, query: str, **parameters: Any) -> Rows:
+        return to_rows(self.arrow(query, parameters))
 
 
 @pytest.fixture(scope="module")

@@ -148,7 +148,7 @@ def plan(folder: Path, **options: str) -> list[SegmentRange]:
 @pytest.mark.parametrize(("least", "expected"), [("0", [4, 1]), ("2", [4, 1]), ("4", [1, 1, 1, 1, 1]), ("99", [1] * 5)])
 def test_more_spark_partitions_are_cut_between_segments(tmp_path: Path, least: str, expected: list[int]) -> None:
     folder = two_partitions(tmp_path)
-    assert [len(part.paths) for part in plan(folder, minPartitions=least)] == expected
+    assert [len(part.span.pieces) for part in plan(folder, minPartitions=least)] == expected
     assert offsets(folder, minPartitions=least) == [*((0, i) for i in range(40)), *((1, i) for i in range(10))]
 
 
@@ -161,7 +161,7 @@ def test_a_log_that_begins_with_an_empty_segment_or_is_nothing_else(tmp_path: Pa
 
 def test_segments_outside_the_offsets_are_not_opened(tmp_path: Path) -> None:
     (first, _) = plan(two_partitions(tmp_path), startingOffsets='{"t": {"0": 12}}', endingOffsets='{"t": {"0": 20}}')
-    assert [Path(path).name for path in first.paths] == [f"{10:020}.log"]
+    assert [Path(piece.path).name for piece in first.span.pieces] == [f"{10:020}.log"]
 
 
 def test_damage_stops_the_read_unless_told_otherwise(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Up to where the replicas in a broker's log directory are committed: what lies above may vanish when a leader fails.
+
+    replication-offset-checkpoint       high watermark of each replica in the directory, written every 5 seconds
+                                        (replica.high.watermark.checkpoint.interval.ms)
+    cleaner-offset-checkpoint           up to where the cleaner has cleaned each log; it only cleans what is committed
+
+Both are text: a version (0), the number of entries, then a line `topic partition offset` for each. Kafka:
+CheckpointFile.java 4.3.1, OffsetCheckpointFile.java; the broker reads an empty file as one without entries, and takes a
+directory with a malformed one out of service.
+"""
+
+from __future__ import annotations
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.files import path_in, read_text_if_there
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED_TO = "cleaner-offset-checkpoint"
+
+Place = tuple[str, int]  # topic and partition
+
+
+class BadCheckpoint(UsageError):
+    """A checkpoint file that is not one."""
+
+
+def committed_offsets(log_dir: str) -> dict[Place, int] | None:
+    """By topic and partition the offset below which all is committed, as the checkpoint files of a log directory have
+    it; None: there is no checkpoint of high watermarks. Raises BadCheckpoint, UnreadableFolder.
+
+    The high watermark is up to five seconds old, so what the cleaner has cleaned by now may reach further: it dropped
+    records there for the sake of newer ones, which have to be read, too.
+    """
+    path = path_in(log_dir, HIGH_WATERMARKS)
+    text = read_text_if_there(path)
+    if text is None:
+        return None
+    found = parse_checkpoint(text, path)
+    path = path_in(log_dir, CLEANED_TO)
+    cleaned = read_text_if_there(path)
+    for place, offset in parse_checkpoint(cleaned or "", path).items():
+        if place in found:
+            found[place] = max(found[place], offset)
+    return found
+
+
+def parse_checkpoint(text: str, path: str) -> dict[Place, int]:
+    """The entries of a checkpoint file; `path` is for messages. Raises BadCheckpoint."""
+    lines = text.splitlines()
+    if not lines:
+        return {}
+    if lines[0].strip() != "0":
+        raise _bad(path, f"line 1 is {lines[0][:40]!r}, version 0 is known")
+    if len(lines) < 2 or not _is_number(lines[1].strip()):
+        raise _bad(path, f"line 2 is {lines[1][:40]!r}, not a number of entries" if len(lines) > 1 else "it ends early")
+    entries: dict[Place, int] = {}
+    for number, line in enumerate(lines[2:], start=3):
+        words = line.split()
+        if not words:
+            continue
+        if len(words) != 3 or not _is_number(words[1]) or not _is_number(words[2]):
+            raise _bad(path, f"line {number} is {line[:80]!r}, not a topic, a partition and an offset")
+        entries[words[0], int(words[1])] = int(words[2])
+    if len(entries) != int(lines[1]):
+        raise _bad(path, f"it has {len(entries)} entries, and says {int(lines[1])}")
+    return entries
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 20
+
+
+def _bad(path: str, why: str) -> BadCheckpoint:
+    return BadCheckpoint(
+        f"{path} is damaged: {why}. It says which records are committed: copy it again. Without the file everything "
+        "is read, also what may vanish when a leader fails"
+    )

@@ -1,0 +1,108 @@
+"""Nothing is read at or above the high watermark that a log directory has for a partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.audit.log_source import open_source
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.plan import plan_audit
+from kgroups_spark.sources.high_watermarks import BadCheckpoint, committed_offsets, parse_checkpoint
+from kgroups_spark.sources.segment_log import segment_logs
+from tests.audit.test_changing_segments import Broker, Lake
+
+TOPIC = "__consumer_offsets"
+
+
+def write_checkpoint(folder: Path, *offsets: int, name: str = "replication-offset-checkpoint") -> None:
+    lines = [f"{TOPIC} {number} {offset}" for number, offset in enumerate(offsets)]
+    (folder / name).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
+
+
+def test_the_entries_of_a_log_directory(tmp_path: Path) -> None:
+    assert committed_offsets(str(tmp_path)) is None
+    write_checkpoint(tmp_path, 21, 0)
+    assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 21, (TOPIC, 1): 0}
+    (tmp_path / "replication-offset-checkpoint").write_bytes(b"")
+    assert committed_offsets(str(tmp_path)) == {}
+
+
+def test_what_the_cleaner_has_cleaned_is_committed(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 21, 30)
+    write_checkpoint(tmp_path, 25, 7, 9, name="cleaner-offset-checkpoint")
+    assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 25, (TOPIC, 1): 30}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1\n0\n", "line 1 is '1', version 0 is known"),
+        ("\x00\x00", "line 1 is"),
+        ("0\n", "it ends early"),
+        ("0\nmany\n", "line 2 is 'many', not a number of entries"),
+        ("0\n2\na 0 5\n", "it has 1 entries, and says 2"),
+        ("0\n1\na 0\n", "line 3 is 'a 0', not a topic, a partition and an offset"),
+        ("0\n1\na 0 -5\n", "line 3 is 'a 0 -5'"),
+        ("0\n1\na 0 5 6\n", "line 3 is"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(text: str, why: str) -> None:
+    with pytest.raises(BadCheckpoint, match=f"/log/checkpoint is damaged: {why}.*copy it again"):
+        parse_checkpoint(text, "/log/checkpoint")
+
+
+@pytest.mark.parametrize("committed", range(4, 22))
+def test_nothing_is_read_above_it(committed: int, tmp_path: Path) -> None:
+    lake = Lake(Broker(tmp_path))
+    write_checkpoint(tmp_path, committed)
+    for uncommitted in (21 - committed, 21 - committed):
+        lake.audit()
+        assert (sorted(lake.offsets), lake.next_offset, lake.uncommitted) == (
+            [*range(committed)],
+            committed,
+            uncommitted,
+        )
+    write_checkpoint(tmp_path, 21)
+    lake.audit()
+    assert (sorted(lake.offsets), lake.next_offset, lake.uncommitted) == ([*range(21)], 21, 0)
+
+
+def test_the_first_audit_and_a_folder_of_one_partition(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    write_checkpoint(tmp_path, 8)
+    for folder in (tmp_path, broker.log):
+        (partition,) = plan_audit(segment_logs([str(folder)]), None).partitions
+        assert partition.new is not None
+        assert (partition.new.end_offset, len(partition.new.pieces)) == (8, 2)
+
+
+def test_nothing_is_committed(tmp_path: Path) -> None:
+    Broker(tmp_path)
+    write_checkpoint(tmp_path, 0)
+    assert plan_audit(segment_logs([str(tmp_path)]), None).new_ranges == []
+
+
+def test_a_partition_that_the_checkpoint_does_not_name_is_read_to_its_end(tmp_path: Path) -> None:
+    lake = Lake(Broker(tmp_path))
+    write_checkpoint(tmp_path)
+    with open_source(AuditOptions(str(tmp_path / "lake"), [str(tmp_path)])) as source:
+        assert [note for note in source.notes if "does not name 1 partition (0)" in note]
+    lake.audit()
+    assert lake.next_offset == 21
+
+
+def test_an_end_that_moves_on_while_files_change(tmp_path: Path) -> None:
+    """What was cleaned below may have its newer record above the high watermark of the planning."""
+    broker = Broker(tmp_path)
+    write_checkpoint(tmp_path, 21)
+    plan = plan_audit(segment_logs([str(tmp_path)]), None)
+    for _ in broker.merges():
+        pass
+    write_checkpoint(tmp_path, broker.written)
+    lake = Lake(broker)
+    lake.offsets = []
+    for log_range in plan.new_ranges:
+        lake.read(log_range)
+    assert {offset % 5: offset for offset in lake.offsets} == {number % 5: number for number in range(30)}
