@@ -4,7 +4,7 @@
     python -m benchmarks.large_lake LAKE --groups 100000 --offsets-per-group 50
 
 Files lie as audits leave them: the ledger's newest rows are a file each, older ones files of 1,024; tables of now are
-some files, each with the rows of some offsets partitions. benchmarks/growth.py runs the commands over them.
+some files, each with the rows of some offsets partitions.
 """
 
 from __future__ import annotations

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from kgroups_spark.commands.group_options import (
     add_group_options,
@@ -27,11 +32,12 @@ from kgroups_spark.commands.group_options import (
 )
 from kgroups_spark.commands.moments import known_times
 from kgroups_spark.commands.options import add_engine_option, add_lake_option, time_value
-from kgroups_spark.commands.output import csv_rows, say_lines
-from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
+from kgroups_spark.commands.output import csv_rows, say, say_lines
+from kgroups_spark.commands.reading import ROWS_AT_ONCE, LakeReader, open_lake
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.escapes import printable, shell_word
+from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "export-offsets"
@@ -69,72 +75,151 @@ def run(arguments: argparse.Namespace) -> int:
     require_known_topics(reader, arguments.topic, groups)
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
     unsure = _known_or_refused(reader, as_of)
-    found = _committed_offsets(reader, groups, arguments, as_of)
-    offsets, notes = importable(found, partitions_of_groups(reader, found))
-    if not offsets:
-        raise KgroupsError(_nothing(reader, groups, arguments, as_of), *notes)
+    # Asked before the offsets come: the reader answers nothing else meanwhile.
+    streams, right_partitions = _streams_groups(reader), partitions_of_groups(reader, groups, as_of)
+    slots = importable(_committed_offsets(reader, groups, arguments, as_of), right_partitions, say)
+    first = next(slots, None)
+    if first is None:
+        raise KgroupsError(_nothing(reader, groups, arguments, as_of))
     is_single = groups is not None and len(groups) == 1
-    _write(csv_text(offsets, is_single=is_single), arguments.output)
-    say_lines([*notes, *unsure])
-    say_lines(_how_to_import(reader, offsets, arguments, is_single=is_single))
+    exported = Exported(streams)
+    _write(csv_lines(exported.of(itertools.chain([first], slots)), is_single=is_single), arguments.output)
+    say_lines(unsure)
+    say_lines(_how_to_import(reader, exported, arguments, is_single=is_single))
     return 0
 
 
-def csv_text(offsets: Iterable[dict[str, Any]], *, is_single: bool) -> str:
-    """The lines for Kafka's tool: of a single group without its name."""
+class Slot(NamedTuple):
+    """A committed offset as it lies in an offsets partition; `commit_us`: in us since 1970, null: not known."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offsets_partition: int
+    committed_offset: int
+    commit_us: int | None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What Kafka's tool knows a slot by."""
+        return self[:3]
+
+
+@dataclass
+class Exported:
+    """How many offsets of how many groups have gone by, and the first groups of each of Kafka's tools; `streams`: names
+    of streams groups."""
+
+    streams: frozenset[str]
+    offsets: int = 0
+    groups: int = 0
+    others_named: list[str] = field(default_factory=list)
+    streams_named: list[str] = field(default_factory=list)
+    streams_groups: int = 0
+
+    def of(self, slots: Iterable[Slot]) -> Iterator[Slot]:
+        """The slots, whose groups come one behind the other."""
+        group_id = None
+        for slot in slots:
+            self.offsets += 1
+            if slot.group_id != group_id:
+                group_id = slot.group_id
+                self._count(group_id)
+            yield slot
+
+    def _count(self, group_id: str) -> None:
+        is_streams = group_id in self.streams
+        self.groups += 1
+        self.streams_groups += is_streams
+        named = self.streams_named if is_streams else self.others_named
+        if len(named) < _NAMED:
+            named.append(group_id)
+
+    def by_tool(self) -> Iterator[tuple[str, list[str], int]]:
+        """Kafka's tool, the first of its groups, and how many there are; none: left out."""
+        for tool, named, count in (
+            ("kafka-consumer-groups.sh", self.others_named, self.groups - self.streams_groups),
+            ("kafka-streams-groups.sh", self.streams_named, self.streams_groups),
+        ):
+            if named:
+                yield tool, named, count
+
+
+def csv_lines(slots: Iterable[Slot], *, is_single: bool) -> Iterator[str]:
+    """Lines for Kafka's tool, some in one text: of a single group without its name."""
     out = io.StringIO()
     write = csv_rows(out)
-    for row in offsets:
-        group = () if is_single else (row["group_id"],)
-        write((*group, row["topic"], row["partition"], row["committed_offset"]))
-    return out.getvalue()
+    first = 1 if is_single else 0
+    for some in _lots(slots):
+        for group_id, topic, partition, _, committed_offset, _ in some:
+            write((group_id, topic, partition, committed_offset)[first:])
+        yield out.getvalue()
+        out.seek(0)
+        out.truncate()
 
 
-def importable(rows: Rows, right_partitions: dict[str, int]) -> tuple[Rows, list[str]]:
-    """What Kafka's tool takes, by group, topic and partition, and sentences about the rest. Where a group stands in two
-    offsets partitions the one that its name belongs to counts, else the one with the newer commit."""
-    notes = []
-    chosen: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: _rank(row, right_partitions)):
-        key = row["group_id"], row["topic"], row["partition"]
-        where = f"group {row['group_id']!r}, {row['topic']}-{row['partition']}"
-        if row["committed_offset"] < 0:
-            notes.append(f"left out: {where}: Kafka's tool takes no negative offset ({row['committed_offset']})")
-        elif "\n" in row["group_id"] or "\n" in row["topic"]:
-            notes.append(f"left out: {where}: Kafka's tool cannot read a name with a line feed in it")
+def _lots(slots: Iterable[Slot]) -> Iterator[list[Slot]]:
+    rest = iter(slots)
+    while some := list(itertools.islice(rest, ROWS_AT_ONCE)):
+        yield some
+
+
+def importable(
+    slots: Iterable[Slot], right_partitions: Mapping[str, int], note: Callable[[str], object]
+) -> Iterator[Slot]:
+    """What Kafka's tool takes of slots that come in order of group, topic and partition; `note` hears about the rest.
+
+    Where a group stands in two offsets partitions the one that its name belongs to counts, else the one with the newer
+    commit. Such slots are neighbours: no more than the current one is kept.
+    """
+    best: Slot | None = None
+    for slot in slots:
+        if slot.committed_offset < 0:
+            note(f"left out: {_named(slot)}: Kafka's tool takes no negative offset ({slot.committed_offset})")
+        elif "\n" in slot.group_id or "\n" in slot.topic:
+            note(f"left out: {_named(slot)}: Kafka's tool cannot read a name with a line feed in it")
+        elif best is not None and best.key == slot.key:
+            less, best = sorted((best, slot), key=lambda each: _rank(each, right_partitions))
+            note(
+                f"{_named(best)} stands in two offsets partitions: taken from {best.offsets_partition} "
+                f"({best.committed_offset}), not from {less.offsets_partition} ({less.committed_offset})"
+            )
         else:
-            before = chosen.get(key)
-            if before is not None:
-                notes.append(
-                    f"{where} stands in two offsets partitions: taken from {row['offsets_partition']} "
-                    f"({row['committed_offset']}), not from {before['offsets_partition']} "
-                    f"({before['committed_offset']})"
-                )
-            chosen[key] = row
-    return [chosen[key] for key in sorted(chosen)], notes
+            if best is not None:
+                yield best
+            best = slot
+    if best is not None:
+        yield best
 
 
-def _rank(row: dict[str, Any], right_partitions: dict[str, int]) -> tuple[bool, int]:
+def _named(slot: Slot) -> str:
+    return f"group {slot.group_id!r}, {slot.topic}-{slot.partition}"
+
+
+def _rank(slot: Slot, right_partitions: Mapping[str, int]) -> tuple[bool, int]:
     """The last one counts."""
-    is_right = right_partitions.get(row["group_id"]) == row["offsets_partition"]
-    commit_timestamp: datetime | None = row["commit_timestamp"]
-    return is_right, 0 if commit_timestamp is None else int(commit_timestamp.timestamp() * 1000)
+    return right_partitions.get(slot.group_id) == slot.offsets_partition, slot.commit_us or 0
 
 
-def partitions_of_groups(reader: LakeReader, rows: Rows) -> dict[str, int]:
+def partitions_of_groups(reader: LakeReader, groups: list[str] | None, as_of: datetime | None) -> dict[str, int]:
     """Of groups that stand in more than one offsets partition, the one that the name belongs to, where it is known."""
-    places: dict[str, set[int]] = {}
-    for row in rows:
-        places.setdefault(row["group_id"], set()).add(row["offsets_partition"])
-    split = [group for group, partitions in places.items() if len(partitions) > 1]
-    if not split:
-        return {}
-    chosen = of_groups(split)
-    found = reader.sql(
-        f"SELECT group_id, offsets_partition_of(group_id) AS here FROM committed_offsets WHERE {chosen.sql}",
+    # The history names every group that was there at any moment, and is read once; as of a moment it takes far more.
+    source, chosen = "committed_offsets" if as_of is None else "offset_commits", of_groups(groups)
+    split = reader.sql(
+        f"SELECT group_id FROM {source} WHERE group_id IS NOT NULL AND {chosen.sql} "
+        "GROUP BY group_id HAVING min(offsets_partition) <> max(offsets_partition)",
         **chosen.parameters,
     )
-    return {row["group_id"]: row["here"] for row in found if row["here"] is not None}
+    if not split:
+        return {}
+    names = sorted({row["group_id"] for row in split})
+    # How many partitions there are costs more than all the rest, and is asked for once.
+    [count] = reader.sql("SELECT offsets_partition_count() AS partitions")
+    return {} if count["partitions"] is None else {name: offsets_partition(name, count["partitions"]) for name in names}
+
+
+def _streams_groups(reader: LakeReader) -> frozenset[str]:
+    return frozenset(row["group_id"] for row in reader.sql("SELECT group_id FROM groups WHERE group_type = 'streams'"))
 
 
 def _known_or_refused(reader: LakeReader, as_of: datetime | None) -> list[str]:
@@ -151,31 +236,47 @@ def _known_or_refused(reader: LakeReader, as_of: datetime | None) -> list[str]:
 
 def _committed_offsets(
     reader: LakeReader, groups: list[str] | None, arguments: argparse.Namespace, as_of: datetime | None
-) -> Rows:
+) -> Iterator[Slot]:
+    """In order, as `importable` wants them. Columns become Python's values one by one; dicts cost twice that."""
     chosen, topics = of_groups(groups), of_topics(arguments.topic)
     source = "committed_offsets" if as_of is None else "committed_offsets_as_of(:as_of)"
     parameters = {} if as_of is None else {"as_of": as_of}
-    return reader.sql(
-        "SELECT offsets_partition, group_id, topic, partition, committed_offset, commit_timestamp "
-        f"FROM {source} WHERE {chosen.sql} AND {topics.sql}",
-        **chosen.parameters,
-        **topics.parameters,
-        **parameters,
+    batches = reader.batches(
+        "SELECT group_id, topic, partition, offsets_partition, committed_offset, commit_timestamp "
+        f"FROM {source} WHERE {chosen.sql} AND {topics.sql} ORDER BY group_id, topic, partition, offsets_partition",
+        chosen.parameters | topics.parameters | parameters,
     )
+    for batch in batches:
+        *values, commit_timestamp = batch.columns
+        commit_us = commit_timestamp.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        yield from map(Slot._make, zip(*(each.to_pylist() for each in (*values, commit_us)), strict=True))
 
 
-def _write(text: str, output: str | None) -> None:
+def _write(lines: Iterable[str], output: str | None) -> None:
     if output is None:
-        if sys.stdout.isatty():
-            text = "".join(f"{printable(line)}\n" for line in text.split("\n")[:-1])
-        sys.stdout.write(text)
+        is_seen = sys.stdout.isatty()
+        for text in lines:
+            if is_seen:
+                text = "".join(f"{printable(line)}\n" for line in text.split("\n")[:-1])
+            sys.stdout.write(text)
         sys.stdout.flush()
         return
     try:
-        with Path(output).open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with Path(output).open("x", encoding="utf-8", newline="") as file, _removed_if_broken(Path(output)):
+            file.writelines(lines)
+            file.flush()
     except FileExistsError:
         raise UsageError(f"{output} has come to be there meanwhile: name another file, or remove it") from None
+
+
+@contextmanager
+def _removed_if_broken(file: Path) -> Iterator[None]:
+    """Somebody might import the half of it."""
+    try:
+        yield
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
 
 
 def _nothing(
@@ -193,29 +294,20 @@ def _nothing(
     return f"{who} {has} {negation} committed offset{of_topic} ({when}){advice}; nothing was written"
 
 
-def _how_to_import(reader: LakeReader, offsets: Rows, arguments: argparse.Namespace, *, is_single: bool) -> list[str]:
+def _how_to_import(
+    reader: LakeReader, exported: Exported, arguments: argparse.Namespace, *, is_single: bool
+) -> list[str]:
     """Kafka's command, and what it does with them."""
-    names = {row["group_id"] for row in offsets}
-    groups = sorted(names)
-    types = {
-        row["group_id"]: row["group_type"]
-        for row in reader.sql("SELECT group_id, group_type, state, member_count FROM groups")
-        if row["group_id"] in names
-    }
     when = reader.known_as_of() if arguments.as_of is None else f"as of {format_time_for_people(arguments.as_of)} UTC"
-    lines = [f"{counted(len(offsets), 'offset')} of {counted(len(groups), 'group')} ({when})"]
+    lines = [f"{counted(exported.offsets, 'offset')} of {counted(exported.groups, 'group')} ({when})"]
     file = shell_word(arguments.output or "FILE")
-    streams = [group for group in groups if types.get(group) == "streams"]
-    others = [group for group in groups if types.get(group) != "streams"]
-    for tool, its in (("kafka-consumer-groups.sh", others), ("kafka-streams-groups.sh", streams)):
-        if its:
-            # Named one by one: --all-groups would miss those that are gone.
-            named = " ".join(f"--group {shell_word(group)}" for group in its[:_NAMED])
-            more = f" --group ... ({len(its) - _NAMED:,} more)" if len(its) > _NAMED else ""
-            lines.append(
-                f"to import: {tool} --bootstrap-server HOST:PORT {named}{more} --reset-offsets --from-file {file} "
-                "--dry-run"
-            )
+    for tool, first, count in exported.by_tool():
+        # Named one by one: --all-groups would miss those that are gone.
+        named = " ".join(f"--group {shell_word(group)}" for group in first)
+        more = f" --group ... ({count - len(first):,} more)" if count > len(first) else ""
+        lines.append(
+            f"to import: {tool} --bootstrap-server HOST:PORT {named}{more} --reset-offsets --from-file {file} --dry-run"
+        )
     lines.append(
         "then --execute in place of --dry-run. Only while no member is in the group; offsets beyond an end of the "
         "topic's log are moved to that end"

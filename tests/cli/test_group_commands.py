@@ -10,7 +10,7 @@ import io
 import json
 import shlex
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands import describe, export_offsets, gone_groups, history
+from kgroups_spark.commands.reading import ROWS_AT_ONCE
 from kgroups_spark.coordinator.group_events import EVENTS
 from kgroups_spark.coordinator.removal_causes import CAUSES
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.times import parse_time, to_datetime
 from tests.cli.story_reader import ArrowReader, story
 from tests.tables.table_rows import rows_of as table_rows
@@ -275,7 +277,7 @@ def group(partition: int, **more: Any) -> dict[str, Any]:
     return {"offsets_partition": partition, "group_id": "g", "group_type": "classic", "state": "Empty", **more}
 
 
-def committed(offsets_partition: int, offset: int, at: datetime, **more: Any) -> dict[str, Any]:
+def committed(offsets_partition: int, offset: int, at: datetime | None, **more: Any) -> dict[str, Any]:
     slot = {"group_id": "g", "topic": "t", "partition": 0, "metadata": ""}
     return {"offsets_partition": offsets_partition, "committed_offset": offset, "commit_timestamp": at, **slot, **more}
 
@@ -305,13 +307,84 @@ def test_a_group_in_two_offsets_partitions(kgroups: Any) -> None:
     assert "'g' in offsets partition 7, where its name does not belong: no client finds it there:" in err
 
 
+def slot_of(row: dict[str, Any]) -> export_offsets.Slot:
+    at = row["commit_timestamp"]
+    given = row | {"commit_us": None if at is None else int(at.timestamp() * 1_000_000)}
+    return export_offsets.Slot(**{name: given[name] for name in export_offsets.Slot._fields})
+
+
+def importable(rows: list[dict[str, Any]], right: dict[str, int]) -> tuple[list[export_offsets.Slot], list[str]]:
+    notes: list[str] = []
+    return list(export_offsets.importable(sorted(map(slot_of, rows)), right, notes.append)), notes
+
+
 def test_of_two_offsets_partitions_the_one_counts_that_the_name_belongs_to() -> None:
     rows = [committed(3, 5, to_datetime(1)), committed(7, 9, to_datetime(2))]
-    chosen, notes = export_offsets.importable(rows, {"g": 3})
-    assert [row["committed_offset"] for row in chosen] == [5]
+    chosen, notes = importable(rows, {"g": 3})
+    assert [slot.committed_offset for slot in chosen] == [5]
     assert notes == ["group 'g', t-0 stands in two offsets partitions: taken from 3 (5), not from 7 (9)"]
-    chosen, _ = export_offsets.importable(rows, {})
-    assert [row["committed_offset"] for row in chosen] == [9]
+    chosen, notes = importable(rows, {})
+    assert [slot.committed_offset for slot in chosen] == [9]
+    assert notes == ["group 'g', t-0 stands in two offsets partitions: taken from 7 (9), not from 3 (5)"]
+
+
+def test_of_two_offsets_partitions_an_offset_that_the_tool_refuses_does_not_count() -> None:
+    rows = [committed(3, -1, to_datetime(1)), committed(7, 9, None), committed(8, 4, None, partition=1)]
+    chosen, notes = importable(rows, {"g": 3})
+    assert [(slot.offsets_partition, slot.committed_offset) for slot in chosen] == [(7, 9), (8, 4)]
+    assert notes == ["left out: group 'g', t-0: Kafka's tool takes no negative offset (-1)"]
+
+
+@pytest.mark.parametrize(("partitions", "taken", "left"), [(50, "3 (5)", "7 (9)"), (None, "7 (9)", "3 (5)")])
+def test_a_group_in_two_offsets_partitions_is_exported_from_one(
+    partitions: int | None, taken: str, left: str, kgroups: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, sql = split_group(), ArrowReader.sql
+    count = [{"partitions": partitions}]
+
+    def counting(self: ArrowReader, query: str, **parameters: Any) -> Any:
+        return count if "offsets_partition_count" in query else sql(self, query, **parameters)
+
+    monkeypatch.setattr(ArrowReader, "sql", counting)
+    code, out, err = kgroups("export-offsets --group g", reader)
+    assert (code, out) == (0, f"t,0,{taken[3]}\n")
+    assert f"group 'g', t-0 stands in two offsets partitions: taken from {taken}, not from {left}" in err
+    assert "1 offset of 1 group" in err
+
+
+def test_offsets_are_exported_as_they_come() -> None:
+    """No more is read ahead than what is written in one piece."""
+    read = 0
+
+    def slots() -> Iterator[export_offsets.Slot]:
+        nonlocal read
+        for group_number in range(20_000):
+            for partition in range(10):
+                read += 1
+                yield export_offsets.Slot(f"g{group_number:05}", "t", partition, 3, read, None)
+
+    exported, ahead, written = export_offsets.Exported(frozenset({"g00007"})), 0, 0
+    for text in export_offsets.csv_lines(
+        exported.of(export_offsets.importable(slots(), {}, pytest.fail)), is_single=False
+    ):
+        written += text.count("\n")
+        ahead = max(ahead, read - written, text.count("\n"))
+    assert (written, exported.offsets, exported.groups) == (200_000, 200_000, 20_000)
+    assert ahead <= ROWS_AT_ONCE
+    named = [(tool, len(groups), count) for tool, groups, count in exported.by_tool()]
+    assert named == [("kafka-consumer-groups.sh", 20, 19_999), ("kafka-streams-groups.sh", 1, 1)]
+
+
+def test_half_a_file_is_not_left_behind(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(lines: Iterable[export_offsets.Slot], *, is_single: bool) -> Iterator[str]:
+        yield from export_lines(lines, is_single=is_single)
+        raise KgroupsError("the lake is gone")
+
+    export_lines = export_offsets.csv_lines
+    monkeypatch.setattr(export_offsets, "csv_lines", broken)
+    code, _, err = kgroups(f"export-offsets --all-groups --output {tmp_path / 'offsets.csv'}")
+    assert (code, list(tmp_path.iterdir())) == (1, [])
+    assert "the lake is gone" in err
 
 
 def test_offsets_without_a_group_are_told(kgroups: Any) -> None:
@@ -402,11 +475,11 @@ def test_csv_quotes_what_must_be_and_leaves_out_what_the_tool_cannot_take() -> N
         committed(3, 5, to_datetime(1), group_id=name, partition=number)
         for number, name in enumerate(("plain", 'a, "b"', "two\nlines"))
     ]
-    chosen, notes = export_offsets.importable([*rows, committed(3, -1, to_datetime(1), group_id="none")], {})
-    assert export_offsets.csv_text(chosen, is_single=False) == '"a, ""b""",t,1,5\nplain,t,0,5\n'
+    chosen, notes = importable([*rows, committed(3, -1, to_datetime(1), group_id="none")], {})
+    assert "".join(export_offsets.csv_lines(chosen, is_single=False)) == '"a, ""b""",t,1,5\nplain,t,0,5\n'
     assert notes == [
-        "left out: group 'two\\nlines', t-2: Kafka's tool cannot read a name with a line feed in it",
         "left out: group 'none', t-0: Kafka's tool takes no negative offset (-1)",
+        "left out: group 'two\\nlines', t-2: Kafka's tool cannot read a name with a line feed in it",
     ]
 
 
