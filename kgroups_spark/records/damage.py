@@ -143,13 +143,22 @@ def find_batch(
 
 
 def find_batches(
-    data: NDArray[np.uint8], start: int, filled: int, above: int, *, at_end: bool, sums: Checksums | None = None
+    data: NDArray[np.uint8],
+    start: int,
+    filled: int,
+    above: int,
+    *,
+    at_end: bool,
+    before: int | None = None,
+    sums: Checksums | None = None,
 ) -> Iterator[Found]:
-    """All such positions, ascending, whether or not they lie inside each other; one that needs more data is the
-    last."""
+    """All such positions below `before` (None: all), ascending, whether or not they lie inside each other; one that
+    needs more data is the last."""
     buffer = data.data
     sums = sums or Checksums(Buffer(buffer))
     low, step, behind = start, FIRST_SEARCH_BYTES, filled - MAGIC_END + 1
+    if before is not None:
+        behind = min(behind, before)
     while low < behind:
         high = min(low + step, behind)
         for pos in _plausible(data, low, high, above):

@@ -308,19 +308,24 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
                 self._bounds = self._bounds.behind(part.batches)
                 continue
             next_offset = int(run.batches.base_offset[stop]) if stop < len(run) else None
-            for pos, end in pairwise(part.edges.tolist()):
-                if sound := self._swallowed(pos, end):
+            edges = part.edges.tolist()
+            leads_to_edge = dict.fromkeys(edges[1:], True)
+            for pos, end in pairwise(edges):
+                if sound := self._swallowed(pos, end, edges[-1], leads_to_edge):
                     yield self._corrupt(pos, sound)
                     return sound
                 yield self._corrupt(pos, end, next_offset)
         return int(run.edges[take])
 
-    def _swallowed(self, start: int, end: int) -> int | None:
-        """Where sound batches begin inside a damaged one whose length was made longer: they have to reach its end
-        exactly, or else bytes that somebody stored in a record could pass as batches."""
-        window, leads_to_end = self._window, {end: True}
-        for found in find_batches(window.data, start + 1, end, self._last_offset, at_end=True, sums=self._sums):
-            if self._leads_to(found.position, end, leads_to_end):
+    def _swallowed(self, start: int, end: int, stretch_end: int, leads_to_edge: dict[int, bool]) -> int | None:
+        """Where sound batches begin inside a damaged one whose length reaches too far, or whose bytes went missing.
+
+        They have to lead to where a batch of the damaged stretch ends, or else bytes that somebody stored in a record
+        could pass as batches. That need not be this one's end: what stands there can look like a header by chance.
+        """
+        data, above = self._window.data, self._last_offset
+        for found in find_batches(data, start + 1, stretch_end, above, at_end=True, before=end, sums=self._sums):
+            if self._leads_to(found.position, stretch_end, leads_to_edge):
                 return found.position
         return None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgroups_spark.records.columns import CorruptBatch
@@ -86,21 +86,43 @@ def insertion(log: bytes, start: int, stop: int, random: np.random.Generator) ->
     return log[:start] + random.bytes(stop - start) + log[start:]
 
 
+def last_alike(log: bytes, start: int, stop: int) -> tuple[int, int]:
+    """The last hole of this size that leaves the same bytes as the hole start .. stop.
+
+    Without the third byte of `a 0 0 0 b` nobody can tell which 0 was lost: the hole 2 .. 3 leaves what 3 .. 4 leaves.
+    """
+    while stop < len(log) and log[start] == log[stop]:
+        start, stop = start + 1, stop + 1
+    return start, stop
+
+
+PLACES = st.integers(0, len(LOGS) - 1).flatmap(lambda i: st.tuples(st.just(i), st.integers(0, len(LOGS[i]) - 1)))
+
+
 @pytest.mark.parametrize("damage", [noise, zeros, hole, insertion], ids=lambda f: f.__name__)
 @settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_what_lies_outside_the_damage_is_read(damage: Damage, data: st.DataObject) -> None:
-    i = data.draw(st.integers(0, len(LOGS) - 1), label="log")
-    start = data.draw(st.integers(0, len(LOGS[i]) - 1), label="start")
-    stop = min(start + data.draw(st.integers(1, 600), label="size"), len(LOGS[i]))
-    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), label="seed"))
-    damaged = damage(LOGS[i], start, stop, random)
-    # After a hole the byte behind it can be the one that was lost: then the batch before is whole, the one behind is
-    # not.
-    touched = {insertion: start + 1, hole: stop + 1}.get(damage, stop)
-    must_come = untouched(LOGS[i], EDGES[i], start, touched)
-    chunk_bytes = data.draw(st.sampled_from([2_000, 1 << 20]), label="chunk")
-    check_reading(damaged, LOGS[i], must_come, chunk_bytes)
+@given(
+    place=PLACES,
+    size=st.integers(1, 600),
+    seed=st.integers(0, 2**32 - 1),
+    chunk_bytes=st.sampled_from([2_000, 1 << 20]),
+)
+# One batch ends with three zeros, the next begins with six, and one of the nine is lost: either batch is whole.
+@example(place=(0, 840), size=1, seed=0, chunk_bytes=2_000)
+# The damaged batch's length leads into the next but one, to what looks like a header that leads to its end.
+@example(place=(2, 654), size=184, seed=0, chunk_bytes=2_000)
+def test_what_lies_outside_the_damage_is_read(
+    damage: Damage, place: tuple[int, int], size: int, seed: int, chunk_bytes: int
+) -> None:
+    i, start = place
+    log = LOGS[i]
+    stop = min(start + size, len(log))
+    damaged = damage(log, start, stop, np.random.default_rng(seed))
+    if damage is hole:
+        # Two whole batches may share bytes then. Reading goes forward: the first one comes.
+        start, stop = last_alike(log, start, stop)
+    must_come = untouched(log, EDGES[i], start, start + 1 if damage is insertion else stop)
+    check_reading(damaged, log, must_come, chunk_bytes)
 
 
 @pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
