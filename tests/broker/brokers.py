@@ -42,6 +42,8 @@ SMALL = {
     "num.network.threads": "1",
     "num.io.threads": "2",
     "background.threads": "2",
+    # Copies of the log folder end at the high watermark that the broker last wrote down: every 5 s by default.
+    "replica.high.watermark.checkpoint.interval.ms": "100",
     # How long a broker that was killed is not let in again: 9 s by default.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "1000",

@@ -116,6 +116,7 @@ class Nights:
         """What an audit of a copy of the broker's log directory (without what is mapped into its memory) is told."""
         target = self._folder / "copy"
         shutil.rmtree(target, ignore_errors=True)
+        time.sleep(1)  # ten times the interval at which the broker writes its high watermarks down
         shutil.copytree(self._lab.brokers.broker.data, target, ignore=shutil.ignore_patterns("*index", "*.lock"))
         minutes = self._lab.brokers.broker.properties.get("offsets.retention.minutes")
         return {
