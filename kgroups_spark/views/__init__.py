@@ -55,4 +55,9 @@ def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
     if name in RECORD_VIEWS:
         return record_view_sql(name, dialect)
     text = (Path(__file__).parent / dialect / f"{name}.sql").read_text()
-    return text if audit_id is None else text.replace(LAST_FINISHED, str(audit_id))
+    if audit_id is None:
+        return text
+    # DuckDB's functions name the schema: a caller's WITH could hide the table.
+    for form in (LAST_FINISHED, LAST_FINISHED.replace("FROM ", "FROM main.")):
+        text = text.replace(form, str(audit_id))
+    return text

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kgroups_spark.cli import main
+from kgroups_spark.commands.moments import known_times
+from kgroups_spark.commands.reading import Rows, open_lake
 from kgroups_spark.times import format_time
 from tests.cli.written_lake import ledger, write_lake
 from tests.views.recorded import tables_of
@@ -28,6 +32,49 @@ def lake(folder: Path, *, missing: int, source: str = "segments", as_of: datetim
     common = {"source": source, "as_of": as_of}
     rows = ledger({**common, "partitions": [read]}, {**common, "audit_id": 2, "partitions": [again]})
     return write_lake(folder / "lake", {**TABLES, "audits": rows})
+
+
+def of_night(number: int, *, missing: bool, behind_h: int) -> dict[str, object]:
+    """An audit of two offsets partitions, the second of which is whole; the first one's times are so many hours behind
+    it."""
+    spans = [(10 if missing else 100, TIMES[0] - timedelta(hours=behind_h)), (100, TIMES[0])]
+    read = [
+        {"offsets_partition": p, "start_offset": 0, "end_offset": 100 * number, "records": records}
+        | {"records_reread": 0, "newest_log_timestamp": at + timedelta(hours=number)}
+        for p, (records, at) in enumerate(spans)
+    ]
+    return {"audit_id": number, "as_of": TIMES[0], "partitions": read}
+
+
+@pytest.mark.parametrize(
+    ("missed_by", "behind_h", "looks"),
+    [
+        ((40,), 0, [39]),
+        ((40,), 30, [39, 9]),
+        ((40,), -30, [39]),
+        ((39, 7), 0, [39, 9]),
+        ((12,), 0, [39, 9]),
+        ((9, 1), 0, [39, 9, 0]),
+        ((), 0, [39, 9, 0]),
+    ],
+)
+def test_no_more_audits_are_asked_what_was_missing_than_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missed_by: tuple[int, ...], behind_h: int, looks: list[int]
+) -> None:
+    nights = (of_night(number, missing=number in missed_by, behind_h=behind_h) for number in range(1, 41))
+    rows = ledger(*nights)
+    reader = open_lake(Namespace(lake=write_lake(tmp_path / "lake", {"audits": rows}), command="groups"))
+    asked, sql = [], reader.sql
+
+    def counting(query: str, **parameters: Any) -> Rows:
+        asked.extend(value for name, value in parameters.items() if name == "first")
+        return sql(query, **parameters)
+
+    monkeypatch.setattr(reader, "sql", counting)
+    times = known_times(reader)
+    assert times.incomplete_to == (TIMES[0] + timedelta(hours=missed_by[0] - behind_h) if missed_by else None)
+    assert times.ends == TIMES[0] + timedelta(hours=40 + max(0, -behind_h))
+    assert asked == looks
 
 
 def said(capsys: Captured, *arguments: str, code: int = 0) -> tuple[str, str]:
