@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
+from kgroups_spark.commands.reading import Rows
 from tests.cli.story_reader import ArrowReader
 from tests.cli.test_group_commands import Said, gone_piece_by_piece, kgroups  # noqa: F401  (a fixture)
 from tests.views.arrow_tables import in_spark
@@ -19,15 +19,15 @@ from tests.views.history_logs import with_functions_in_spark
 pytestmark = pytest.mark.spark
 
 
-class SparkArrowReader(LakeReader):
-    """The same tables in a Spark session."""
+class SparkArrowReader(ArrowReader):
+    """The same tables in a Spark session, which answers every query."""
 
     engine = "spark"
-    location = "lake"
 
-    def __init__(self, spark: SparkSession, tables: Mapping[str, pa.Table]) -> None:
+    def __init__(self, spark: SparkSession, same: ArrowReader) -> None:
         spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")  # as SparkReader does
-        self._views = with_functions_in_spark(in_spark(spark, tables))
+        self.tables = same.tables
+        self._views = with_functions_in_spark(in_spark(spark, same.tables))
 
     def rows(self, table_or_view: str) -> Rows:
         return self.sql(f"SELECT * FROM {table_or_view}")
@@ -35,14 +35,11 @@ class SparkArrowReader(LakeReader):
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         return self._views.sql(query, args=dict(parameters or {})).toArrow()
 
-    def sql(self, query: str, **parameters: Any) -> Rows:
-        return to_rows(self.arrow(query, parameters))
-
 
 @pytest.fixture(scope="module")
 def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
     by_duckdb = gone_piece_by_piece()
-    return by_duckdb, SparkArrowReader(spark, by_duckdb.tables)
+    return by_duckdb, SparkArrowReader(spark, by_duckdb)
 
 
 @pytest.mark.parametrize(
