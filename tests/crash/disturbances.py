@@ -1,8 +1,8 @@
 """Nights that are disturbed at random moments, one after another in this process; part of the soak (soak.py).
 
 A night is tried several times before it may end: killed before or after a commit, stalled in one while another host
-takes over and finishes, or with its segments' files replaced while it runs. Its tables are then those of a lake to
-which nothing happened.
+takes over and finishes, or with its segments replaced by the broker's cleaner before they are read. Its tables are then
+those of a lake to which nothing happened.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from unittest import mock
 
 from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.claim import ClaimLost
-from tests.audit.lakes import contents, copy_until, versions
+from tests.audit.lakes import contents, rows, versions
+from tests.audit.pipeline import read_folder
+from tests.crash.brokers_log import BrokersLog
 from tests.crash.commit_points import (
     AFTER,
     BEFORE,
@@ -30,17 +33,62 @@ from tests.crash.commit_points import (
 )
 
 KINDS = ("kill", "stall", "swap")
-NIGHTS = ("audit", "audit", "rebuild", "maintain")
+RUNS = ("audit", "audit", "rebuild", "maintain")
+NIGHTS = 3
+READING = ("", "reading", 0)  # a moment as commit points are: what is new is planned, and not read yet
+# A run of which nobody knows yet which commits it comes by is disturbed at one of so many, or else ends and shows them.
+UNKNOWN_COMMITS = 40
+
+
+class Try:
+    """One run of an audit, a rebuild or maintenance, disturbed at `at`: a commit point, or how many it is to come by
+    before. `seen` are the points that it came by, `struck` is the one where it was disturbed (None: over before)."""
+
+    def __init__(self, run: str, kind: str, at: CommitPoint | int, when: str) -> None:
+        self.run, self.kind, self.at, self.when = run, kind, at, when
+        self.seen: list[CommitPoint] = []
+        self.struck: CommitPoint | None = None
+        self.swapped = ""
+
+    def is_due(self, point: CommitPoint, now: str) -> bool:
+        """Called at each moment, in order; True once."""
+        if self.struck is not None:
+            return False
+        if now == BEFORE:
+            self.seen.append(point)
+        reached = point == self.at if isinstance(self.at, tuple) else len(self.seen) > self.at
+        if not reached or now != (self.when if self.kind == "kill" else BEFORE):
+            return False
+        self.struck = point
+        return True
+
+    @property
+    def was_read_after(self) -> bool:
+        """What was planned when the files were replaced was read afterwards."""
+        return self.struck is not None and READING in self.seen
+
+    def __str__(self) -> str:
+        return f"{self.run}, {self.swapped or self.kind}, {operation(self.struck)}"
+
+
+def operation(point: CommitPoint | None) -> str:
+    """What the commit does, in a word."""
+    if point is None:
+        return "over before"
+    if point[:2] == ("audits", "append"):
+        return "finish" if point[2] else "claim"
+    return point[1]
 
 
 class Disturbances:
-    """So many disturbances of nights of random logs, by the random choices of one seed."""
+    """So many disturbances of nights of random logs, by the random choices of one seed. `done` counts them, without
+    those that were over before anything happened."""
 
-    def __init__(self, spark: Any, seed: int, wanted: int, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, spark: Any, seed: int, wanted: int, folder: Path, say: Callable[[str], None]) -> None:
         self.spark, self.random, self.wanted, self.folder = spark, random.Random(seed), wanted, folder
-        self.tell, self.done = tell, Counter[str]()
-        # How many commits a try came by, of the last one of its kind: where the next one breaks is random.
-        self.commits: dict[str, int] = {}
+        self.say, self.done, self.over_before = say, Counter[str](), 0
+        # The commit points of a run that ended, by what it was and found: from them the next one's is chosen.
+        self.points: dict[tuple[str, str], list[CommitPoint]] = {}
 
     def run(self, logs: Sequence[Path]) -> None:
         """Raises AssertionError where tables differ."""
@@ -49,79 +97,96 @@ class Disturbances:
             number += 1
             self._lake(self.folder / f"lake-{number}", self.random.choice(logs))
 
-    def _lake(self, folder: Path, whole: Path) -> None:
-        log, lake, undisturbed = folder / "log", folder / "lake", folder / "undisturbed"
-        folder.mkdir(parents=True)
-        cuts = sorted(self.random.uniform(0.2, 0.95) for _ in range(2))
-        for night, cut in enumerate([*cuts, 1.0]):
-            copy_until(whole, log, cut)
-            for _ in range(self.random.randint(2, 5)):
-                what = self._disturb(lake, log, "audit" if night == 0 else self.random.choice(NIGHTS))
-                self.done[what] += 1
-            audit(self.spark, lake, log)
-            audit(self.spark, undisturbed, log)
-            assert_lake_is_sound(lake, contents(undisturbed))
-        self.tell(
-            f"  {self.done.total():4d} of {self.wanted}: {dict(self.done)}; {whole.name} is as if nothing had happened"
+    def summary(self, seconds: float) -> str:
+        """What was done, for a person."""
+        each = "".join(f"\n  {count:4d} {what}" for what, count in sorted(self.done.items()))
+        rounds = self.done.total()
+        return (
+            f"{rounds} disturbances, {seconds / max(1, rounds):.1f} s each; {self.over_before} were over before{each}"
         )
+
+    def _lake(self, folder: Path, whole: Path) -> None:
+        folder.mkdir(parents=True)
+        lake, undisturbed = folder / "lake", folder / "undisturbed"
+        log = BrokersLog(read_folder(whole), folder / "log", self.random)
+        for nights_left in range(NIGHTS, 0, -1):
+            log.grow(nights_left)
+            for _ in range(self.random.randint(2, 5)):
+                self._disturb(lake, log, "audit" if nights_left == NIGHTS else self.random.choice(RUNS))
+            audit(self.spark, lake, log.folder)
+            audit(self.spark, undisturbed, log.folder)
+            assert_lake_is_sound(lake, contents(undisturbed))
+        self.say(f"  {self.done.total():4d} of {self.wanted}: {whole.name} is as if nothing had happened")
         shutil.rmtree(folder)
 
-    def _disturb(self, lake: Path, log: Path, name: str) -> str:
-        """Which disturbance it was; the lake may then have one more finished audit or not."""
-        kind = self.random.choice(KINDS)
-        at, when = self.random.randrange(self.commits.get(name, 30)), self.random.choice((BEFORE, AFTER))
-        seen = 0
+    def _disturb(self, lake: Path, log: BrokersLog, run: str) -> None:
+        """One try; the lake may then have one more finished audit or not."""
+        kind = self.random.choice(KINDS if run == "audit" else KINDS[:2])
+        state = run, _state(lake)
+        tried = Try(run, kind, self._moment(kind, *state), self.random.choice((BEFORE, AFTER)))
+        if self._ends(tried, lake, log) and not (tried.kind == "stall" and tried.struck):
+            self.points[state] = tried.seen
+        if tried.struck is None or (kind == "swap" and not tried.was_read_after):
+            self.over_before += 1
+        else:
+            self.done[str(tried)] += 1
+            self.say(f"  {self.done.total():4d} of {self.wanted}: {tried} {tried.struck[0]} ({state[1]})")
+
+    def _moment(self, kind: str, run: str, state: str) -> CommitPoint | int:
+        """Every operation is as likely as any other, however many commits it has."""
+        points = self.points.get((run, state), [])
+        if kind == "swap":
+            points = points[: points.index(READING) + 1] if READING in points else [READING]
+        else:
+            points = [point for point in points if point != READING]
+        if not points:
+            return self.random.randrange(UNKNOWN_COMMITS)
+        chosen = self.random.choice(sorted({operation(point) for point in points}))
+        return self.random.choice([point for point in points if operation(point) == chosen])
+
+    def _ends(self, tried: Try, lake: Path, log: BrokersLog) -> bool:
+        """Whether it got to its end."""
         left: dict[str, int] = {}
 
         def act(point: CommitPoint, now: str) -> None:
-            nonlocal seen
-            if now == BEFORE:
-                seen += 1
-            if seen != at + 1 or left:
+            if not tried.is_due(point, now):
                 return
-            if kind == "kill" and now == when:
+            if tried.kind == "kill":
                 raise StorageGone
-            if kind == "swap" and now == BEFORE:
-                left["swapped"] = 0
-                replace_files(log)
-            if kind == "stall" and now == BEFORE and (lake / "audits").exists() and point[1] != "create":
-                left["stalled"] = 0
-                with mock.patch("kgroups_spark.tables.owner.this_host", lambda: "elsewhere"):
-                    audit(self.spark, lake, log, take_over=True)
-                left.update(versions(lake))
+            if tried.kind == "swap":
+                tried.swapped = log.swap()
+                return
+            with mock.patch("kgroups_spark.tables.owner.this_host", lambda: "elsewhere"):
+                audit(self.spark, lake, log.folder, take_over=True)
+            left.update(versions(lake))
 
         try:
             with at_each_commit(act):
-                self._try(lake, log, name, kind == "swap")
-            self.commits[name] = seen
+                self._run(tried.run, lake, log.folder, lambda: act(READING, BEFORE))
         except StorageGone:
-            return f"{name} killed"
-        except ClaimLost:
-            assert left.pop("stalled", None) == 0, "the claim was lost to nobody"
-            assert versions(lake) == left, f"{lake}: who stalled in commit {at} changed something"
-            return f"{name} stalled"
-        return f"{name} swapped" if kind == "swap" else f"{name} over before"
+            return False
+        except ClaimLost as lost:
+            assert left, f"{lake}: the claim was lost to nobody: {lost}"
+            assert versions(lake) == left, f"{lake}: {tried} changed something"
+            return False
+        except KgroupsError as refused:
+            assert "a rebuild that did not finish" in str(refused), f"{lake}: {tried}: {refused}"
+            assert tried.run == "maintain", f"{lake}: {tried}: {refused}"
+        # Before its claim it was nobody's audit: it goes on behind the other one.
+        assert not left or operation(tried.struck) == "create", f"{lake}: {tried} did not notice"
+        return True
 
-    def _try(self, lake: Path, log: Path, name: str, swaps: bool) -> None:
-        if name == "audit":
-            told = self.random.randrange(4)
-
-            def progress(line: str) -> None:
-                nonlocal told
-                told -= 1
-                if swaps and told == 0:
-                    replace_files(log)
-
-            audit(self.spark, lake, log, progress=progress)
-        elif name == "rebuild":
+    def _run(self, run: str, lake: Path, log: Path, reading: Callable[[], None]) -> None:
+        if run == "audit":
+            audit(self.spark, lake, log, progress=lambda line: reading() if line.startswith("reading ") else None)
+        elif run == "rebuild":
             run_rebuild(self.spark, RebuildOptions(lake=str(lake), writer="parts"))
         else:
             run_maintain(self.spark, MaintainOptions(lake=str(lake), writer="parts"))
 
 
-def replace_files(log: Path) -> None:
-    """Puts a new file of the same bytes in the place of each segment, as a cleaner that has nothing to remove does."""
-    for segment in log.glob("*/*.log"):
-        copy = segment.with_suffix(".swap")
-        shutil.copyfile(segment, copy)
-        copy.replace(segment)
+def _state(lake: Path) -> str:
+    if not (lake / "audits" / "_delta_log").exists():
+        return "new lake"
+    newest = max(rows(lake, "audits"), key=lambda row: (row["audit_id"], row["status"] == "finished"), default=None)
+    return "to be cleared up" if newest is not None and newest["status"] != "finished" else "sound lake"

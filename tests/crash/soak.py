@@ -1,11 +1,12 @@
 """Audits killed at random moments, night after night; in the end their tables are those of lakes that nothing happened
 to.
 
-    python -m tests.crash.soak [--kills 40] [--seed N] [--keep DIR]
+    python -m tests.crash.soak [--disturbances 1000] [--kills 40] [--seed N] [--keep DIR]
 
-Each round takes a recorded log, cuts it into random nights, and sends SIGKILL to `kgroups audit`: to all of it, to its
-JVM, or to its Python workers, by both writers. After each kill, readers must see the last finished audit. Ends with
-exit code 1 and the place of the lakes if any table differs.
+First come disturbances in this process (disturbances.py), then kills of processes. Each round of kills takes a recorded
+log, cuts it into random nights, and sends SIGKILL to `kgroups audit`: to all of it, to its JVM, or to its Python
+workers, by both writers. After each kill, readers must see the last finished audit. Ends with exit code 1 and the place
+of the lakes if any table differs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,6 +26,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.session import spark_session
 from tests.audit.lakes import contents, copy_until, rows
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
@@ -142,7 +145,9 @@ def recorded_logs(folder: Path) -> Iterator[Path]:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=40)
-    parser.add_argument("--disturbances", type=int, default=1000, help="in one process: kills, stalls, files replaced")
+    parser.add_argument(
+        "--disturbances", type=int, default=1000, help="in one process: kills, stalls, segments cleaned"
+    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--keep", type=Path, help="where the lakes of a round that failed stay (default: temporary)")
     options = parser.parse_args(arguments)
@@ -155,9 +160,12 @@ def main(arguments: Sequence[str]) -> int:
     disturbances = Disturbances(spark, options.seed, options.disturbances, folder / "disturbed", tell)
     try:
         logs = list(recorded_logs(folder))
+        started = time.monotonic()
         disturbances.run(logs)
+        tell(disturbances.summary(time.monotonic() - started))
         soak.run(logs)
-    except AssertionError as difference:
+    except (AssertionError, KgroupsError) as difference:
+        traceback.print_exc()
         tell(f"FAILED with seed {options.seed}, lakes in {folder}: {str(difference)[:2000]}")
         return 1
     finally:
