@@ -85,8 +85,9 @@ def finished_backwards(
 def version_gone(table_path: str, audit_id: int) -> KgroupsError:
     """What readers are to say where the version that the audit left cannot be read any more.
 
-    Delta writes a checkpoint every so many commits and then deletes versions older than 30 days. If the commit was an
-    unfinished audit's, and the table had none for so long, that version goes with them; its files do not.
+    Spark's Delta writer writes a checkpoint every so many commits and then deletes versions before it that are older
+    than 30 days. If the commit was an unfinished audit's, and the table had none for so long, that version goes with
+    them; its files do not. Kernel deletes only up to a checkpoint that is itself that old.
     """
     name = table_path.rstrip("/").rpartition("/")[2]
     return KgroupsError(

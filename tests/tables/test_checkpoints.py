@@ -44,6 +44,17 @@ def test_versions_older_than_deltas_retention_go_with_the_next_checkpoint(table)
     assert table.last_transaction("test") == 2 * INTERVAL
 
 
+def test_the_checkpoint_of_an_audit_that_is_killed_leaves_the_version_that_readers_go_back_to(table):
+    # Kernel deletes expired versions up to a checkpoint that has expired itself, not up to the one just written.
+    commit_until(table, INTERVAL - 1)
+    long_ago = time.time() - SIXTY_DAYS_S
+    for path in log_of(table).iterdir():
+        os.utime(path, (long_ago, long_ago))
+    commit_until(table, INTERVAL)
+    assert list(log_of(table).glob(f"{INTERVAL:020d}.checkpoint*.parquet"))
+    assert table.version_as_of("test", INTERVAL - 1) == INTERVAL - 1
+
+
 def test_a_commit_counts_without_the_checkpoint_that_should_follow(spark, table, monkeypatch):
     commit_until(table, INTERVAL - 1)
 
