@@ -37,6 +37,9 @@ class OldFile:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._patches.close()
         self._file.close()
 

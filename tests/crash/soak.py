@@ -118,7 +118,7 @@ class Soak:
             kill_all(process)
             return True
         if victim == "java":
-            return kill_those(process, "java") > 0
+            return kill_those(process, "pyspark-shell") > 0
         # A worker that has just finished its task is not missed: again, until it hurts or the audit is over.
         killed = 0
         while process.poll() is None:

@@ -43,7 +43,7 @@ def test_the_jvm_killed_while_tables_of_now_are_rewritten(spark, nights, tmp_pat
     before = tables_of_now(spark, lake)
     process = start_audit(lake, nights.second, "--writer", writer)
     until(next_log_of(lake, "committed_offsets"), process)
-    assert kill_those(process, "java") == 1
+    assert kill_those(process, "pyspark-shell") == 1
     assert end_of(process) == 1
     assert "does not count: Spark's JVM has ended" in last_line(lake), said_by(lake)
     assert "Traceback" not in said_by(lake)
