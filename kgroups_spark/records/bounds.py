@@ -9,8 +9,8 @@ wrong offset shows by the order. Behind the last one there is nothing, so it is 
   is missing before it: a gap there is odd, behind 16 batches in a row; behind two, one of more than 64 offsets. In a
   segment with gaps one more is normal; it is odd if it is larger than a million offsets and than all of the segment
   before it.
-- A leader epoch never goes back, and goes up by one with each leader. More than a hundred leaders between two
-  neighbouring batches are odd.
+- A leader epoch goes up by one with each leader. More than a hundred leaders between two neighbouring batches are odd.
+  One that goes back is not: no record is replayed by its epoch, and the next audit knows the batch by its CRC.
 
 What is odd is held back until a sound batch behind it confirms it, or shows that it was wrong. Only the last batch of
 the last segment is held back: all others have one behind them.
@@ -76,7 +76,7 @@ class Bounds:
             most = SMALL_GAP if whole >= SOME_BATCHES else max(PLAUSIBLE_GAP, self.floor - self.segment_start)
         if gap > most:
             return f"it says offset {base_offset}, {gap} behind the end of the batch before it"
-        if epoch < NO_EPOCH or (epoch >= 0 and not 0 <= epoch - max(self.leader_epoch, 0) <= self._most_leaders):
+        if epoch < NO_EPOCH or epoch - max(self.leader_epoch, 0) > self._most_leaders:
             return f"it says leader epoch {epoch}, the batch before it {self.leader_epoch}"
         return None
 

@@ -71,9 +71,10 @@ def test_both_writers_read_again_and_correct(
     first, second, third = three_nights()
     lake, folder = tmp_path / "lake", tmp_path / "log"
     write_folder(folder, first)
-    audit(spark, lake, folder, writer)
+    rules = {"release_version": "4.3"}  # as in_one_process has them
+    audit(spark, lake, folder, writer, **rules)
     write_folder(folder, second)
-    summary = audit(spark, lake, folder, writer, delete_retention_ms=1)
+    summary = audit(spark, lake, folder, writer, delete_retention_ms=1, **rules)
     assert [p.records_reread > 0 for p in summary.audit.partitions or ()] == [True, True]
     notes = summary.audit.notes or ()
     assert any("partition 0 was read again from its start: last read" in note for note in notes)
@@ -81,7 +82,7 @@ def test_both_writers_read_again_and_correct(
     assert f"partition 0 {corrected}: 2 groups gone (c, m); 1 group changed (b)" in notes
     assert f"partition 1 {corrected}: 2 groups changed (c, n); 1 transaction ended" in notes
     write_folder(folder, third)
-    last = audit(spark, lake, folder, writer)
+    last = audit(spark, lake, folder, writer, **rules)
     assert not any(p.records_reread for p in last.audit.partitions or ())
     assert not any("corrected" in note for note in last.audit.notes or ())
     for name in TOLD:
