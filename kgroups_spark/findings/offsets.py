@@ -35,49 +35,56 @@ def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
 
 def clean_up_fails(evidence: Evidence) -> Iterator[Finding]:
     """Share groups whose committed offsets end the clean-up of an offsets partition where something would expire."""
-    kept = _kept_by_failing_clean_ups(evidence)
-    for row in _of_share_groups(evidence):
-        if row["offsets_partition"] in kept:
-            offsets, groups = kept[row["offsets_partition"]]
-            yield Finding(
+    for row, kept in _share_groups_with_offsets(evidence):
+        if kept is not None:
+            offsets, groups = kept
+            yield _of_share_group(
                 "clean_up_fails",
-                f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. A coordinator of "
-                f"this release throws when it meets them, and its clean-up of partition {row['offsets_partition']} of "
-                f"__consumer_offsets ends there: {counted(offsets, 'committed offset')} and {counted(groups, 'group')} "
-                "in it stay for ever. Delete the share group's offsets by writing tombstones for them, use another "
-                "name for the share group, or run brokers of 4.1 to 4.3, which pass over such groups",
-                group_id=row["group_id"],
-                offsets_partition=row["offsets_partition"],
-                log_offset=row["log_offset_max"],
+                row,
+                f"A coordinator of this release throws when it meets them, and its clean-up of partition "
+                f"{row['offsets_partition']} of __consumer_offsets ends there: {counted(offsets, 'committed offset')} "
+                f"and {counted(groups, 'group')} in it stay for ever. Delete the share group's offsets by writing "
+                "tombstones for them, use another name for the share group, or run brokers of 4.1 to 4.3, which pass "
+                "over such groups",
             )
 
 
 def offsets_of_share_group(evidence: Evidence) -> Iterator[Finding]:
     """Committed offsets under the name of a share group, where they keep nothing else from expiring."""
-    kept = _kept_by_failing_clean_ups(evidence)
-    for row in _of_share_groups(evidence):
-        if row["offsets_partition"] not in kept:
-            yield Finding(
+    for row, kept in _share_groups_with_offsets(evidence):
+        if kept is None:
+            yield _of_share_group(
                 "offsets_of_share_group",
-                f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. Share groups keep "
-                "their place in __share_group_state and read none of these, no check removes them, and brokers refuse "
-                "such commits: they are from before it was a share group, or somebody wrote to the topic. Use another "
-                "name for one of the two groups",
-                group_id=row["group_id"],
-                offsets_partition=row["offsets_partition"],
-                log_offset=row["log_offset_max"],
+                row,
+                "Share groups keep their place in __share_group_state and read none of these, no check removes them, "
+                "and brokers refuse such commits: they are from before it was a share group, or somebody wrote to the "
+                "topic. Use another name for one of the two groups",
             )
 
 
-def _of_share_groups(evidence: Evidence) -> list[Row]:
-    """The share groups with committed offsets: how many, and the newest record."""
+def _of_share_group(name: str, row: Row, detail: str) -> Finding:
+    return Finding(
+        name,
+        f"Share group {row['group_id']} has {counted(row['count_all'], 'committed offset')}. {detail}",
+        group_id=row["group_id"],
+        offsets_partition=row["offsets_partition"],
+        log_offset=row["log_offset_max"],
+    )
+
+
+def _share_groups_with_offsets(evidence: Evidence) -> list[tuple[Row, tuple[int, int] | None]]:
+    """Share groups with committed offsets (how many, the newest record), each with how many offsets and groups of its
+    offsets partition stay because their clean-up fails; None: none do."""
     share = listed(evidence.groups.filter(pc.field("group_type") == "share").select(GROUP))
     if not share:
         return []
     names = sorted({row["group_id"] for row in share})
     columns = [*GROUP, "topic", "log_offset"]
     rows = evidence.tables.rows("committed_offsets", columns, Condition("group_id", "in", names))
-    return list(per_group(of_groups(rows, map(group_of, share)), ("log_offset", "max")))
+    found = per_group(of_groups(rows, map(group_of, share)), ("log_offset", "max"))
+    # Decisions are read only where such a group is: nearly no lake has one.
+    kept = _kept_by_failing_clean_ups(evidence) if found else {}
+    return [(row, kept.get(row["offsets_partition"])) for row in found]
 
 
 def _kept_by_failing_clean_ups(evidence: Evidence) -> dict[int, tuple[int, int]]:
