@@ -1,6 +1,6 @@
 """`kgroups`: reads the command line, runs one command, turns what went wrong into one message and an exit code.
 
-Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarantined something or found lost offsets;
+Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarantined something or did not read all;
 4 expiring, pending, findings or compare with --fail-if-any that found some; 130 interrupted; 143 terminated.
 """
 

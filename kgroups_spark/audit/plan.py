@@ -68,6 +68,7 @@ class AuditPlan:
     partitions: list[PartitionPlan]
     cluster_id: str | None
     notes: list[str] = field(default_factory=list)
+    given_up: tuple[int, ...] = ()  # partitions that were planned, and could not be read to their ends
 
     @property
     def new_ranges(self) -> list[LogRange]:
@@ -98,7 +99,7 @@ class AuditPlan:
                 f"left to the next audit, their leaders were lost while they were read: partition {numbers}: "
                 f"{given_up[min(given_up)]}"
             )
-        return AuditPlan(left, self.cluster_id, [*self.notes, *notes])
+        return AuditPlan(left, self.cluster_id, [*self.notes, *notes], tuple(sorted(given_up)))
 
 
 def plan_audit(

@@ -49,6 +49,20 @@ def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -
 
 
 @dataclass(frozen=True)
+class Shortfall:
+    """Partitions of which the audit did not read all that there was."""
+
+    missing: tuple[int, ...] = ()  # not given
+    empty: tuple[int, ...] = ()  # given as folders without a segment file
+    given_up: tuple[int, ...] = ()  # their leaders were lost while they were read
+    unconfirmed: tuple[int, ...] = ()  # their last batch was held back
+    unsettled: tuple[int, ...] = ()  # cleaned faster than they could be read
+
+    def __bool__(self) -> bool:
+        return any((self.missing, self.empty, self.given_up, self.unconfirmed, self.unsettled))
+
+
+@dataclass(frozen=True)
 class LedgerFacts:
     """The columns of the ledger's row `finished`. `known_until_ms`: up to when the log says all there was; not after
     as_of."""
@@ -57,8 +71,7 @@ class LedgerFacts:
     known_until_ms: int
     retention_ms: int
     columns: dict[str, Any]
-    missing: tuple[int, ...] = ()  # partitions that were not given
-    unconfirmed: tuple[int, ...] = ()  # partitions whose last batch was held back
+    shortfall: Shortfall = field(default_factory=Shortfall)
 
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appended_ms: int | None = None) -> LedgerFacts:
@@ -72,18 +85,14 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
-    missing = _missing(work, result)
+    short = _shortfall(work, result)
     said = [*work.plan.notes, *correction_notes(work.lake, work.audit_id, work.plan, result.progress)]
-    said += [*notes, *_without_segments(work)]
-    said += [*gone_before_we_came(work, partitions), *_missing_note(work, result, missing)]
-    unconfirmed = {each.offsets_partition: each.unconfirmed for each in result.progress if each.unconfirmed}
-    said += [
-        f"the last batch of partition {number} was not read ({why}): it is when another batch stands behind it"
-        for number, why in sorted(unconfirmed.items())
-    ]
+    said += [*notes, *_without_segments(short.empty)]
+    said += [*gone_before_we_came(work, partitions), *_missing_note(work, result, short.missing)]
+    said += _held_back(result.progress)
     said += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
     said += [*newest.notes, *(now.notes if settings.as_of is None else ())]
-    said += unsettled(result.progress)
+    said += unsettled_note(short.unsettled)
     return LedgerFacts(
         as_of_ms,
         min(as_of_ms, now.ms),
@@ -104,8 +113,17 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
             "record_counts": record_counts(counts),
             "notes": tuple(said),
         },
-        tuple(missing),
-        tuple(sorted(unconfirmed)),
+        short,
+    )
+
+
+def _shortfall(work: AuditWork, result: AuditResult) -> Shortfall:
+    return Shortfall(
+        missing=tuple(_missing(work, result)),
+        empty=tuple(p.offsets_partition for p in work.plan.partitions if not p.log.is_there),
+        given_up=work.plan.given_up,
+        unconfirmed=tuple(sorted({each.offsets_partition for each in result.progress if each.unconfirmed})),
+        unsettled=unsettled(result.progress),
     )
 
 
@@ -213,9 +231,13 @@ def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) ->
     ]
 
 
-def unsettled(progress: Sequence[RangeProgress]) -> list[str]:
-    """A note on partitions that were cleaned faster than they could be read."""
-    numbers = sorted({each.offsets_partition for each in progress if is_unsettled(each)})
+def unsettled(progress: Sequence[RangeProgress]) -> tuple[int, ...]:
+    """Partitions that were cleaned faster than they could be read."""
+    return tuple(sorted({each.offsets_partition for each in progress if is_unsettled(each)}))
+
+
+def unsettled_note(numbers: Sequence[int]) -> list[str]:
+    """What these partitions may lack."""
     if not numbers:
         return []
     return [
@@ -230,9 +252,17 @@ def _percent(part: int, whole: int) -> str:
     return f"{'100' if part == whole else rounded} %"
 
 
-def _without_segments(work: AuditWork) -> list[str]:
+def _held_back(progress: Sequence[RangeProgress]) -> list[str]:
+    """A note on each last batch that was not believed."""
+    why = {each.offsets_partition: each.unconfirmed for each in progress if each.unconfirmed}
+    return [
+        f"the last batch of partition {number} was not read ({why[number]}): it is when another batch stands behind it"
+        for number in sorted(why)
+    ]
+
+
+def _without_segments(empty: Sequence[int]) -> list[str]:
     """A note on folders in which there is no file to read: a broker's have one, a copy may have lost it."""
-    empty = [p.offsets_partition for p in work.plan.partitions if not p.log.is_there]
     if not empty:
         return []
     return [f"no segment file (*.log) in the folders of {counted(len(empty), 'partition')}: {number_ranges(empty)}"]
@@ -245,10 +275,10 @@ def _missing(work: AuditWork, result: AuditResult) -> list[int]:
         return []
     known = set(range(work.offsets_partitions(result.progress) or 0))
     known |= {p.offsets_partition for p in (work.before.partitions or ())} if work.before else set()
-    return sorted(known - {p.offsets_partition for p in work.plan.partitions})
+    return sorted(known - {p.offsets_partition for p in work.plan.partitions} - set(work.plan.given_up))
 
 
-def _missing_note(work: AuditWork, result: AuditResult, missing: list[int]) -> list[str]:
+def _missing_note(work: AuditWork, result: AuditResult, missing: Sequence[int]) -> list[str]:
     if not missing:
         return []
     count = work.offsets_partitions(result.progress)

@@ -124,7 +124,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         )
     facts = find(work, facts, result.progress)
     row = claim.finish(**facts.columns)
-    return replace(_summary(lake, row, then, before, writer), missing=facts.missing, unconfirmed=facts.unconfirmed)
+    return replace(_summary(lake, row, then, before, writer), shortfall=facts.shortfall)
 
 
 def _newest_appended(work: AuditWork) -> int | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kgroups_spark.audit.changes import Changes, TablesOfNow
 from kgroups_spark.audit.expiry_outcomes import outcome_line
+from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
 from kgroups_spark.tables.ledger import AuditRow
@@ -17,9 +18,7 @@ from kgroups_spark.times import format_time_for_people
 class AuditSummary:
     """A finished audit: its row of the ledger, the tables of now, how they differ from those before (None: there were
     none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before
-    decided on (None: nothing was decided anew). `failures`: what could not be summed up.
-    `missing`: partitions of the topic that were not given;
-    `unconfirmed`: those whose last batch was held back."""
+    decided on (None: nothing was decided anew). `failures`: what could not be summed up."""
 
     audit: AuditRow
     now: TablesOfNow
@@ -27,8 +26,7 @@ class AuditSummary:
     writer: str
     outcomes: Mapping[str, int] | None = None
     failures: tuple[str, ...] = ()
-    missing: tuple[int, ...] = ()
-    unconfirmed: tuple[int, ...] = ()
+    shortfall: Shortfall = field(default_factory=Shortfall)
 
     @property
     def current_rows(self) -> Mapping[str, int]:
@@ -37,11 +35,10 @@ class AuditSummary:
 
     @property
     def lacks_records(self) -> bool:
-        """Whether something was quarantined, lost before it was read, held back, or not given: what `--strict` exits
-        3 for."""
-        if self.audit.quarantined or self.missing or self.unconfirmed:
-            return True
-        return any(p.lost_from is not None for p in self.audit.partitions or ())
+        """Whether something was quarantined, lost before it was read, or not read to its end: what `--strict` exits 3
+        for."""
+        is_lost = any(p.lost_from is not None for p in self.audit.partitions or ())
+        return bool(self.audit.quarantined or self.shortfall or is_lost)
 
     def lines(self) -> Iterator[str]:
         """What a person should see, line by line; names in it are as the log has them."""

@@ -55,7 +55,7 @@ as of the newest log timestamp, with the newest release and its default retentio
 A live audit reads up to the high watermark, and on if the log was cleaned meanwhile, with at most two fetchers a broker
 and the client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on
 Topic:__consumer_offsets; what other permissions add is in the README.
-Exit 3 with --strict if something was quarantined or offsets were lost before they were read."""
+Exit 3 with --strict if something was quarantined, or not all that there was could be read; the notes say what."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit 3 if something was quarantined, offsets were lost or partitions are missing",
+        help="exit 3 if something was quarantined, offsets were lost, or a partition is missing or was not read to its "
+        "end (no segment file, leader lost, last batch held back, cleaned faster than it could be read)",
     )
     add_writer_option(
         parser,

@@ -18,7 +18,7 @@ from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.read_hand import MOST_ROUNDS, readings
-from kgroups_spark.audit.result import unsettled
+from kgroups_spark.audit.result import unsettled, unsettled_note
 from kgroups_spark.audit.stages import _read_hand
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources import fetch
@@ -156,7 +156,7 @@ def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_it
         cluster.happens = list(steps)
         found = read(cluster, plan)
         assert found.committed == as_it_was(found.end), steps
-        assert unsettled(found.progress) == []
+        assert unsettled(found.progress) == ()
 
 
 def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
@@ -194,7 +194,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_told() -> None:
     cluster.then = write_and_clean
     found = read(cluster, plan)
     assert len(found.progress) == 1 + MOST_ROUNDS
-    (note,) = unsettled(found.progress)
+    (note,) = unsettled_note(unsettled(found.progress))
     assert note.startswith("partition 0 was cleaned faster than it could be read, 20 times in a row")
 
 
@@ -287,7 +287,7 @@ class TestLeaderLost:
     def test_that_partition_is_left_to_the_next_audit(self) -> None:
         plan = self.two_partitions()
         settled = plan.settled(self.lost(plan, 1))
-        assert [p.offsets_partition for p in settled.partitions] == [0]
+        assert ([p.offsets_partition for p in settled.partitions], settled.given_up) == ([0], (1,))
         assert settled.notes == [
             "left to the next audit, their leaders were lost while they were read: partition 1: t-1 has given nothing"
         ]

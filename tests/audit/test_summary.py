@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
 from kgroups_spark.audit.changes import Changes, TablesOfNow
-from kgroups_spark.audit.result import gone_before_we_came
+from kgroups_spark.audit.result import Shortfall, gone_before_we_came
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
 
@@ -68,6 +68,13 @@ def test_one_record_is_one_record():
 def test_what_is_quarantined_and_noted_is_said():
     said = lines(replace(AUDIT, quarantined={"truncated": 2}, notes=("partition 4 was not given",)))
     assert said[-2:] == ["  quarantine: 2 truncated", "  partition 4 was not given"]
+
+
+@pytest.mark.parametrize("short", [each.name for each in fields(Shortfall)])
+def test_a_partition_that_was_not_read_to_its_end_is_what_strict_is_for(short):
+    summary = AuditSummary(AUDIT, NOW, None, "parts")
+    assert not summary.lacks_records
+    assert replace(summary, shortfall=Shortfall(**{short: (3,)})).lacks_records
 
 
 def test_findings_are_counted_and_where_they_are_told_is_said():

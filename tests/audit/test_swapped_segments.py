@@ -31,7 +31,7 @@ def test_segments_that_the_cleaner_merges_between_planning_and_reading(spark, tm
             write_checkpoint(tmp_path / "log", broker.written)
 
     second = audit(spark, lake, tmp_path / "log", writer=writer, progress=swap, offsets_partitions=3)
-    assert (second.missing, second.lacks_records) == ((1, 2), True)
+    assert (second.shortfall.missing, second.lacks_records) == ((1, 2), True)
     committed = {row["partition"]: row["log_offset"] for row in rows(lake, "committed_offsets")}
     assert committed == state(broker.written)
     assert rows(lake, "quarantine") == []

@@ -4,6 +4,7 @@ tables, decisions, findings and ledger (R5). Generated logs, recordings, damaged
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -12,17 +13,20 @@ import numpy as np
 import pytest
 
 from kgroups_spark import attempts
+from kgroups_spark.audit.read_hand import MOST_ROUNDS
+from kgroups_spark.audit.result import Shortfall, unsettled_note
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
 from tests.audit.conclusions import CLOCK_MS, Night, night
 from tests.audit.dense_logs import dense_log
 from tests.audit.event_logs import EventLog
-from tests.audit.pipeline import Files, How, cut_ranges, random_cuts, read_zip
+from tests.audit.pipeline import Files, How, cut_ranges, random_cuts, read_zip, whole_ranges
 from tests.audit.test_corpora import CORPORA
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
 from tests.findings.record_bytes import record
+from tests.records.build import batch
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 RELEASES = ("4.3", "4.0.0", "3.9", "2.3", "0.9")
@@ -56,6 +60,19 @@ def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
         second = check(night(files, how, before=first, ranges=nights[1] if len(nights) > 1 else []))
         assert second.as_of_ms >= first.as_of_ms
         night(files, how, as_of=second.as_of_ms + MONTH)
+
+
+@pytest.mark.parametrize(
+    ("number", "short"), [(MOST_ROUNDS - 1, Shortfall()), (MOST_ROUNDS, Shortfall(unsettled=(0,)))]
+)
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_for_strict(number: int, short: Shortfall) -> None:
+    files = {"__consumer_offsets-0/00000000000000000000.log": batch(0, [(b"k", b"v")]) + batch(7, [(b"k", b"v")])}
+    (whole,) = whole_ranges(files)
+    found = night(files, ranges=[replace(whole, number=number)])
+    assert found.facts.shortfall == short
+    assert [line for line in found.lines if "faster than it could be read" in line] == list(
+        map("  {}".format, unsettled_note(short.unsettled))
+    )
 
 
 def damaged(files: Files, rng: random.Random) -> Files:
