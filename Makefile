@@ -7,6 +7,8 @@
 #             Only here: nights by Spark's writer, but for those of audit/test_run.py and of the Hive lake; clearing up,
 #             the next night and upkeep after a kill at every commit point; ten nights with both writers; a rebuild
 #             killed before every table; every size of a full disk; two audits as processes at once.
+# make kafka-watch   what a Kafka release (the newest on Maven; KAFKA_WATCH_ARGS="--release 4.4.0") writes or takes as a
+#             default that we do not know. Exit code of python -m tests.kafka_watch: 0 nothing, 1 differences
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
 # The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too. The report is looked
@@ -22,7 +24,7 @@ PYTEST_ARGS ?= -n 2 --dist loadfile
 # Debian's names for it, then others'.
 BROWSER := $(shell for name in chromium chromium-browser google-chrome; do command -v $$name && break; done)
 
-.PHONY: demo test browser soak bench lint ruff-check ruff-format mypy clean
+.PHONY: demo test browser soak kafka-watch bench lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -43,6 +45,9 @@ endif
 soak: $(VENV)/.installed-test
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m soak $(SOAK_TESTS)
 	@$(BIN)/python -m tests.crash.soak $(SOAK_ARGS)
+
+kafka-watch: $(VENV)/.installed
+	@$(BIN)/python -m tests.kafka_watch $(KAFKA_WATCH_ARGS)
 
 bench: $(VENV)/.installed
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

@@ -85,7 +85,8 @@ def _parse_field(field: dict[str, Any], structs: dict[str, Any]) -> Field:
         name=field["name"][0].lower() + field["name"][1:],
         element=element,
         is_array=is_array,
-        versions=parse_versions(field["versions"]),
+        # Kafka's files leave out the versions of a field that is a tag in all of them.
+        versions=parse_versions(field.get("versions", field.get("taggedVersions"))),
         nullable=parse_versions(field.get("nullableVersions")),
         tag=field.get("tag"),
         tagged=parse_versions(field.get("taggedVersions")),

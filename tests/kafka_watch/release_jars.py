@@ -1,0 +1,60 @@
+"""The few jars of a Kafka release that hold its message files and the defaults of its coordinators (15 MB)."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgroups_spark.session import ivy_folder
+from tests.maven import asked_for, download, downloaded_jars
+
+# The log that each coordinator's message files (common/message in its jar) describe.
+COORDINATORS = {
+    "kafka-group-coordinator": "__consumer_offsets",
+    "kafka-share-coordinator": "__share_group_state",
+    "kafka-transaction-coordinator": "__transaction_state",
+}
+# The protocol blobs in group metadata, and ConfigDef.
+CLIENTS = "kafka-clients"
+# The topic's own settings: log.cleaner.delete.retention.ms, max.message.bytes.
+STORAGE = "kafka-storage"
+# What the classes with the defaults refer to.
+REFERRED = ("kafka-server-common", "kafka-coordinator-common", "kafka-group-coordinator-api", "kafka-storage-api")
+LOGGER_API = "org.slf4j:slf4j-api:1.7.36"
+NEWEST = "latest.release"
+
+
+@dataclass(frozen=True)
+class ReleaseJars:
+    version: str
+    paths: tuple[str, ...]
+
+    def jar(self, module: str) -> str:
+        """Where the jar of one of Kafka's modules is."""
+        (path,) = (each for each in self.paths if Path(each).name == f"{module}-{self.version}.jar")
+        return path
+
+
+def release_jars(version: str) -> ReleaseJars:
+    """The jars of `version`, or of the newest release that Maven has (`latest.release`). Raises RuntimeError with Ivy's
+    message, as for a version that is not published."""
+    if version == NEWEST:
+        version = _newest_version()
+    return ReleaseJars(version, tuple(downloaded_jars(f"kafka-watch-{version}", _asked(version))))
+
+
+def _newest_version() -> str:
+    """Ivy asks Maven each time. One small module is downloaded, its name says the version."""
+    module = "kafka-share-coordinator"
+    ivy_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ivy_folder()) as folder:
+        download(Path(folder), asked_for([f"org.apache.kafka:{module}:{NEWEST}"], "master"))
+        (jar,) = Path(folder).glob("*.jar")
+    return jar.stem.removeprefix(f"{module}-")
+
+
+def _asked(version: str) -> str:
+    modules = (*COORDINATORS, CLIENTS, STORAGE, *REFERRED)
+    kafka = [f"org.apache.kafka:{module}:{version}" for module in modules]
+    return asked_for([*kafka, LOGGER_API], "master")

@@ -1,0 +1,168 @@
+"""What Kafka has and we have not is found: shown by taking it from our own definitions and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.audit.log_times import CHECK_MS
+from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.releases import NEWEST
+from kgroups_spark.findings.records import MAX_MESSAGE_BYTES
+from kgroups_spark.findings.transactions import MAX_TRANSACTION_TIMEOUT_MS
+from kgroups_spark.messages.definition import Definition, Field, all_definitions, parse_definition
+from tests.kafka_watch.__main__ import main, report
+from tests.kafka_watch.differences import Difference, definition_differences
+from tests.kafka_watch.published import without_comments
+from tests.kafka_watch.settings import expected_settings, setting_differences
+
+OURS = all_definitions()
+KAFKAS = [each for each in OURS if not each.layout]
+STREAMS = "__consumer_offsets, record type 17, StreamsGroupMetadataValue"
+MEMBER = "__consumer_offsets, record type 8, ConsumerGroupCurrentMemberAssignmentValue"
+COMMIT = "__consumer_offsets, record type 1, OffsetCommitValue"
+
+
+def found(of: str, change: Callable[[Definition], Definition | None]) -> list[tuple[str, str]]:
+    """The differences when our definition `of` is changed (None: taken away) and Kafka's are ours as they are."""
+    ours = [changed for each in OURS if (changed := change(each) if each.name == of else each)]
+    return [(each.subject, each.text) for each in definition_differences(KAFKAS, ours)]
+
+
+def fields(change: Callable[[Field], Field | None]) -> Callable[[Definition], Definition]:
+    """Changes all fields of a definition, those of structs, too (None: taken away)."""
+
+    def changed(old: tuple[Field, ...]) -> tuple[Field, ...]:
+        inner = (replace(field, fields=changed(field.fields)) for field in old)
+        return tuple(new for field in inner if (new := change(field)))
+
+    return lambda definition: replace(definition, fields=changed(definition.fields))
+
+
+def only(name: str, change: Callable[[Field], Field | None]) -> Callable[[Definition], Definition]:
+    return fields(lambda field: change(field) if field.name == name else field)
+
+
+def test_definitions_do_not_differ_from_themselves() -> None:
+    assert definition_differences(KAFKAS, OURS) == []
+
+
+def test_a_record_type_that_we_do_not_have() -> None:
+    assert found("StreamsGroupMetadataValue", lambda definition: None) == [(STREAMS, "is not decoded")]
+
+
+def test_a_type_number_that_another_record_has() -> None:
+    assert found("StreamsGroupMetadataValue", lambda definition: replace(definition, api_key=24)) == [
+        (STREAMS, "is not decoded")
+    ]
+
+
+def test_a_version_that_we_do_not_have() -> None:
+    assert found("OffsetCommitValue", lambda definition: replace(definition, versions=range(3))) == [
+        (COMMIT, "version 3-4: is not decoded")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "change", "subject", "text"),
+    [
+        ("StreamsGroupMetadataValue", "failedDescriptionTopologyEpoch", lambda field: None, STREAMS,
+         "version 0: failedDescriptionTopologyEpoch, int32, tag 3, is not decoded"),
+        ("OffsetCommitValue", "leaderEpoch", lambda field: None, COMMIT,
+         "version 3-4: leaderEpoch, int32, is not decoded"),
+        ("ConsumerGroupCurrentMemberAssignmentValue", "topicId", lambda field: replace(field, element="string"), MEMBER,
+         "version 0: assignedPartitions.topicId is uuid; we read string"),
+        ("StreamsGroupMetadataValue", "failedDescriptionTopologyEpoch", lambda field: replace(field, tag=4), STREAMS,
+         "version 0: failedDescriptionTopologyEpoch is int32, tag 3; we read int32, tag 4"),
+        ("StreamsGroupMetadataValue", "lastAssignmentConfigs", lambda field: replace(field, nullable=range(0)), STREAMS,
+         "version 0: lastAssignmentConfigs is array of struct, nullable, tag 1; we read array of struct, tag 1"),
+        ("StreamsGroupMetadataValue", "storedDescriptionTopologyEpoch", lambda field: replace(field, default=0),
+         STREAMS, "the default of storedDescriptionTopologyEpoch is -1; ours is 0"),
+    ],
+)  # fmt: skip
+def test_a_field_that_we_read_otherwise(
+    message: str, field: str, change: Callable[[Field], Field | None], subject: str, text: str
+) -> None:
+    assert (subject, text) in found(message, only(field, change))
+
+
+def test_the_order_of_fields_matters_but_for_tags() -> None:
+    def turned(definition: Definition) -> Definition:
+        return replace(definition, fields=definition.fields[::-1])
+
+    assert found("StreamsGroupMetadataValue", turned) == [
+        (STREAMS, "version 0: the order of fields is epoch, metadataHash")
+    ]
+
+
+def test_a_field_that_only_we_have() -> None:
+    def added(definition: Definition) -> Definition:
+        return replace(definition, fields=(replace(definition.fields[0], name="other"), *definition.fields))
+
+    assert found("StreamsGroupMetadataValue", added) == [(STREAMS, "version 0: other, which we read, is not there")]
+
+
+def test_a_tag_that_only_we_have_is_no_difference() -> None:
+    older = [only("failedDescriptionTopologyEpoch", lambda field: None)(each) for each in KAFKAS]
+    assert definition_differences(older, OURS) == []
+
+
+def test_a_flexible_version() -> None:
+    assert found("StreamsGroupMetadataValue", lambda definition: replace(definition, flexible=range(0))) == [
+        (STREAMS, "version 0: is flexible")
+    ]
+
+
+def test_releases_whose_files_do_not_number_their_records() -> None:
+    unnumbered = [replace(each, api_key=None, type="data", topic=None) for each in KAFKAS]
+    assert definition_differences(unnumbered, OURS) == []
+
+
+def test_kafkas_comments_and_fields_without_versions() -> None:
+    text = """// Licensed
+    {"name": "A", "type": "data", "validVersions": "0-1", "flexibleVersions": "1+",
+      // a comment
+      "fields": [{"name": "B", "type": "int64", "taggedVersions": "1+", "tag": 0, "about": "see http://x // y"}]}"""
+    (field,) = parse_definition(without_comments(text)).fields
+    assert (field.versions, field.tagged) == (range(1, 1 << 15), range(1, 1 << 15))
+
+
+def test_settings_that_are_new_changed_or_gone() -> None:
+    expected = {"a": {"default": "1", "used": "expiry"}, "b": {"default": "2"}, "c": {"default": "3", "used": "x"}}
+    assert setting_differences({"a": "2", "b": "2", "d": "4"}, expected) == [
+        Difference("a", "default 1, now 2; used by expiry"),
+        Difference("c", "is gone; used by x"),
+        Difference("d", "is new, its default 4: does it change what is kept?"),
+    ]
+    assert setting_differences({"a": "1", "c": "3"}, expected) == []
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    settings = {name: each["default"] for name, each in expected_settings().items()}
+    assert int(settings["offsets.retention.minutes"]) * 60_000 == expiry_rules(NEWEST).default_retention_ms
+    assert int(settings["offsets.retention.check.interval.ms"]) == CHECK_MS
+    assert int(settings["log.cleaner.delete.retention.ms"]) == DEFAULT_DELETE_RETENTION_MS
+    assert int(settings["max.message.bytes"]) == MAX_MESSAGE_BYTES
+    assert {DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, MAX_TRANSACTION_TIMEOUT_MS} == {
+        int(settings["transaction.max.timeout.ms"])
+    }
+
+
+def test_the_report_fits_80_columns() -> None:
+    (difference,) = definition_differences(KAFKAS, [each for each in OURS if each.name != "StreamsGroupMetadataValue"])
+    unread = replace(OURS[0], topic="__transaction_state", name="TransactionLogKey")
+    lines = report("4.5.0", [unread], [replace(difference, text="word " * 40)])
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == f"Kafka 4.5.0 beside what kgroups-spark knows (up to Kafka {NEWEST})"
+    assert lines[-1] == "1 difference"
+
+
+def test_the_help_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
