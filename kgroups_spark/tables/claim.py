@@ -13,7 +13,6 @@ A claim whose audit has not finished is in the way until its process is known to
 from __future__ import annotations
 
 import threading
-from collections.abc import Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +21,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.fence import Fence
 from kgroups_spark.tables.kernel import AlreadyWritten
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import ABANDONED, FINISHED, RUNNING
+from kgroups_spark.tables.last_finished import FINISHED, RUNNING
 from kgroups_spark.tables.ledger import AuditRow, Ledger, finished, last_finished
 from kgroups_spark.tables.migrations import migrate
 from kgroups_spark.tables.owner import Owner, now_held, released
@@ -41,13 +40,11 @@ class Claim:
     """A claimed number, held until the end of its `with` block.
 
     `row` is its row `running`, `before` the last finished audit (None: none has), `unfinished` the numbers after that
-    one whose audits never finished: what they wrote must go first; `unfinished_rows` are their rows `running`,
-    `abandoned` those of them that the ledger already calls so.
+    one whose audits never finished: what they wrote must go first; `unfinished_rows` are their rows `running`.
     `migrated` says, for the ledger's notes, that the lake had an older layout (None: it had not).
     """
 
     migrated: str | None = None
-    abandoned: Set[int] = frozenset()
 
     def __init__(
         self, ledger: Ledger, row: AuditRow, before: AuditRow | None, unfinished_rows: tuple[AuditRow, ...]
@@ -112,9 +109,8 @@ class Claim:
         earlier = [each for each in ledger.newest() if each.audit_id < row.audit_id]
         before = last_finished(earlier)
         since = before.audit_id if before else 0
-        after = [each for each in earlier if each.audit_id > since]
-        claim = cls(ledger, row, before, tuple(each for each in after if each.status == RUNNING))
-        claim.abandoned = {each.audit_id for each in after if each.status == ABANDONED}
+        unfinished = tuple(each for each in earlier if each.audit_id > since and each.status == RUNNING)
+        claim = cls(ledger, row, before, unfinished)
         try:
             claim.check()
             claim.migrated = migrate(claim.fence)

@@ -141,9 +141,14 @@ class Ledger:
         self.lake.commit("audits", "append", partial(until_nobody_interferes, partial(self._append, row)))
 
     def abandon(self, fence: Fence, rows: Sequence[AuditRow]) -> None:
-        """Adds a row `abandoned` for each of these rows `running`, under the claim of the audit that took over."""
+        """Adds a row `abandoned` for each of these rows `running` whose audit has none yet.
+
+        The audits before that of the fence must have been shut out: one that stalled here could add the same row.
+        """
+        known = {row.audit_id for row in self.newest() if row.status == ABANDONED} if rows else set()
         note = f"did not finish: audit {fence.audit_id} took over"
-        new = [replace(row, status=ABANDONED, notes=(*(row.notes or ()), note)) for row in rows]
+        unknown = [row for row in rows if row.audit_id not in known]
+        new = [replace(row, status=ABANDONED, notes=(*(row.notes or ()), note)) for row in unknown]
         if new:
             fence.commit("audits", "abandon", partial(self._add, fence.audit_id, new))
 

@@ -29,7 +29,7 @@ def clear_up(lake: Lake, claim: Claim) -> list[str]:
         return []
     fence = claim.fence
     shut_out(fence)
-    claim.ledger.abandon(fence, [row for row in claim.unfinished_rows if row.audit_id not in claim.abandoned])
+    claim.ledger.abandon(fence, claim.unfinished_rows)
     cleared = remove_unfinished(fence, claim.before.audit_id if claim.before else 0)
     remove_work(fence)
     return cleared

@@ -19,9 +19,11 @@ import pytest
 
 from kgroups_spark.tables.claim import Claim, ClaimLost
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import _arrow
+from kgroups_spark.tables.last_finished import ABANDONED
+from kgroups_spark.tables.ledger import Ledger, _arrow
 from kgroups_spark.tables.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.unfinished import clear_up
 from tests.protocol.fake_delta import FakeStore, Version, _file, fake_lake, in_this_process
 from tests.protocol.nights import WRITTEN, assert_whole, audit, maintain, rebuild
 from tests.protocol.turns import TO_ITS_END, Choose, Turns, by_stretches
@@ -146,6 +148,26 @@ def test_three_in_any_order_leave_a_whole_lake(trials, chosen, looks_then_writes
         if not looks_then_writes:
             assert_one_at_a_time(turns, f"seed {seed}")
         trial.assert_whole()
+
+
+def test_an_audit_that_stalls_while_it_calls_another_one_abandoned_does_not_make_that_twice(trials, monkeypatch):
+    """It has not been shut out yet: its row counts, and whoever took over adds none of its own."""
+    trial = trials()
+    lake, commit, later = fake_lake(trial.store, trial.folder), Lake.commit, list[Claim]()
+
+    def watched(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
+        if operation == "abandon" and not later:
+            with mock.patch("kgroups_spark.tables.owner.this_host", lambda: "elsewhere"):
+                later.append(Claim.take(lake, take_over=True))
+        return commit(self, table, operation, write)
+
+    monkeypatch.setattr(Lake, "commit", watched)
+    with Claim.take(lake, take_over=True) as claim, pytest.raises(ClaimLost):
+        clear_up(lake, claim)
+    with later[0] as claim:
+        clear_up(lake, claim)
+    abandoned = [row.audit_id for row in Ledger(lake).rows() if row.status == ABANDONED]
+    assert abandoned == [2, 3]
 
 
 @pytest.mark.parametrize("beaten", [False, True])
