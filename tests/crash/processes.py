@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # What an audit of the small log takes on a busy machine, many times over.
 PATIENCE_S = 300
 
 
-def start_audit(lake: Path, log: Path, *options: str) -> subprocess.Popen[str]:
-    """The command, in a process group of its own; what it says goes to a file beside the lake."""
-    said = lake.with_suffix(".said").open("w")
+@contextmanager
+def started_audit(lake: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """The command, in a process group of its own; what it says goes to a file beside the lake.
+
+    None of its processes is left at the end of the block, whatever happens in it.
+    """
     command = [sys.executable, "-m", "kgroups_spark.cli", "audit", "--lake", str(lake), "--segments", str(log)]
-    with said:
-        return subprocess.Popen([*command, *options], stderr=said, stdout=said, text=True, start_new_session=True)
+    with lake.with_suffix(".said").open("w") as said:
+        process = subprocess.Popen([*command, *options], stderr=said, stdout=said, text=True, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            kill_all(process)
 
 
 def said_by(lake: Path) -> str:
@@ -53,29 +63,44 @@ def kill_all(process: subprocess.Popen[str]) -> None:
     # Workers make process groups of their own; without their JVM they end by themselves, as after any such kill.
 
 
-def kill_those(process: subprocess.Popen[str], word: str) -> int:
-    """SIGKILL to the descendants whose command line has the word; how many there were."""
-    found = [pid for pid in descendants(process.pid) if word in command_line(pid)]
+def kill_jvm(process: subprocess.Popen[str]) -> bool:
+    """SIGKILL to the JVM; whether there was one."""
+    return _kill(outermost(process.pid, "pyspark-shell"))
+
+
+def kill_workers(process: subprocess.Popen[str]) -> bool:
+    """SIGKILL to the Python workers and to the daemon that forks them; whether there was one."""
+    daemons = list(outermost(process.pid, "pyspark.daemon"))
+    return _kill([*daemons, *itertools.chain.from_iterable(map(children, daemons))])
+
+
+def _kill(pids: Iterable[int]) -> bool:
+    found = list(pids)
     for pid in found:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    return len(found)
+    return bool(found)
 
 
-def descendants(pid: int) -> Iterator[int]:
-    """The process's children and theirs, oldest first."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        # A JVM starts processes from any of its threads.
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            children += (task / "children").read_text().split() if task.name != str(pid) else []
-    except OSError:
-        return
-    for child in children:
-        yield int(child)
-        yield from descendants(int(child))
+def outermost(pid: int, word: str) -> Iterator[int]:
+    """The descendants whose command line has the word, without what those have started: a process that starts another
+    one is there twice for a moment, by the same command line."""
+    for child in children(pid):
+        if word in command_line(child):
+            yield child
+        else:
+            yield from outermost(child, word)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that it started and that have not been reaped, oldest first for each of its threads."""
+    found: list[int] = []
+    # A JVM starts processes from any of its threads, which come and go.
+    with suppress(OSError):
+        for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
+            with suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def command_line(pid: int) -> str:

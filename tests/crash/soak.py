@@ -32,10 +32,10 @@ from tests.audit.lakes import contents, copy_until, rows
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.conftest import CORPORA
 from tests.crash.disturbances import Disturbances
-from tests.crash.processes import PATIENCE_S, kill_all, kill_those, next_log_of, start_audit
+from tests.crash.processes import PATIENCE_S, kill_all, kill_jvm, kill_workers, next_log_of, started_audit
 
 WRITERS = ("parts", "spark")
-VICTIMS = ("all", "all", "java", "pyspark.daemon")
+VICTIMS = ("all", "all", "java", "workers")
 # Settled or counted by night: of one audit of the whole they are others.
 BY_NIGHT = ("offset_commits", "group_traffic")
 
@@ -89,17 +89,17 @@ class Soak:
         before = tables_of_now(self.spark, lake) if finished else None
         wait = self.random.uniform(-0.1, 1.0) * self.seconds[writer]
         claim = next_log_of(lake, "audits") if finished else lake / "audits" / "_delta_log" / f"{1:020d}.json"
-        process = start_audit(lake, log, "--writer", writer)
-        started = time.monotonic()
-        while not claim.exists() and process.poll() is None and wait > 0:
-            assert time.monotonic() - started < PATIENCE_S
-            time.sleep(0.005)
-        claimed = time.monotonic()
-        while time.monotonic() - claimed < wait and process.poll() is None:
-            time.sleep(0.005)
-        self.tried += 1
-        was_killed = process.poll() is None and self._kill(process, victim)
-        code = process.wait(PATIENCE_S)
+        with started_audit(lake, log, "--writer", writer) as process:
+            started = time.monotonic()
+            while not claim.exists() and process.poll() is None and wait > 0:
+                assert time.monotonic() - started < PATIENCE_S
+                time.sleep(0.005)
+            claimed = time.monotonic()
+            while time.monotonic() - claimed < wait and process.poll() is None:
+                time.sleep(0.005)
+            self.tried += 1
+            was_killed = process.poll() is None and self._kill(process, victim)
+            code = process.wait(PATIENCE_S)
         if code == 0:
             self.seconds[writer] = 0.7 * self.seconds[writer] + 0.3 * (time.monotonic() - claimed)
         self.kills += was_killed
@@ -118,13 +118,13 @@ class Soak:
             kill_all(process)
             return True
         if victim == "java":
-            return kill_those(process, "pyspark-shell") > 0
+            return kill_jvm(process)
         # A worker that has just finished its task is not missed: again, until it hurts or the audit is over.
-        killed = 0
+        killed = False
         while process.poll() is None:
-            killed += kill_those(process, victim)
+            killed |= kill_workers(process)
             time.sleep(0.01)
-        return killed > 0
+        return killed
 
 
 def _ledger(lake: Path) -> list[dict[str, object]]:

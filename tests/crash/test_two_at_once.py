@@ -8,7 +8,7 @@ import pytest
 
 from tests.audit.lakes import rows
 from tests.crash.commit_points import assert_lake_is_sound
-from tests.crash.processes import end_of, said_by, start_audit
+from tests.crash.processes import end_of, said_by, started_audit
 
 # That of audits that claim at once one wins is part of `make test`: tables/test_claim.py.
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
@@ -22,7 +22,8 @@ def test_of_two_audits_started_at_once_one_finishes_and_one_stops_early(nights, 
     shutil.copytree(nights.lake, lake)
     other = tmp_path / "other"
     other.symlink_to(lake)
-    codes = sorted(map(end_of, [start_audit(place, nights.second) for place in (lake, other)]))
+    with started_audit(lake, nights.second) as one, started_audit(other, nights.second) as two:
+        codes = sorted(map(end_of, (one, two)))
     said = [said_by(place) for place in (lake, other)]
     finished = sorted(row["audit_id"] for row in rows(lake, "audits") if row["status"] == "finished")
     if codes == [0, 0]:
