@@ -3,11 +3,7 @@
 Rules, in their order (semantics as in CoordinatorRecordSerde and GroupCoordinatorRecordSerde, 4.3):
 
 1. No key, or a key that cannot be read: undecodable. A type that no release had is unknown, tombstone or not (T41).
-2. A null value is a tombstone. A value of no bytes is not: it is an error (T42).
-3. Versions a type never had are unknown.
-4. A value is read in the released layout. Where an early-access release used the same version for another layout,
-   that one is taken if it reads all bytes, without unknown tags, and the released one does not read all (T58).
-5. Bytes left over and unknown tags are no error, but the record keeps its raw bytes.
+2. A null value is a tombstone. The rules of values that are there are those of value_layouts.py.
 """
 
 from __future__ import annotations
@@ -21,58 +17,28 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kgroups_spark.messages.definition import Definition
 from kgroups_spark.messages.group_metadata import ProtocolTexts
 from kgroups_spark.messages.json_columns import group_metadata_texts
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
 from kgroups_spark.messages.sound_values import are_sound
+from kgroups_spark.messages.value_layouts import (
+    BadValue,
+    Content,
+    Layout,
+    ToJson,
+    early_access,
+    layout_of_json,
+    read_value,
+    value_layouts,
+)
 from kgroups_spark.records.columns import RecordColumns
 
 __all__ = ["EARLY_ACCESS", "GroupRecord", "GroupRecordDecoder", "Undecodable", "layout_from_json", "value_from_json"]
 
 _CACHED_KEYS = 1 << 16
 _CACHED_KEY_BYTES = 16 << 20
-
-
-# Makes JSON of a value's fields, may change them, and notes what the text lacks.
-ToJson = Callable[[dict[str, Any], list[str]], bytes]
-
-
-class Content:
-    """A value whose bytes have been found sound. Protocol blobs in it are parsed when first asked for."""
-
-    __slots__ = ("_fields", "_json", "_notes", "_to_json", "_value")
-
-    def __init__(
-        self, fields: dict[str, Any], notes: list[str], to_json: ToJson | None, json: str | None = None
-    ) -> None:
-        self._fields = fields
-        self._notes = notes
-        self._to_json = to_json
-        self._json = json
-        self._value = None if to_json or json else fields
-
-    @property
-    def value(self) -> dict[str, Any]:
-        if self._value is None:
-            self._value = orjson.loads(self.json())
-        return self._value
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the value says everything the bytes do."""
-        if self._to_json:
-            self.json()
-        return not self._notes
-
-    def json(self) -> str:
-        """The value as JSON text."""
-        if self._json is None:
-            to_json = self._to_json(self._fields, self._notes) if self._to_json else orjson.dumps(self._fields)
-            self._json = to_json.decode()
-        return self._json
 
 
 class UnreadContent(Content):
@@ -132,19 +98,8 @@ def value_from_json(record_type: int, text: str) -> dict[str, Any]:
 
 
 def layout_from_json(record_type: int, text: str) -> str:
-    """The early-access layout of which value_json() made the text; "" for any other.
-
-    What such a layout lacks stands behind what it has, with the value that says so.
-    """
-    layouts = EARLY_ACCESS.get(record_type)
-    if layouts is None:
-        return ""
-    value = orjson.loads(text)
-    names = list(value)
-    for layout, its_names, missing in layouts:
-        if names == [*its_names, *missing] and all(value[name] == absent for name, absent in missing.items()):
-            return layout
-    return ""
+    """The early-access layout of which value_json() made the text; "" for any other."""
+    return layout_of_json(EARLY_ACCESS.get(record_type), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +109,6 @@ class _Key:
     member_id: str | None
     regular_expression: str | None
     is_exact: bool
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """One layout of one value version. `missing`: what the released layout has and this one has not."""
-
-    name: str
-    reader: MessageReader
-    missing: dict[str, Any]
 
 
 class GroupRecordDecoder:
@@ -183,17 +129,12 @@ class GroupRecordDecoder:
             return known
         if value is None:
             return _record(known, None, "", None)
-        if len(value) < 2:
-            return _undecodable_value(known, value)
-        version = int.from_bytes(value[:2], "big", signed=True)
-        layouts = self._layouts[known.record_type.number].get(version)
-        if layouts is None:
-            return _unknown_version(known, version, self._layouts[known.record_type.number])
+        kind = known.record_type
         try:
-            layout, fields, notes = _read_layouts(layouts, value)
-        except Truncated as error:
-            return _undecodable(known, "truncated", str(error), version)
-        to_json = self._to_json.get(known.record_type.number) if layout[:1] in ("", "?") else None
+            version, layout, fields, notes = read_value(kind.name, self._layouts[kind.number], value)
+        except BadValue as bad:
+            return _undecodable(known, bad.reason, bad.detail, bad.version)
+        to_json = self._to_json.get(kind.number) if layout[:1] in ("", "?") else None
         return _record(known, version, layout, Content(fields, notes, to_json))
 
     def decode_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[GroupRecord | Undecodable]:
@@ -285,65 +226,9 @@ def _is_group_metadata(records: RecordColumns, rows: NDArray[np.int64]) -> NDArr
 
 
 @cache
-def _layouts(number: int) -> dict[int, list[_Layout]]:
-    """Value version -> layouts, the released one first."""
-    record_type = CONSUMER_OFFSETS[number]
-    found: dict[int, list[_Layout]] = {}
-    released = record_type.layouts[0]
-    for message in record_type.layouts:
-        for version in message.versions:
-            keep_bytes = record_type.number in (2, 5) and not message.layout
-            reader = MessageReader(message, version, bytes_value=bytes if keep_bytes else base64_text)
-            found.setdefault(version, []).append(_Layout(message.layout, reader, _missing(released, message)))
-    return found
-
-
-def _early_access(record_type: RecordType) -> list[tuple[str, list[str], dict[str, Any]]]:
-    """Of each layout that is not the released one its name, its fields, and what it lacks."""
-    released = record_type.layouts[0]
-    return [
-        (layout.layout, [field.name for field in layout.fields], _missing(released, layout))
-        for layout in record_type.layouts
-        if layout.layout
-    ]
-
-
-def _missing(released: Definition, message: Definition) -> dict[str, Any]:
-    """What stands for fields of the released layout in another: no elements of an array, else None (not known)."""
-    names = {f.name for f in message.fields}
-    return {f.name: [] if f.is_array else None for f in released.fields if f.name not in names}
-
-
-def _read_layouts(layouts: list[_Layout], value: bytes) -> tuple[str, dict[str, Any], list[str]]:
-    """Layout name, fields and notes by rule 4. Raises Truncated, about the released layout."""
-    released, *early = layouts
-    fits = [(layout, fields, notes) for layout in early for fields, notes in _read_wholly(layout, value)]
-    notes: list[str] = []
-    try:
-        fields, end = released.reader.read(value, 2, notes)
-    except Truncated:
-        if not fits:
-            raise
-        end = -1
-    if fits and end != len(value):
-        layout, fields, notes = fits[0]
-        return layout.name, {**fields, **layout.missing}, notes
-    if end != len(value):
-        notes.append("bytes left over")
-    return f"?{fits[0][0].name}" if fits else released.name, fields, notes
-
-
-def _read_wholly(layout: _Layout, value: bytes) -> list[tuple[dict[str, Any], list[str]]]:
-    """Fields and notes if the layout reads the whole value and nothing in it is odd, else nothing.
-
-    A tag section can swallow nearly anything as unknown tags, and no early-access release wrote any.
-    """
-    notes: list[str] = []
-    try:
-        fields, end = layout.reader.read(value, 2, notes)
-    except Truncated:
-        return []
-    return [(fields, notes)] if end == len(value) and not notes else []
+def _layouts(number: int) -> dict[int, list[Layout]]:
+    """Value version -> layouts, the released one first. Protocol blobs stay bytes."""
+    return value_layouts(CONSUMER_OFFSETS[number], bytes if number in (2, 5) else base64_text)
 
 
 def _record(key: _Key, version: int | None, layout: str, content: Content | None) -> GroupRecord:
@@ -361,23 +246,9 @@ def _record(key: _Key, version: int | None, layout: str, content: Content | None
     )
 
 
-def _undecodable_value(key: _Key, value: bytes) -> Undecodable:
-    if not value:
-        detail = f"{key.record_type.name} has a value of no bytes: neither a tombstone, which is null, nor a value"
-        return _undecodable(key, "empty_value", detail, None)
-    return _undecodable(key, "truncated", f"{key.record_type.name} has a value of 1 byte, too few for a version", None)
-
-
-def _unknown_version(key: _Key, version: int, known: dict[int, list[_Layout]]) -> Undecodable:
-    versions = f"{min(known)} to {max(known)} are" if len(known) > 1 else f"{min(known)} is"
-    detail = f"{key.record_type.name}Value version {version} is unknown ({versions} known)"
-    return _undecodable(key, "unknown_value_version", detail, version)
-
-
 def _undecodable(key: _Key, reason: str, detail: str, version: int | None) -> Undecodable:
     kind = key.record_type
     return Undecodable(reason, detail, kind.number, kind.name, key.group_id, key.member_id, value_version=version)
 
 
-# Record types that had another layout in an early-access release (T58).
-EARLY_ACCESS = {number: layouts for number, kind in CONSUMER_OFFSETS.items() if (layouts := _early_access(kind))}
+EARLY_ACCESS = early_access(CONSUMER_OFFSETS)
