@@ -20,3 +20,5 @@ class Undecodable:
     topic: str | None = None
     partition: int | None = None
     value_version: int | None = None
+    topic_id: str | None = None
+    transactional_id: str | None = None

@@ -1,4 +1,4 @@
-"""Record types of `__consumer_offsets`: name, key, and the layouts of the value, all from the definitions."""
+"""Record types of the coordinators' topics: name, key, and the layouts of the value, all from the definitions."""
 
 from __future__ import annotations
 
@@ -34,3 +34,4 @@ def _record_type(number: int, key: Definition, messages: list[Definition]) -> Re
 
 CONSUMER_OFFSETS = record_types("__consumer_offsets")
 SHARE_GROUP_STATE = record_types("__share_group_state")
+TRANSACTION_STATE = record_types("__transaction_state")

@@ -8,7 +8,7 @@ import pytest
 
 from kgroups_spark.messages.definition import all_definitions, definition, parse_definition, parse_versions
 from kgroups_spark.messages.reader_source import read_uvarint
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kgroups_spark.messages.schema import MessageReader, Truncated, reader
 
 INT32 = bytes(4)
@@ -133,12 +133,13 @@ def test_a_type_that_nothing_reads_is_an_error_and_not_an_empty_struct():
 
 def test_every_version_of_every_definition_compiles():
     compiled = [MessageReader(message, version) for message in all_definitions() for version in message.versions]
-    assert len(compiled) == 80
+    assert len(compiled) == 83
 
 
 def test_record_types_are_those_of_the_releases():
     assert sorted(CONSUMER_OFFSETS) == [n for n in range(24) if n != 18]
     assert {n: t.name for n, t in SHARE_GROUP_STATE.items()} == {0: "ShareSnapshot", 1: "ShareUpdate"}
+    assert {n: t.name for n, t in TRANSACTION_STATE.items()} == {0: "TransactionLog"}
     early = {n: [layout.layout for layout in t.layouts] for n, t in CONSUMER_OFFSETS.items()}
     early = {n: names for n, names in early.items() if names != [""]}
     assert early == {

@@ -1,0 +1,135 @@
+"""Records of `__share_group_state` and `__transaction_state`: key and value bytes -> CoordinatorRecord or Undecodable.
+
+One decoder for any log (coordinator_logs.py); its rules are those of group_records.py. (CoordinatorRecordSerde, 4.3;
+TransactionLog.read, 4.3: a key begins with the record type, which that class calls a version.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, CoordinatorLog
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.messages.record_types import RecordType
+from kgroups_spark.messages.schema import MessageReader, Truncated
+from kgroups_spark.messages.value_layouts import BadValue, Content, Layout, read_value, value_layouts
+
+_CACHED_KEYS = 1 << 16
+_CACHED_KEY_BYTES = 16 << 20
+
+
+@dataclass(slots=True)
+class CoordinatorRecord:
+    """A decoded record of a coordinator's log, or a tombstone. Nothing in it may be changed."""
+
+    record_type: int
+    record_name: str
+    key: dict[str, Any]  # fields in Kafka's JSON spelling, uuids as Kafka prints them
+    value_version: int | None  # None: tombstone
+    layout: str  # "" released; "4.0" early access; "?4.0" released, but the bytes fit both wholly (T58)
+    is_key_exact: bool
+    content: Content | None  # None: tombstone
+
+    @property
+    def is_tombstone(self) -> bool:
+        return self.content is None
+
+    @property
+    def value(self) -> dict[str, Any] | None:
+        """The decoded value; None: tombstone."""
+        return None if self.content is None else self.content.value
+
+    @property
+    def keeps_raw(self) -> bool:
+        """Whether key and value bytes say more than this record: left-over bytes, unknown tags, improper UTF-8."""
+        return not self.is_key_exact or (self.content is not None and not self.content.is_exact)
+
+    def value_json(self) -> str | None:
+        """The value as JSON text; None: tombstone."""
+        return None if self.content is None else self.content.json()
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    record_type: RecordType
+    fields: dict[str, Any]
+    is_exact: bool
+
+
+class CoordinatorRecordDecoder:
+    """Decodes records of one log one by one; remembers keys it has seen."""
+
+    def __init__(self, log: CoordinatorLog) -> None:
+        self.log = log
+        self._keys: dict[bytes, _Key | Undecodable] = {}
+        self._key_bytes = 0
+
+    def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | Undecodable:
+        """The record, its tombstone, or why it cannot be used."""
+        if key is None:
+            return Undecodable("null_key", "The record has no key, so nothing says what it is about")
+        known = self._key(key)
+        if isinstance(known, Undecodable):
+            return known
+        kind = known.record_type
+        if value is None:
+            return CoordinatorRecord(kind.number, kind.name, known.fields, None, "", known.is_exact, None)
+        try:
+            version, layout, fields, notes = read_value(kind.name, _layouts(self.log.topic, kind.number), value)
+        except BadValue as bad:
+            return _undecodable(known, bad)
+        content = Content(fields, notes, None)
+        return CoordinatorRecord(kind.number, kind.name, known.fields, version, layout, known.is_exact, content)
+
+    def _key(self, key: bytes) -> _Key | Undecodable:
+        known = self._keys.get(key)
+        if known is None:
+            known = self._read_key(key)
+            self._key_bytes += len(key)
+            if len(self._keys) >= _CACHED_KEYS or self._key_bytes > _CACHED_KEY_BYTES:
+                self._keys.clear()
+                self._key_bytes = len(key)
+            self._keys[key] = known
+        return known
+
+    def _read_key(self, key: bytes) -> _Key | Undecodable:
+        if len(key) < 2:
+            return Undecodable("truncated", f"The key has {len(key)} bytes, too few for a record type")
+        number = int.from_bytes(key[:2], "big", signed=True)
+        record_type = self.log.record_types.get(number)
+        if record_type is None:
+            detail = f"Record type {number} of {self.log.topic} is unknown to every release"
+            return Undecodable("unknown_record_type", detail, number)
+        notes: list[str] = []
+        try:
+            fields, end = _key_reader(self.log.topic, number).read(key, 2, notes)
+        except Truncated as error:
+            return Undecodable("truncated", str(error), number, record_type.name)
+        return _Key(record_type, fields, end == len(key) and not notes)
+
+
+@cache
+def _key_reader(topic: str, number: int) -> MessageReader:
+    return MessageReader(COORDINATOR_LOGS[topic].record_types[number].key, 0)
+
+
+@cache
+def _layouts(topic: str, number: int) -> dict[int, list[Layout]]:
+    return value_layouts(COORDINATOR_LOGS[topic].record_types[number])
+
+
+def _undecodable(key: _Key, bad: BadValue) -> Undecodable:
+    fields = key.fields
+    return Undecodable(
+        bad.reason,
+        bad.detail,
+        key.record_type.number,
+        key.record_type.name,
+        fields.get("groupId"),
+        partition=fields.get("partition"),
+        value_version=bad.version,
+        topic_id=fields.get("topicId"),
+        transactional_id=fields.get("transactionalId"),
+    )
