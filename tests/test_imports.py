@@ -22,6 +22,8 @@ ORDER = [
     "records",
     "messages",
     "coordinator",
+    "share_coordinator",
+    "transaction_coordinator",
     "sources",
     "jvm",
     "session",
@@ -41,6 +43,8 @@ WITHOUT_SPARK = [
     "records",
     "messages",
     "coordinator",
+    "share_coordinator",
+    "transaction_coordinator",
 ]
 SPARK = {"pyspark", "delta", "py4j"}
 

@@ -9,6 +9,7 @@ with, Scala's; "3.9-java" is the other one. The facts and their sources: docs/co
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -80,6 +81,12 @@ class Release:
     # The validated topology epoch of a streams group whose metadata record is missing.
     unset_topology_epoch: int = -1
     has_task_epochs: bool = True
+
+    @property
+    def version(self) -> tuple[float, ...]:
+        """The numbers of its name, to be compared; without a patch number its last patch release is meant."""
+        numbers = tuple(float(number) for number in self.name.removesuffix("-java").split("."))
+        return numbers if len(numbers) > 2 else (*numbers, math.inf)
 
     def fails_to_read(self, record_type: int, value_version: int | None) -> bool:
         """Whether its load fails at decoding a record of that type and value version (None: a tombstone)."""

@@ -1,0 +1,45 @@
+"""How each Kafka release replays `__share_group_state`: data only.
+
+Sources: ShareCoordinatorShard, ShareGroupOffset and PersisterStateBatchCombiner of 4.0.2, 4.1.2, 4.2.1, 4.3.1, 4.4.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kgroups_spark.coordinator.releases import Release
+
+
+@dataclass(frozen=True)
+class ShareRules:
+    """The replay rules of one release."""
+
+    # Of version 0 of both values; 4.0 was early access and had others.
+    layout: str = ""
+    # A tag that came with 4.2. Without it the count is -1, not known.
+    has_delivery_complete_count: bool = True
+    # 4.0 wrote no tombstones, and fails at one.
+    tombstone_removes: bool = True
+    # The state epoch of a share partition whose snapshot the log no longer has.
+    unknown_state_epoch: int = 0
+    # How batches are combined. `pairs`: what two batches become may touch an equal one before it and stay apart from
+    # it until the next update. `sweep` (4.4): equal batches that touch are always one.
+    combines: Literal["pairs", "sweep"] = "sweep"
+
+    def reads_layout(self, layout: str) -> bool:
+        """Whether it reads values in that layout: "" is that of 4.1 and newer, "?4.0" one that fits either."""
+        return layout == self.layout or layout.startswith("?")
+
+
+_V4_4 = ShareRules()
+_V4_2 = replace(_V4_4, combines="pairs")
+_V4_1 = replace(_V4_2, has_delivery_complete_count=False)
+_V4_0 = replace(_V4_1, layout="4.0", tombstone_removes=False, unknown_state_epoch=-1)
+# The first version with these rules, newest first.
+_SINCE = (((4, 4), _V4_4), ((4, 2), _V4_2), ((4, 1), _V4_1), ((4, 0), _V4_0))
+
+
+def share_rules(release: Release) -> ShareRules | None:
+    """The rules of a release. None: it has no share coordinator (before 4.0)."""
+    return next((rules for first, rules in _SINCE if release.version >= first), None)

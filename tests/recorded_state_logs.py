@@ -1,0 +1,44 @@
+"""Recordings of brokers: `__share_group_state` and `__transaction_state`, and what their Admin API answered."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from functools import cache
+from pathlib import Path
+
+from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
+from kgroups_spark.records.columns import CorruptBatch
+from kgroups_spark.records.segment import read_segment
+
+_ZIP = Path(__file__).parent / "data" / "corpora" / "state-logs.zip"
+
+
+@cache
+def answers():
+    """By recording: release, asked_at_ms, and what was answered of share groups or transactions."""
+    with zipfile.ZipFile(_ZIP) as archive:
+        return json.loads(archive.read("answers.json"))
+
+
+@cache
+def records(recording, topic):
+    """(partition, log offset, log timestamp, key, value) of a topic's records, in log order of each partition."""
+    out = []
+    with zipfile.ZipFile(_ZIP) as archive:
+        prefix = f"logs/{recording}/{topic}-"
+        for name in sorted(n for n in archive.namelist() if n.startswith(prefix)):
+            partition = int(name.removeprefix(prefix).split("/")[0])
+            for chunk in read_segment(io.BytesIO(archive.read(name))):
+                assert not isinstance(chunk, CorruptBatch)
+                for row in range(len(chunk)):
+                    place = (partition, int(chunk.offset[row]), int(chunk.timestamp[row]))
+                    out.append((*place, chunk.key(row), chunk.value(row)))
+    return out
+
+
+def decoded(recording, log):
+    """(partition, log offset, log timestamp, CoordinatorRecord) of a log's records."""
+    decoder = CoordinatorRecordDecoder(log)
+    return [(*place, decoder.decode(key, value)) for *place, key, value in records(recording, log.topic)]

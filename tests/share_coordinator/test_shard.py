@@ -1,0 +1,262 @@
+"""The share coordinator's replay against Kafka's own classes, the slow twin, every cut, and recordings of brokers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG
+from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
+from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.share_coordinator.listed import listed_share_partitions, listed_topics, share_lag
+from kgroups_spark.share_coordinator.rows import EVENTS, ShareEvent
+from kgroups_spark.share_coordinator.rules import share_rules
+from kgroups_spark.share_coordinator.shard import ShareCoordinatorShard
+from tests.recorded_state_logs import answers, decoded, records
+from tests.share_coordinator.histories import KEYS, Record, batch, history, key_bytes, snapshot, update, value_bytes
+from tests.share_coordinator.twin import Twin
+
+# What ShareCoordinatorShard of 4.3.1 and 4.4.0 held of the share partition after each record (4.4.0 where it differs).
+KAFKA = json.loads((Path(__file__).parent / "data" / "kafka-share-state.json").read_text())
+VERSIONS = {"4.3": 3, "4.4": 4}
+
+
+def shard_of(version, **arguments):
+    return ShareCoordinatorShard(share_rules(release(version)), 0, **arguments)
+
+
+def replay(shard, offset, record, *, early=False):
+    """One record by way of its bytes; whether a coordinator's load goes on."""
+    found = CoordinatorRecordDecoder(SHARE_LOG).decode(key_bytes(record), value_bytes(record, early=early))
+    return replay_decoded(shard, offset, found)
+
+
+def replay_decoded(shard, offset, found, log_timestamp=None):
+    key = (found.key["groupId"], found.key["topicId"], found.key["partition"])
+    try:
+        shard.replay(offset, log_timestamp, found.record_type, *key, found.value, found.layout)
+    except ReplayFailure:
+        return False
+    return True
+
+
+def text_of(state):
+    """A state as the data file has it."""
+    if state is None:
+        return "-"
+    numbers = [state.snapshot_epoch, state.state_epoch, state.leader_epoch, state.start_offset]
+    numbers += [state.delivery_complete_count, state.create_timestamp, state.write_timestamp]
+    batches = (
+        f"{b.first_offset}-{b.last_offset}-{b.delivery_state}-{b.delivery_count};" for b in state.batches.batches
+    )
+    return ",".join(map(str, numbers)) + "," + "".join(batches)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_after_every_record_the_state_is_that_of_kafkas_own_class(version):
+    decoder = CoordinatorRecordDecoder(SHARE_LOG)
+    for number, rows in enumerate(KAFKA):
+        shard = shard_of(version)
+        for offset, row in enumerate(rows):
+            record_type, key, value = row[:3]
+            found = decoder.decode(
+                key_bytes(Record(record_type, *KEYS[key], None)), None if value is None else bytes.fromhex(value)
+            )
+            went_on = replay_decoded(shard, offset, found)
+            expected = row[min(VERSIONS[version], len(row) - 1)]
+            held = text_of(shard.share_partitions.get(KEYS[key]))
+            assert f"{'ok' if went_on else 'fail'} {held}" == expected, (number, offset)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("seed", range(40))
+def test_offset_by_offset_the_twin_says_the_same(seed, version):
+    shard, twin = shard_of(version), Twin()
+    for offset, record in enumerate(history(seed)):
+        replay(shard, offset, record)
+        twin.replay(record)
+        key = (record.group_id, record.topic_id, record.partition)
+        mine, its = shard.share_partitions.get(key), twin.states.get(key)
+        assert (mine is None) == (its is None)
+        if its is not None:
+            numbers = [mine.snapshot_epoch, mine.state_epoch, mine.leader_epoch, mine.start_offset]
+            assert numbers == [its[n] for n in ("snapshotEpoch", "stateEpoch", "leaderEpoch", "startOffset")]
+            assert mine.delivery_complete_count == its["deliveryCompleteCount"]
+            by_offset = {}
+            for b in mine.batches.batches:
+                for o in range(b.first_offset, b.last_offset + 1):
+                    by_offset[o] = max(b.priority, by_offset.get(o, b.priority))
+            assert by_offset == its["offsets"]
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.1", "4.2", "4.3", "4.4"])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_history_cut_anywhere_gives_the_whole(seed, version):
+    log = history(seed, tidy=seed % 2 == 0)
+    whole = shard_of(version, reporting=True)
+    for offset, record in enumerate(log):
+        replay(whole, offset, record, early=version == "4.0")
+    cut = shard_of(version, reporting=True)
+    events = []
+    for offset, record in enumerate(log):
+        cut = ShareCoordinatorShard.load(cut.rules, 0, list(cut.save()), reporting=True)
+        replay(cut, offset, record, early=version == "4.0")
+        events += cut.take_events()
+    assert list(cut.share_partition_rows()) == list(whole.share_partition_rows())
+    assert list(cut.share_batch_rows()) == list(whole.share_batch_rows())
+    assert cut.share_partitions == whole.share_partitions
+    assert events == whole.take_events() and {one.event for one in events} <= set(EVENTS)
+
+
+def of(key, record_type, value):
+    return Record(record_type, *KEYS[key], value)
+
+
+def test_an_update_leaves_what_it_does_not_say_and_takes_the_count_even_if_it_is_unknown():
+    shard = shard_of("4.4")
+    replay(shard, 0, of(0, 0, snapshot([batch(7, 9)], 5, epoch=3, state_epoch=2, leader_epoch=4, complete=6)))
+    replay(shard, 1, of(0, 1, update([batch(9, 9, 2)], epoch=9)))
+    row = next(shard.share_partition_rows())
+    assert (row.start_offset, row.state_epoch, row.leader_epoch, row.snapshot_epoch) == (5, 2, 4, 3)
+    assert (row.delivery_complete_count, row.create_timestamp, row.log_offset) == (None, 1, 1)
+    assert [tuple(row[4:10]) for row in shard.share_batch_rows()] == [
+        (7, 8, "available", 1, 4, None),
+        (9, 9, "acknowledged", 1, None, None),
+    ]
+
+
+def test_releases_differ_in_the_count_in_tombstones_and_in_what_an_update_alone_leaves():
+    lone, gone = of(0, 1, update([batch(1, 2)], 0, complete=3)), of(0, 0, None)
+    found = {}
+    for version in ("4.0", "4.1", "4.2", "4.3", "4.4"):
+        shard = shard_of(version)
+        assert replay(shard, 0, lone, early=version == "4.0")
+        row = next(shard.share_partition_rows())
+        found[version] = (row.state_epoch, row.delivery_complete_count, replay(shard, 1, gone))
+    assert found == {
+        "4.0": (None, None, False),
+        "4.1": (0, None, True),
+        "4.2": (0, 3, True),
+        "4.3": (0, 3, True),
+        "4.4": (0, 3, True),
+    }
+
+
+def test_a_value_in_the_layout_of_another_release_fails_the_load_and_changes_nothing():
+    record = of(0, 0, snapshot([batch(1, 2)], 5))
+    new, old = shard_of("4.4"), shard_of("4.0")
+    assert not replay(new, 0, record, early=True) and not new.share_partitions
+    assert not replay(old, 0, record) and not old.share_partitions
+    assert replay(old, 0, record, early=True) and replay(new, 0, record)
+
+
+def test_a_release_before_4_0_has_no_share_coordinator():
+    assert share_rules(release("3.9")) is None and share_rules(release("3.9-java")) is None
+    assert share_rules(release("4.0.0")) == share_rules(release("4.0"))
+
+
+def test_events_say_when_a_share_partition_began_was_reset_and_went():
+    shard = shard_of("4.4", reporting=True)
+    first = snapshot(start=-1, state_epoch=1)
+    reset = snapshot(start=7, epoch=1, state_epoch=2)
+    log = [(0, first), (1, update(start=3)), (0, snapshot(start=3, epoch=1, state_epoch=1)), (0, reset), (0, None)]
+    for offset, (record_type, value) in enumerate(log):
+        replay(shard, offset, of(0, record_type, value))
+    replay(shard, 5, of(1, 0, reset))  # its first snapshot is not in the log: nobody knows when it began
+    replay(shard, 6, of(2, 0, None))
+    key = KEYS[0]
+    assert shard.take_events() == [
+        ShareEvent(0, None, *key, "share_partition_initialized", None, None, None, 1),
+        ShareEvent(3, None, *key, "share_offset_reset", 3, 7, 1, 2),
+        ShareEvent(4, None, *key, "share_offsets_deleted", 7, None, 2, None),
+        ShareEvent(6, None, *KEYS[2], "share_offsets_deleted", None, None, None, None),
+    ]
+    assert shard.take_events() == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_reset"),
+    [
+        ([(0, snapshot(start=11))], (0, snapshot(start=4, epoch=1, complete=0)), True),
+        ([(0, snapshot(start=4))], (0, snapshot(start=11, epoch=1, complete=0)), True),
+        ([(0, snapshot([batch(5, 6)], 4))], (0, snapshot(start=4, epoch=1, complete=0)), True),
+        ([(0, snapshot(start=4, complete=0))], (0, snapshot(start=4, epoch=1, complete=0)), False),
+        # What a coordinator writes of itself: after many updates, and of a share partition that is left alone.
+        ([(0, snapshot(start=4)), (1, update(start=9))], (0, snapshot(start=11, epoch=1, complete=0)), False),
+        ([(0, snapshot(start=4))], (0, snapshot(start=11, epoch=1, leader_epoch=2, complete=0)), False),
+        ([(0, snapshot(start=4))], (0, snapshot([batch(12, 13)], 11, epoch=1, complete=2)), False),
+        ([(0, snapshot([batch(5, 6)], 4))], (0, snapshot([batch(5, 6)], 4, epoch=1, complete=0, times=(1, 9))), False),
+    ],
+)
+def test_a_second_reset_keeps_the_state_epoch_and_is_known_by_its_form(before, after, is_reset):
+    shard = shard_of("4.4", reporting=True)
+    for offset, (record_type, value) in enumerate([*before, after]):
+        replay(shard, offset, of(0, record_type, value))
+    assert ("share_offset_reset" in {one.event for one in shard.take_events()}) == is_reset
+
+
+def test_an_archived_batch_says_whether_its_attempts_were_used_up():
+    shard = shard_of("4.4")
+    replay(shard, 0, of(0, 0, snapshot([batch(0, 1, 4, 5), batch(2, 3, 4, 1), batch(4, 5, 0, 4), batch(6, 6, 3, 1)])))
+    rows = [row[6:10] for row in shard.share_batch_rows()]
+    assert rows == [
+        ("archived", 5, None, "attempts_used_up"),
+        ("archived", 1, None, "rejected_or_gap"),
+        ("available", 4, 1, None),
+        ("archiving", 1, None, None),
+    ]
+    assert [row[6:10] for row in shard.share_batch_rows(3)][2] == ("available", 4, 0, None)
+
+
+def listed(recording):
+    """What the newest records of type 15 list, and the names of topics."""
+    decoder, newest = GroupRecordDecoder(), {}
+    for *_, key, value in records(recording, "__consumer_offsets"):
+        if key is not None and key[:2] == b"\0\x0f":
+            found = decoder.decode(key, value)
+            assert isinstance(found, GroupRecord)
+            newest[found.group_id] = found.value
+    return [topic for group_id, value in newest.items() for topic in listed_topics(group_id, value)]
+
+
+@pytest.mark.parametrize("recording", ["share-4.3", "share-4.4"])
+def test_the_brokers_admin_api_lists_the_same_offsets_epochs_and_lags(recording):
+    told = answers()[recording]
+    rows, shards = [], {}
+    for partition, offset, log_timestamp, record in decoded(recording, SHARE_LOG):
+        shard = shards.setdefault(partition, shard_of(told["release"], reporting=True))
+        assert SHARE_LOG.partition_of(record.key, 2) == partition
+        assert replay_decoded(shard, offset, record, log_timestamp)
+    rows = [row for shard in shards.values() for row in shard.share_partition_rows()]
+    mine, ends = {}, told["topic_end_offsets"]
+    for row in listed_share_partitions(rows, listed(recording), {}):
+        assert row.init_state == "initialized" and row.state_partition is not None
+        lag = share_lag(row.start_offset, row.delivery_complete_count, ends[row.topic][str(row.partition)])
+        numbers = (row.start_offset, None if row.start_offset is None else row.leader_epoch, lag)
+        mine[row.group_id, row.topic, row.partition] = numbers
+    expected = {
+        (group_id, one["topic"], one["partition"]): (one.get("start_offset"), one.get("leader_epoch"), one.get("lag"))
+        for group_id, offsets in told["share_offsets"].items()
+        for one in offsets
+    }
+    assert mine == expected and len(mine) == 10
+
+
+@pytest.mark.parametrize("recording", ["share-4.3", "share-4.4"])
+def test_resets_and_deletions_by_admin_are_events(recording):
+    names = {topic_id: name for name, topic_id in answers()[recording]["topic_ids"].items()}
+    shards = {}
+    for partition, offset, log_timestamp, record in decoded(recording, SHARE_LOG):
+        shard = shards.setdefault(partition, shard_of("4.4", reporting=True))
+        replay_decoded(shard, offset, record, log_timestamp)
+    events = [one for shard in shards.values() for one in shard.take_events()]
+    resets = {
+        (one.group_id, names[one.topic_id].split(".")[0], one.partition): one for one in events if "reset" in one.event
+    }
+    # capture.json: "jobs-0=11 then 4", "then jobs-1 reset to 2"
+    assert sorted(one.offset_after for one in resets.values()) == [2, 4]
+    assert {names[one.topic_id].split(".")[0] for one in events if one.event == "share_offsets_deleted"}
