@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 
 from kgroups_spark.audit.read_on import read_on
+from kgroups_spark.audit.redecode import with_decoded_again
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
 from kgroups_spark.audit.task_progress import tasks_told
@@ -14,6 +15,7 @@ from kgroups_spark.counts import counted
 from kgroups_spark.tables.lake import WORK_FOLDER
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.writer import parts_of
 
 
 def audit_by_parts(work: AuditWork) -> AuditResult:
@@ -41,11 +43,24 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
     finally:
         file_system.delete_dir(folder)
     topics = work.writer.part_writer("topics").write(work.topics_table(progress))
+    if work.has_decoded_again:
+        replayed = _with_decoded_again(work, replayed)
     parts = [*read.parts, *replayed, *([topics] if topics else [])]
     say(f"committing {counted(len(parts), 'part')}")
     _commit(work, parts)
     failures = sum(part.records for part in replayed if part.table == "quarantine")
     return AuditResult(progress, _rows_added(parts), quarantined_by_reason(progress, failures), work.plan)
+
+
+def _with_decoded_again(work: AuditWork, replayed: list[Part]) -> list[Part]:
+    """The parts with others of group_traffic, which count, too, what this audit has decoded again."""
+    name = "group_traffic"
+    folder = work.lake.table(name).path
+    paths = [f"{folder}/{part.path}" for part in replayed if part.table == name]
+    schema = TABLES[name].schema
+    rows = work.spark.read.schema(schema).parquet(*paths) if paths else work.spark.createDataFrame([], schema)
+    together = parts_of(with_decoded_again(work.lake, work.audit_id, rows), work.writer.part_writer(name))
+    return [*(part for part in replayed if part.table != name), *together]
 
 
 def _commit(work: AuditWork, parts: list[Part]) -> None:

@@ -18,6 +18,7 @@ from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.history_replay import replay_rows_of_history, replay_rows_of_state
 from kgroups_spark.audit.packed_rows import row_counts, unpacked
 from kgroups_spark.audit.read_on import read_on
+from kgroups_spark.audit.redecode import with_decoded_again
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.stages import (
     REPLAY_TABLES,
@@ -48,13 +49,12 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
             rows_read = _stage_1_rows(progress)
             if rows_read["offset_commits"]:
                 writer.append("offset_commits", read.rows("offset_commits"))
-        for name in ("group_records", "group_traffic"):
-            if rows_read[name]:
-                writer.append(name, read.rows(name))
+        if rows_read["group_records"]:
+            writer.append("group_records", read.rows("group_records"))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
         tasks = min(len(work.shards), 2 * work.slots)
         replayed = _kept(replay_frame(_replay_rows(work, read), tasks, work.night_context(progress)), stack)
-        result = _write_replayed(work, read, replayed, progress)
+        result = _write_replayed(work, read, replayed, progress, stack)
         _require_read_once(frame, told)
         return result
 
@@ -135,7 +135,9 @@ def _state(work: AuditWork) -> DataFrame | None:
     return work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
 
 
-def _write_replayed(work: AuditWork, read: StageOne, replayed: DataFrame, progress: list[RangeProgress]) -> AuditResult:
+def _write_replayed(
+    work: AuditWork, read: StageOne, replayed: DataFrame, progress: list[RangeProgress], stack: ExitStack
+) -> AuditResult:
     writer = work.writer
     rows_added = _stage_1_rows(progress)
     counts = row_counts(replayed, REPLAY_TABLES)
@@ -145,6 +147,12 @@ def _write_replayed(work: AuditWork, read: StageOne, replayed: DataFrame, progre
     for name in ("group_versions", "group_member_versions", "group_events", "state_corrections"):
         if counts[name]:
             writer.append(name, unpacked(replayed, name))
+    traffic = unpacked(replayed, "group_traffic")
+    if work.has_decoded_again:
+        traffic = _kept(with_decoded_again(work.lake, work.audit_id, traffic), stack)
+        counts["group_traffic"] = traffic.count()
+    if counts["group_traffic"]:
+        writer.append("group_traffic", traffic)
     for name in REPLAY_TABLES:
         if TABLES[name].kind == "history":
             rows_added[name] += counts[name]

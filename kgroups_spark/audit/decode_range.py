@@ -28,7 +28,7 @@ from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer, readable_versions
 from kgroups_spark.audit.rows import LAST_MS
 from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
-from kgroups_spark.audit.traffic import GroupTraffic
+from kgroups_spark.audit.traffic import GroupTraffic, handed_on
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
@@ -178,7 +178,8 @@ class RangeDecoder:
         )
 
     def outputs(self) -> Iterator[Output]:
-        """Rows of the history tables and `group_traffic`, and replay rows under the name `replay_rows`.
+        """Rows of the history tables, and under the name `replay_rows` what is left to the replay: records that it
+        needs, and the range's counts for `group_traffic`.
 
         Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for
         texts.
@@ -190,10 +191,11 @@ class RangeDecoder:
         if self._context.history:
             for lot in self._batches.rest():
                 yield self._counted("offset_commits", lot)
-            yield from self._traffic_rows()
         if self._context.replay:
             for batch in self._reducer.rest(self._markers.deferred):
                 yield REPLAY, batch
+        if self._context.history and self._context.replay:
+            yield from self._traffic_rows()
         self._topics.settle_commits(self._commits.keys.topic)
         self.progress.topics = self._topics.rows()
         self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
@@ -384,7 +386,7 @@ class RangeDecoder:
     def _traffic_rows(self) -> Iterator[Output]:
         rows = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
         if rows.num_rows:
-            yield self._counted("group_traffic", rows)
+            yield REPLAY, handed_on(rows, self._range.start_offset)
 
     def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
         self.progress.rows[name] += rows.num_rows

@@ -31,7 +31,7 @@ from kgroups_spark.audit.history_replay import (
 from kgroups_spark.audit.load_failures import coordinator_fails, misread
 from kgroups_spark.audit.packed_rows import row_counts, unpacked
 from kgroups_spark.audit.read_by import ReadBy
-from kgroups_spark.audit.redecode import DECODED_TABLES, decoded_again, unresolved
+from kgroups_spark.audit.redecode import DECODED_TABLES, added_up, decoded_again, unresolved
 from kgroups_spark.audit.replay import AuditSpans
 from kgroups_spark.audit.replayed import Replayed, replayed_shards
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
@@ -59,6 +59,11 @@ class Rebuilt:
     rows_added: Counter[str] = field(default_factory=Counter)
     record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
+
+    @property
+    def has_decoded_again(self) -> bool:
+        """Whether records of quarantine went into history."""
+        return bool(self.rows_added)
 
     def told_with(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of the ledger's row with these facts in them."""
@@ -106,7 +111,7 @@ class _Rebuild:
     def run(self, tables_of_now: bool) -> Rebuilt:
         work, say = self.work, self.work.progress
         say("rebuilding from history: decoding quarantine again")
-        added = self._decode_again()
+        added = self._decode_again(with_counts=tables_of_now)
         counting = self._counting()
         say("rebuilding from history: looking for names")
         baselines = Baselines.of(counting.state_corrections, work.settings.release_version)
@@ -135,18 +140,23 @@ class _Rebuild:
         )
         return Rebuilt(state, added, self._record_counts(counting, added), tuple(_told(added)))
 
-    def _decode_again(self) -> Counter[str]:
-        """Appends what now decodes; how many rows by table."""
+    def _decode_again(self, *, with_counts: bool) -> Counter[str]:
+        """Appends what now decodes; how many rows by table. Without its counts where the audit goes on: it writes them
+        together with those of what it reads (redecode.with_decoded_again)."""
         lake = self.work.lake
         if not lake.table("quarantine").files():
             return Counter()
         quarantine = self._finished("quarantine")
         found = decoded_again(quarantine, self.work.audit_id).persist()
         try:
-            added = Counter({name: rows for name, rows in row_counts(found, DECODED_TABLES).items() if rows})
+            names = [name for name in DECODED_TABLES if with_counts or name != "group_traffic"]
+            added = Counter({name: rows for name, rows in row_counts(found, names).items() if rows})
             for name in added:
                 rows = unpacked(found, name)
-                self.writer.append(name, _added_up(rows) if name == "group_traffic" else rows)
+                if name == "group_traffic":
+                    rows = added_up(rows)
+                    added[name] = rows.count()
+                self.writer.append(name, rows)
         finally:
             found.unpersist()
         return added
@@ -258,13 +268,6 @@ def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:
         hands[lightest].append(shard)
         loads[lightest] += records[shard] + 1
     return [sorted(hand) for hand in hands]
-
-
-def _added_up(traffic: DataFrame) -> DataFrame:
-    """One row of group_traffic for each of its keys."""
-    counts = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
-    keys = TABLES["group_traffic"].key
-    return traffic.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in counts))
 
 
 def _told(added: Counter[str]) -> Iterator[str]:

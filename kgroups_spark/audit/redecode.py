@@ -19,11 +19,13 @@ from pyspark.sql import functions as F
 from kgroups_spark.audit.commit_rows import CommitBatches
 from kgroups_spark.audit.history_rows import HistoryRows
 from kgroups_spark.audit.markers import marker_facts
-from kgroups_spark.audit.packed_rows import PACKED, packed_outputs
-from kgroups_spark.audit.traffic import GroupTraffic
+from kgroups_spark.audit.packed_rows import PACKED, packed_outputs, unpacked
+from kgroups_spark.audit.traffic import COUNTS, GroupTraffic
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, RecordColumns
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
 
 # Where a record that now decodes goes, and what is counted of it.
@@ -37,6 +39,23 @@ PADDING = 32
 def decoded_again(quarantine: DataFrame, audit_id: int) -> DataFrame:
     """Rows of DECODED_TABLES, packed (packed_rows.py), of the records in quarantine that decode now. A group's hour may
     have several rows of group_traffic, which are to be added up."""
+    return _decoded_of(_unresolved_records(quarantine), audit_id)
+
+
+def with_decoded_again(lake: Lake, audit_id: int, traffic: DataFrame) -> DataFrame:
+    """Rows of group_traffic of an audit, and what it counts of the records that it has decoded again before: one row
+    for each key."""
+    resolved = lake.read("quarantine").where(F.col("resolved_by") == audit_id)
+    return added_up(traffic.unionByName(unpacked(_decoded_of(resolved, audit_id), "group_traffic")))
+
+
+def added_up(traffic: DataFrame) -> DataFrame:
+    """One row of group_traffic for each of its keys."""
+    return traffic.groupBy(*TABLES["group_traffic"].key).agg(*(F.sum(name).alias(name) for name in COUNTS))
+
+
+def _decoded_of(quarantine: DataFrame, audit_id: int) -> DataFrame:
+    """What the records in rows of quarantine are now, packed."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -45,7 +64,7 @@ def decoded_again(quarantine: DataFrame, audit_id: int) -> DataFrame:
                 yield from packed_outputs(_decoded(rows, audit_id))
 
     columns = ("offsets_partition", "log_offset", "log_timestamp", "producer_id", "raw_key", "raw_value")
-    return _unresolved_records(quarantine).select(*columns).mapInArrow(task, PACKED)
+    return quarantine.select(*columns).mapInArrow(task, PACKED)
 
 
 def unresolved(quarantine: DataFrame) -> DataFrame:

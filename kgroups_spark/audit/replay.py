@@ -2,7 +2,7 @@
 
 Rows come sorted by offsets partition and log offset, the saved state first. What comes out are rows of the lake's
 tables: the current ones, the versions, the markers that only the replay can complete, what a real coordinator would
-have failed to load, and the state that the next audit goes on from.
+have failed to load, what the ranges counted, and the state that the next audit goes on from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgroups_spark.audit.event_rows import event_batches
 from kgroups_spark.audit.history_rows import MARKER_COLUMNS
 from kgroups_spark.audit.member_blocks import MemberBlocks
 from kgroups_spark.audit.member_columns import member_batches, member_version_batches
-from kgroups_spark.audit.replay_rows import CORRECTION, FILE, MARKER, RECORD, STATE, TOMBSTONE, VALUE
+from kgroups_spark.audit.replay_rows import CORRECTION, FILE, MARKER, RECORD, STATE, TOMBSTONE, TRAFFIC, VALUE
 from kgroups_spark.audit.row_replay import (
     CONTROL_TYPE,
     COORDINATOR_EPOCH,
@@ -35,6 +35,7 @@ from kgroups_spark.audit.row_replay import (
     OUTCOME,
     PARTITION,
     PRODUCER,
+    RAW_VALUE,
     TEXT,
     TIMESTAMP,
     TOPIC,
@@ -48,6 +49,7 @@ from kgroups_spark.audit.row_replay import (
     time_ms,
 )
 from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.audit.traffic import added_up
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.group_events import GroupEvents
@@ -65,7 +67,7 @@ from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 
 CHANGES_AT_ONCE = 8192
 
-Output = tuple[str, pa.RecordBatch]
+Output = tuple[str, pa.RecordBatch | pa.Table]
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ class _ShardReplay:
         self._blocks = MemberBlocks(decoder)
         self._failures: list[Row] = []
         self._markers: list[Row] = []
+        self._traffic: list[bytes] = []
         self._events: GroupEvents | None = None
         self._again = context.read_again.get(offsets_partition)
         # What the log alone says, from its start.
@@ -191,6 +194,8 @@ class _ShardReplay:
         for row in rows:
             if row[KIND] == STATE:
                 state.append(StateRow(row[OUTCOME], row[GROUP], row[TEXT]))
+            elif row[KIND] == TRAFFIC:
+                self._traffic.append(row[RAW_VALUE])
             elif row[KIND] == CORRECTION:
                 waiting.append(row)
             elif row[KIND] == FILE:
@@ -236,7 +241,7 @@ class _ShardReplay:
         with ExitStack() as stack:
             reader = stack.enter_context(pa.ipc.open_file(stack.enter_context(self._context.open_file(path))))
             batches = map(reader.get_batch, range(reader.num_record_batches))
-            rows = rows_in_log_order(batches, self._blocks.rows_of)
+            rows = rows_in_log_order(self._without_traffic(batches), self._blocks.rows_of)
             if climbs is None:
                 yield from rows
                 return
@@ -253,6 +258,14 @@ class _ShardReplay:
                 found = Climbs(stack.enter_context(pa.ipc.open_stream(source)), self._events)
             if found is not None:
                 found.finish()
+
+    def _without_traffic(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches of a range without what it counted, which stands in batches of its own."""
+        for batch in batches:
+            if batch.num_rows and batch.column(KIND)[0].as_py() == TRAFFIC:
+                self._traffic += batch.column(RAW_VALUE).to_pylist()
+            else:
+                yield batch
 
     def _marker(self, row: Row, ended: EndedTransaction) -> None:
         if row[DEFERRED] and row[LOG_OFFSET] >= self._history_from:
@@ -334,6 +347,8 @@ class _ShardReplay:
         shard.topics = NoTopics()  # the table `topics` has them
         for some in _in_lots(shard.save()):
             yield "coordinator_state", table_batch("coordinator_state", StateRow._fields, some, **constants)
+        if self._traffic:
+            yield "group_traffic", added_up(self._traffic)
         if self._markers:
             yield (
                 "transaction_markers",

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 # kind, in the order of what a shard does with it at one log offset: a correction comes before the records there.
-STATE, CORRECTION, FILE, FIRST_VALUE, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(9)
+STATE, TRAFFIC, CORRECTION, FILE, FIRST_VALUE, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(10)
 
 _FIELDS: list[tuple[str, pa.DataType, DataType]] = [
     ("offsets_partition", pa.int32(), IntegerType()),
@@ -43,6 +43,7 @@ _FIELDS: list[tuple[str, pa.DataType, DataType]] = [
     ("expire_timestamp", pa.int64(), LongType()),
     ("topic_id", pa.string(), StringType()),
     # RECORD: the record's bytes, or (made from group_records) the member and the value's JSON text.
+    # TRAFFIC: the value is a range's rows of group_traffic, as Arrow's IPC bytes (traffic.py).
     ("raw_key", pa.binary(), BinaryType()),
     ("raw_value", pa.binary(), BinaryType()),
     ("member_id", pa.string(), StringType()),

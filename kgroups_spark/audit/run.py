@@ -105,7 +105,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     result, rebuilt = AuditResult(), None
     if state.must_be_rebuilt:
         rebuilt = rebuild(work)
-        work = replace(work, state=rebuilt.state)
+        work = replace(work, state=rebuilt.state, has_decoded_again=rebuilt.has_decoded_again)
     if is_new:
         result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
         work = work if result.plan is None else replace(work, plan=result.plan)

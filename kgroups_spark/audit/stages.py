@@ -40,6 +40,7 @@ from kgroups_spark.audit.replay_rows import (
     REPLAY_ROWS,
     REPLAY_ROWS_SPARK,
     STATE,
+    TRAFFIC,
     UNREADABLE,
     replay_batch,
 )
@@ -55,6 +56,7 @@ REPLAY_TABLES = (
     "group_versions",
     "group_member_versions",
     "group_events",
+    "group_traffic",
     "transaction_markers",
     "quarantine",
     "groups",
@@ -66,7 +68,7 @@ REPLAY_TABLES = (
     "state_corrections",
 )
 # What stage 1 writes.
-STAGE_1_HISTORY = ("offset_commits", "group_records", "transaction_markers", "quarantine", "group_traffic")
+STAGE_1_HISTORY = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 # What travels with them: the progress of each range as JSON.
 PROGRESS = "progress"
 PROGRESS_TEXT = StructType([StructField(PROGRESS, StringType(), False)])
@@ -273,10 +275,12 @@ def replay_rows_in(read: DataFrame) -> DataFrame:
 
 
 def _only_here(rows: pa.RecordBatch) -> pa.Array:
-    """Replay rows that cannot be made from the history tables: markers that the replay completes, unreadable
+    """Replay rows that cannot be made from the history tables: counts, markers that the replay completes, unreadable
     records."""
     kind, deferred = rows.column("kind").to_pylist(), rows.column("is_deferred").to_pylist()
-    return pa.array([k == UNREADABLE or (k == MARKER and bool(d)) for k, d in zip(kind, deferred, strict=True)])
+    return pa.array(
+        [k in (TRAFFIC, UNREADABLE) or (k == MARKER and bool(d)) for k, d in zip(kind, deferred, strict=True)]
+    )
 
 
 def _outputs(

@@ -43,6 +43,7 @@ class AuditWork:
     """What is to be done, and with what.
 
     `source` is None for a rebuild, which reads nothing. `chosen_partitions`: the user said which partitions to read.
+    `has_decoded_again`: its rebuild took records out of quarantine, which group_traffic does not count yet.
     """
 
     lake: Lake
@@ -55,6 +56,7 @@ class AuditWork:
     source: LogSource | None = None
     chosen_partitions: bool = False
     max_bytes_per_second: int | None = None
+    has_decoded_again: bool = False
 
     @property
     def spark(self) -> SparkSession:

@@ -66,12 +66,17 @@ TABLES: dict[str, Table] = {
             "Record or batch that could not be used",
             key=(*PLACE, "reason"),
         ),
-        _history("group_versions", history.GROUP_VERSIONS, "State of a group after a record changed it"),
+        _history(
+            "group_versions",
+            history.GROUP_VERSIONS,
+            "State of a group after a record changed it",
+            key=(*PLACE, "group_id"),
+        ),
         _history(
             "group_member_versions",
             history.GROUP_MEMBER_VERSIONS,
             "State of a member after a record changed it",
-            key=(*PLACE, "member_id"),
+            key=(*PLACE, "group_id", "member_id"),
         ),
         _history(
             "group_events",

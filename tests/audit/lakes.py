@@ -60,6 +60,25 @@ def copy_until(source: Path, target: Path, share: float) -> None:
                 break
 
 
+def assert_keys(lake: Path | str) -> None:
+    """Rows of the tables that others read have the keys that the contract says."""
+    for name in COMPARED:
+        keys = Counter(tuple(row[column] for column in TABLES[name].key) for row in rows(lake, name))
+        assert [key for key, times in keys.items() if times > 1] == [], name
+
+
+def in_segments(source: Path, target: Path, batches: int) -> None:
+    """The offsets partitions in `source`, of one segment each, in segments of so many batches."""
+    for segment in sorted(source.glob("__consumer_offsets-*/*.log")):
+        data, folder = segment.read_bytes(), target / segment.parent.name
+        folder.mkdir(parents=True)
+        with segment.open("rb") as file:
+            found = scan_batches(file)
+        starts = [*found.position[::batches].tolist(), len(data)]
+        for first, start, end in zip(found.base_offset[::batches].tolist(), starts, starts[1:], strict=False):
+            (folder / f"{first:020d}.log").write_bytes(data[start:end])
+
+
 def assert_every_record_is_in_one_table(lake: Path | str) -> None:
     """Per audit and partition, records read and not read before = rows added (R1)."""
     added: Counter[tuple[int, int]] = Counter()

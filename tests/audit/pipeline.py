@@ -23,7 +23,7 @@ import pyarrow as pa
 from kgroups_spark.audit.decode_range import CLIMBS, REPLAY, RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.offset_moves import CLIMBS as CLIMB_ROWS
 from kgroups_spark.audit.plan import AuditPlan
-from kgroups_spark.audit.ranges import LogRange
+from kgroups_spark.audit.ranges import LogRange, cut
 from kgroups_spark.audit.read_again import read_again
 from kgroups_spark.audit.reduce_range import Candidates, RangeReducer
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
@@ -273,11 +273,12 @@ def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audi
     """One audit of what the plan names, some of it read again."""
     after = replace(before, now=defaultdict(list), audits=before.audits + 1)
     kept: dict[int, list[Left]] = defaultdict(list)
-    for log_range, rows in _read(files, [*plan.reread_ranges, *plan.new_ranges], how, after):
+    ranges = cut([*plan.reread_ranges, *plan.new_ranges], slots=2)
+    for log_range, rows in _read(files, ranges, how, after):
         kept[log_range.offsets_partition].append(rows)
         if not log_range.is_reread:
             after.left[log_range.offsets_partition].append(rows)
-    progress = after.progress[len(after.progress) - len(plan.reread_ranges) - len(plan.new_ranges) :]
+    progress = after.progress[len(after.progress) - len(ranges) :]
     again = read_again(plan, progress, before.groups_with_versions)
     starts = {p.offsets_partition: p.start_offset for p in plan.partitions}
     _replay(kept, before.rows("coordinator_state"), how, after, history_from=starts, read_again=again)

@@ -5,28 +5,37 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kgroups_spark.audit import ranges
 from kgroups_spark.messages import group_records, offset_keys
 from kgroups_spark.tables.schemas import TABLES
+from tests.audit.cleaned_nights import Nights
+from tests.audit.cleaner import GrowingLog
 from tests.audit.dense_logs import dense_log, offset_commit
-from tests.audit.pipeline import RECORD_TABLES, VERSIONS, Audited, How, audit
+from tests.audit.forgetful_logs import forgetful_log, forgetful_night
+from tests.audit.pipeline import RECORD_TABLES, Audited, How, audit, audit_nights, cut_ranges, random_cuts, rebuild
 from tests.audit.test_whole_nights import damaged
+from tests.chosen import Chosen
 from tests.records.build import batch, message
 from tests.records.test_legacy import wrapper
 
-HISTORY = (*RECORD_TABLES, *VERSIONS, "group_events", "group_traffic")
 STAMPS = (1_700_000_000_000, -1, 0, 2**61, 2**62, 253_402_300_800_000, 2**63 - 1)
 
 
 def require_keys(audited: Audited) -> None:
-    for name in HISTORY:
-        columns = [column for column in TABLES[name].key if column != "audit_id"]
-        keys = Counter(tuple(row[column] for column in columns) for row in audited.rows(name))
+    """Of every table that audits wrote and others read; and each record read is in one of those that are the log."""
+    for name in {*audited.history, *audited.now} - {"coordinator_state", "state_corrections"}:
+        rows = [row for table in (*audited.history[name], *audited.now[name]) for row in table.to_pylist()]
+        keys = Counter(tuple(row[column] for column in TABLES[name].key) for row in rows)
         assert [key for key, times in keys.items() if times > 1] == [], name
     assert audited.record_count() == audited.records_read()
+    counted = sum(row["commits"] + row["tombstones"] for row in audited.rows("group_traffic"))
+    assert counted == len(audited.rows("offset_commits"))
 
 
 def one_file(data: bytes) -> dict[str, bytes]:
@@ -68,6 +77,41 @@ def test_keys_hold_for_hostile_logs(seed: int) -> None:
 def test_keys_hold_for_damaged_logs(seed: int) -> None:
     rng = random.Random(seed)
     require_keys(audit(damaged(damaged(dense_log(seed), rng), rng), How(rng.choice(["4.3", "3.9"]))))
+
+
+def test_keys_hold_for_logs_that_are_cut(chosen: Chosen) -> None:
+    """Into nights, and each night of a partition into ranges, which hold records of the same groups and hours."""
+    for seed in chosen.some(range(60), 10):
+        files, rng = dense_log(seed), np.random.default_rng(seed)
+        cuts = random_cuts(files, rng, nights=int(rng.integers(1, 4)), ranges=int(rng.integers(2, 5)))
+        how = How(("4.3", "3.9")[seed % 2], chunk_bytes=(None, 256)[seed // 2 % 2])
+        audited = audit_nights(files, cut_ranges(files, cuts), how)
+        require_keys(audited)
+        require_keys_of_what_is_made(rebuild(audited, how))
+        assert audited.traffic() == audit(files, how).traffic(), seed
+
+
+def test_keys_hold_for_partitions_that_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
+) -> None:
+    """Their log is cleaned between the nights, of which each is cut at its segments."""
+    monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
+    for seed in chosen.some(range(30), 4):
+        log, nights = GrowingLog(forgetful_log(seed)), Nights(tmp_path / str(seed))
+        for left in range(5, 0, -1):
+            forgetful_night(log, left)
+            nights.audit(log.files, full=left % 2 == 1)
+            require_keys(nights.audited)
+        assert max(progress.number for progress in nights.audited.progress) > 0, seed
+        require_keys_of_what_is_made(rebuild(nights.audited, nights.how))
+
+
+def require_keys_of_what_is_made(rebuilt: Audited) -> None:
+    """A rebuild reads no records, so that it writes neither them nor what is counted of them."""
+    for name in (*RECORD_TABLES, "group_traffic"):
+        rebuilt.history.pop(name, None)
+    assert rebuilt.rows("group_versions")
+    require_keys(rebuilt)
 
 
 def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,16 +11,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.audit import commit_rows, outputs
-from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
+from kgroups_spark.audit.decode_range import REPLAY, RangeProgress, ReadContext
 from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.read_hand import MOST_ROUNDS, readings
+from kgroups_spark.audit.replay import ReplayContext, replay_partitions
+from kgroups_spark.audit.replay_rows import FILE, REPLAY_ROWS, replay_batch
 from kgroups_spark.audit.result import unsettled, unsettled_note
 from kgroups_spark.audit.stages import _read_hand
+from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources import fetch
 from kgroups_spark.sources.cluster import FetchAnswer, OffsetAnswer
@@ -130,6 +135,29 @@ def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
     return Read({group: offset for _, group, offset in sorted(rows)}, progress)
 
 
+def replayed(cluster: FakeCluster, plan: AuditPlan) -> tuple[list[dict[str, Any]], list[RangeProgress]]:
+    """Rows of group_traffic of partition 0, of which each range is a file to the replay; and what was read."""
+    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+    context = ReadContext(1, "4.3", open, open_fetch=opener, end_of=opener.end_of, lose_patience=opener.lose_patience)
+    files: list[pa.RecordBatch] = []
+    left: dict[str, bytes] = {}
+    progress: list[RangeProgress] = []
+    for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
+        for decoder in reading.decoders():
+            sink = io.BytesIO()
+            with pa.ipc.new_file(sink, REPLAY_ROWS) as writer:
+                for name, rows in decoder.outputs():
+                    if name == REPLAY:
+                        writer.write_batch(rows)
+            progress.append(decoder.progress)
+            left[str(len(left))] = sink.getvalue()
+    names = {"offsets_partition": [0] * len(left), "kind": [FILE] * len(left), "text": sorted(left, key=int)}
+    files = [replay_batch(len(left), {name: pa.array(values) for name, values in names.items()})]
+    replay = ReplayContext(1, "4.3", None, Topics(), lambda path: io.BytesIO(left[path]))
+    outputs = [rows for name, rows in replay_partitions(files, replay) if name == "group_traffic"]
+    return [row for rows in outputs for row in rows.to_pylist()], progress
+
+
 def planned(cluster: FakeCluster, last: AuditRow | None = None, **options: Any) -> AuditPlan:
     return plan_audit(live_logs(cluster.as_cluster(), "t").logs, last, **options)
 
@@ -186,6 +214,16 @@ def test_ranges_read_on_have_a_place_behind_the_planned_ones_and_no_beginning() 
     assert starts == [each.next_offset for each in (first, *others[:-1])]
     assert [each.number for each in others] == list(range(1, len(others) + 1))
     assert all(each.missing for each in others[:-1])
+
+
+def test_what_was_counted_of_a_partition_that_is_read_on_is_one_row_of_a_group_and_hour() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.happens = [write_and_clean] * 5
+    rows, progress = replayed(cluster, plan)
+    assert len(progress) > 2
+    assert {row["group_id"] for row in rows} == {"busy", "idle"} and len(rows) == 2
+    assert sum(row["commits"] for row in rows) == sum(each.records for each in progress)
 
 
 def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_told() -> None:

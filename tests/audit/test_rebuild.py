@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.lake import Lake
 from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
-from tests.audit.lakes import HISTORY, contents, copy_until, rows
+from tests.audit.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.chosen import by_each_writer
 from tests.records.build import batch
 
@@ -213,8 +214,20 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java
     for name in ("group_records", "offset_commits"):
         settled = {"audit_id", "outcome", "marker_offset", "producer_epoch"}
         assert strings(lake, name, settled) == strings(java, name, settled)
+    # What was decoded again and what the night read are of the same groups and hours.
+    assert_keys(lake)
+    assert traffic(lake) == traffic(java)
     counted = sum(r.get("record_count", 1) for n in HISTORY for r in rows(lake, n) if r.get("resolved_by") is None)
     assert counted == sum(p["records"] for r in rows(lake, "audits") for p in r["partitions"] or ())
+
+
+def traffic(lake):
+    """What both audits counted of each group."""
+    found = Counter()
+    for row in rows(lake, "group_traffic"):
+        for name in ("commits", "tombstones", "other_records", "bytes"):
+            found[row["offsets_partition"], row["group_id"], row["hour"], name] += row[name]
+    return +found
 
 
 @contextmanager

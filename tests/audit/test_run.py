@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroups_spark.audit import ranges
 from kgroups_spark.audit.findings import SMALL_TABLE_ROWS, LakeTables
 from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -19,7 +20,16 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.findings.evidence import Condition
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.lakes import HISTORY, assert_every_record_is_in_one_table, contents, copy_until, rows, versions
+from tests.audit.lakes import (
+    HISTORY,
+    assert_every_record_is_in_one_table,
+    assert_keys,
+    contents,
+    copy_until,
+    in_segments,
+    rows,
+    versions,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -56,12 +66,16 @@ def test_every_record_read_is_in_exactly_one_history_table(whole):
     assert_every_record_is_in_one_table(whole)
 
 
-def test_both_writers_give_the_same_tables_night_after_night(spark, log, whole, tmp_path):
+def test_both_writers_give_the_same_tables_night_after_night(spark, log, whole, tmp_path, monkeypatch):
+    """Also where a partition is cut into ranges: then they hold records of the same groups and hours."""
+    monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
+    in_segments(log, tmp_path / "rolled", batches=6)
     for writer in ("parts", "spark"):
         for share in (0.5, 1.0):  # more of them: test_many_nights.py
-            copy_until(log, tmp_path / writer, share)
+            copy_until(tmp_path / "rolled", tmp_path / writer, share)
             audit(spark, tmp_path / f"lake-{writer}", tmp_path / writer, writer=writer)
         assert_every_record_is_in_one_table(tmp_path / f"lake-{writer}")
+        assert_keys(tmp_path / f"lake-{writer}")
     by_parts, by_spark = (contents(tmp_path / f"lake-{writer}") for writer in ("parts", "spark"))
     assert by_parts == by_spark
     by_parts_found, by_spark_found = (
