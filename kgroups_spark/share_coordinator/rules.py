@@ -27,6 +27,13 @@ class ShareRules:
     # it until the next update. `sweep` (4.4): equal batches that touch are always one.
     combines: Literal["pairs", "sweep"] = "sweep"
 
+    def fails_at(self, reason: str) -> bool:
+        """Whether its load fails at a record that cannot be decoded for that reason (messages/outcome.py).
+
+        Every release skips types that it does not know (CoordinatorLoaderImpl), and nothing else.
+        """
+        return reason != "unknown_record_type"
+
     def reads_layout(self, layout: str) -> bool:
         """Whether it reads values in that layout: "" is that of 4.1 and newer, "?4.0" one that fits either."""
         return layout == self.layout or layout.startswith("?")

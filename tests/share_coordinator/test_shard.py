@@ -12,6 +12,7 @@ from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG
 from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.outcome import REASONS
 from kgroups_spark.share_coordinator.listed import listed_share_partitions, listed_topics, share_lag
 from kgroups_spark.share_coordinator.rows import EVENTS, ShareEvent
 from kgroups_spark.share_coordinator.rules import share_rules
@@ -152,6 +153,11 @@ def test_a_value_in_the_layout_of_another_release_fails_the_load_and_changes_not
     assert not replay(new, 0, record, early=True) and not new.share_partitions
     assert not replay(old, 0, record) and not old.share_partitions
     assert replay(old, 0, record, early=True) and replay(new, 0, record)
+
+
+def test_an_unknown_type_is_all_that_a_load_skips():
+    reasons = {reason: share_rules(release("4.4")).fails_at(reason) for reason in REASONS}
+    assert [reason for reason, fails in reasons.items() if not fails] == ["unknown_record_type"]
 
 
 def test_a_release_before_4_0_has_no_share_coordinator():

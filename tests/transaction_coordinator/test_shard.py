@@ -110,6 +110,16 @@ def test_a_row_has_the_partitions_once_in_order_and_null_for_what_is_not_set():
     assert (row.state, row.start_timestamp, row.expires_at, row.topic_partitions) == ("Empty", None, 1_500, [])
 
 
+def test_an_id_expires_at_the_millisecond_at_which_kafka_lets_it():
+    # TransactionStateManager.shouldExpire of 3.9.2, 4.0.2, 4.1.2, 4.2.1, 4.3.1 and 4.4.0, with 500 ms: states 0 to 7,
+    # each with a last update at -1, 0 and 1000, asked 499, 500 and 501 ms later.
+    kafka = "011011011 000000000 000000000 000000000 011011011 011011011 000000000 000000000"
+    asked = [(last, last + passed) for last in (-1, 0, 1000) for passed in (499, 500, 501)]
+    due = [[(expires_at(state, last, 500), now) for last, now in asked] for state in STATES.values()]
+    mine = ["".join(str(int(at is not None and at <= now)) for at, now in each) for each in due]
+    assert " ".join(mine) == kafka
+
+
 def test_an_id_expires_in_the_states_in_which_nothing_is_open():
     due = {state: expires_at(state, 1_000, 500) for state in STATES.values()}
     assert due == dict.fromkeys(STATES.values()) | dict.fromkeys(("Empty", "CompleteCommit", "CompleteAbort"), 1_500)
