@@ -117,7 +117,9 @@ class Nights:
         target = self._folder / "copy"
         shutil.rmtree(target, ignore_errors=True)
         time.sleep(1)  # ten times the interval at which the broker writes its high watermarks down
-        shutil.copytree(self._lab.brokers.broker.data, target, ignore=shutil.ignore_patterns("*index", "*.lock"))
+        # A checkpoint is a file *.tmp while the broker writes it, which is gone before it can be copied.
+        left_out = shutil.ignore_patterns("*index", "*.lock", "*.tmp")
+        shutil.copytree(self._lab.brokers.broker.data, target, ignore=left_out)
         minutes = self._lab.brokers.broker.properties.get("offsets.retention.minutes")
         return {
             "segments": [str(target)],
