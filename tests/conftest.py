@@ -90,6 +90,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             # A plan runs once here, over a few rows: compiling Java made of it costs more than it gives.
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            # Without Hadoop's native library each commit to a table starts ten processes (readlink, chmod); by these
+            # stores two. They do not keep processes apart that commit at once: the command line has Delta's own.
+            "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+            "spark.hadoop.io.delta.kernel.logStore.file.impl": "io.delta.storage.LocalLogStore",
             "spark.ui.retainedJobs": "100",
             "spark.ui.retainedStages": "100",
             "spark.sql.ui.retainedExecutions": "10",
