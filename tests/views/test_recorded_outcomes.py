@@ -1,6 +1,6 @@
 """Real brokers did what was decided: after each of their expiry checks the view says `removed` of exactly those.
 
-The corpus is the one of tests/audit/test_recorded_expiry.py: an audit before each check, and one behind it.
+The corpus is that of 4.3.1 of tests/audit/test_recorded_expiry.py: an audit before each check, and one behind it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ import pytest
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.pipeline import Audited, Border, How, audit_night, borders, range_between, segments_of
 from tests.audit.test_corpora import ANSWERS
-from tests.audit.test_recorded_expiry import FILES, RELEASE, RETENTION_MS, in_ms, tombstone_batches
+from tests.audit.test_recorded_expiry import FILES as FILES_BY_RELEASE
+from tests.audit.test_recorded_expiry import in_ms, tombstone_batches
 from tests.expiry.twin import expires, judge_offset
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SLOT = ("group_id", "topic", "partition")
+FILES, RELEASE = FILES_BY_RELEASE["4.3"], (4, 3)
+RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
 
 
 @pytest.mark.parametrize("partition", segments_of(FILES))
 def test_each_check_of_a_broker_is_told(partition: int) -> None:
     restarted_at = ANSWERS["expiry-4.3-before"]["ends"][str(partition)]
-    checks = [(begin, behind, removed) for begin, _, behind, removed in tombstone_batches(partition)]
+    checks = [(begin, behind, removed) for begin, _, behind, removed in tombstone_batches(FILES, partition)]
     checks = [check for check in checks if check[0].next_offset >= restarted_at]
     assert checks
     places = {border.next_offset: border for border in borders(FILES, partition)}
