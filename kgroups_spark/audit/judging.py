@@ -26,6 +26,7 @@ DECIDED_BY = {
         "current_state_timestamp",
         "resolved_regex_topics",
         "topology",
+        "stored_description_epoch",
     ),
     "group_members": ("offsets_partition", "group_id", "subscribed_topics"),
     "committed_offsets": (

@@ -51,6 +51,7 @@ COLUMNS = (
     Column("metadata_hash"),
     Column("resolved_regex_topics"),
     Column("topology"),
+    Column("stored_description_epoch"),
     Column("is_misplaced"),
     Column("log_offset"),
 )

@@ -158,6 +158,7 @@ class ClassicGroup:
             metadata_hash=None,
             resolved_regex_topics=None,
             topology=None,
+            stored_description_epoch=None,
             is_misplaced=None,
             log_offset=self.log_offset,
         )

@@ -41,6 +41,8 @@ class ExpiryRules:
     # Committed offsets of a share group are asked for an expiration condition, which share groups do not have: the
     # exception ends the clean-up of the whole offsets partition (GroupCoordinatorShard.cleanupGroupMetadata).
     share_offsets_end_clean_up: bool
+    # A streams group whose topology description a plugin holds outlives its offsets (StreamsGroup.shouldExpire).
+    keeps_described_streams_groups: bool
     tombstone_at_generation_0: bool  # deleting a group that nobody ever joined writes a tombstone, too
 
 
@@ -60,6 +62,7 @@ _V0_8 = ExpiryRules(
     open_transaction=OpenTransactionRule.ALWAYS,
     deletes_share_groups=True,
     share_offsets_end_clean_up=False,
+    keeps_described_streams_groups=False,
     tombstone_at_generation_0=False,
 )
 _V0_9 = replace(_V0_8, honours_expire_timestamp=True)
@@ -79,7 +82,7 @@ _V4_0_1 = replace(_V4_0_0, open_transaction=OpenTransactionRule.ALWAYS)  # KAFKA
 _V4_2 = replace(_V4_0_1, deletes_share_groups=False, share_offsets_end_clean_up=False)
 _V4_1 = replace(_V4_2, topology_unread_states=_EMPTY | {"NotReady"})
 # Offsets are cleaned up first again, then Group.shouldExpire is asked.
-_V4_4 = replace(_V4_2, share_offsets_end_clean_up=True)
+_V4_4 = replace(_V4_2, share_offsets_end_clean_up=True, keeps_described_streams_groups=True)
 
 # The first version with these rules, oldest first.
 _SCALA = (

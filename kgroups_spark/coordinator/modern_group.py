@@ -36,6 +36,7 @@ class ModernGroup(Generic[Member, Target]):
 
     group_type: ClassVar[str]
     is_simple = False
+    stored_description_epoch: int | None = None  # streams groups alone have one
 
     def __init__(self, release: Release, group_id: str) -> None:
         self.release = release
@@ -142,6 +143,7 @@ class ModernGroup(Generic[Member, Target]):
             metadata_hash=self.metadata_hash if self.release.has_metadata_hash else None,
             resolved_regex_topics=self.resolved_regex_topics(),
             topology=self.topology_json(),
+            stored_description_epoch=self.stored_description_epoch,
             is_misplaced=None,
             log_offset=self.log_offset,
         )

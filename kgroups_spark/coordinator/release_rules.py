@@ -92,6 +92,10 @@ EXPIRY_RULES: dict[str, tuple[str, frozenset[str]]] = {
         "in 4.0 and 4.4 committed offsets of a share group end the clean-up of their whole offsets partition",
         frozenset({"clean_up_fails"}),
     ),
+    "keeps_described_streams_groups": (
+        "4.4 keeps a streams group as long as a plugin holds its topology description",
+        frozenset({"topology_description"}),
+    ),
     "deletes_share_groups": (
         "share groups that are empty are kept since 4.1 (KAFKA-19016)",
         frozenset({"share_group"}),

@@ -19,7 +19,7 @@ from kgroups_spark.nearest import did_you_mean
 NEWEST = "4.4"
 # Raised whenever a rule here or in the state machine changes, and when more can be decoded than before: states made by
 # other rules are rebuilt, versions and quarantine with them.
-RULES_VERSION = 2
+RULES_VERSION = 3
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class GroupRow(NamedTuple):
     metadata_hash: int | None
     resolved_regex_topics: dict[str, list[str]] | None
     topology: str | None
+    stored_description_epoch: int | None
     is_misplaced: bool | None
     log_offset: int | None
 

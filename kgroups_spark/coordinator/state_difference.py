@@ -123,7 +123,7 @@ def _facts(group: Group) -> tuple[Any, ...]:
     members = {member_id: member[:-1] for member_id, member in group.members.items()}
     common = (group.state, group.group_epoch, group.assignment_epoch, group.metadata_hash, members, group.target)
     if isinstance(group, StreamsGroup):
-        return *common, group.topology, group.validated_topology_epoch
+        return *common, group.topology, group.validated_topology_epoch, group.stored_description_epoch
     if isinstance(group, ConsumerGroup):
         return *common, group.regexes, {topic: owned for topic, owned in group.partition_epochs.epochs.items() if owned}
     return common

@@ -232,6 +232,7 @@ def _group_json(group: Group) -> Json:
             "target": group.target,
             "topology": group.topology,
             "validated_topology_epoch": group.validated_topology_epoch,
+            "stored_description_epoch": group.stored_description_epoch,
         }
     return {**modern, **_partitions_json(group)}
 
@@ -270,6 +271,7 @@ def _streams_group(release: Release, group_id: str, payload: Json) -> StreamsGro
     group.restore(payload)
     group.topology = payload["topology"]
     group.validated_topology_epoch = payload["validated_topology_epoch"]
+    group.stored_description_epoch = payload["stored_description_epoch"]
     for fields in payload["members"]:
         member = StreamsMember(*fields)
         group.members[member.member_id] = member._replace(

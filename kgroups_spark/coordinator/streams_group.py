@@ -71,6 +71,8 @@ class StreamsGroup(ModernGroup[StreamsMember, list[Task]]):
 
     def _replay_epoch(self, value: Value) -> None:
         self.validated_topology_epoch = value["validatedTopologyEpoch"]
+        # Values that software without 4.4 wrote into group_records have no such key.
+        self.stored_description_epoch = none_if_unset(value.get("storedDescriptionTopologyEpoch"))
         self.set_group_epoch(value)
         if self.release.has_task_epochs and value["lastAssignmentConfigs"]:
             unique(value["lastAssignmentConfigs"], "key", bool)

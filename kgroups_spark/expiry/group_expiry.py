@@ -23,6 +23,7 @@ REASONS = (
     "open_transaction",
     "share_group",
     "clean_up_fails",
+    "topology_description",
     "empty_and_nothing_left",
 )
 NOTHING_LEFT = REASONS.index("empty_and_nothing_left")
@@ -53,11 +54,16 @@ def group_expiry(
     is_held = _is_held_by_transaction(groups, pending_offsets, held_groups, offsets, rules)
     is_kept_share = _truths(pc.equal(groups["group_type"], "share")) & (not rules.deletes_share_groups)
     is_skipped = in_partitions_without_clean_up(groups, offset_expiry, groups, rules)
+    # That plugin is configured still, as far as a log can say.
+    is_described = groups["stored_description_epoch"].is_valid().to_numpy() & rules.keeps_described_streams_groups
     reason = np.select(
-        [has_members, offsets.has_kept, is_held, is_kept_share, is_skipped], range(NOTHING_LEFT), NOTHING_LEFT
+        [has_members, offsets.has_kept, is_held, is_kept_share, is_skipped, is_described],
+        range(NOTHING_LEFT),
+        NOTHING_LEFT,
     )
     # Something that no time ends holds the group, or one of its offsets.
-    outlives_its_offsets = has_members | is_held | is_kept_share | is_skipped | offsets.has_timeless
+    is_held_by_more = is_held | is_kept_share | is_skipped | is_described
+    outlives_its_offsets = has_members | is_held_by_more | offsets.has_timeless
     deletes_ms = np.where(offsets.last_ms == NONE, storable(now_ms), offsets.last_ms)
     writes_tombstone = _truths(pc.greater(groups["generation"], 0)) | rules.tombstone_at_generation_0
     columns = {

@@ -71,6 +71,11 @@ GROUPS = pa.schema(
         *GROUP_COLUMNS,
         column("topology", STRING, "Streams: topology as JSON text; null: none"),
         column(
+            "stored_description_epoch",
+            INT,
+            "Streams (4.4): topology epoch that the topology description plugin holds, -2: uncertain; null: none",
+        ),
+        column(
             "is_misplaced",
             BOOLEAN,
             "The group's name does not hash to this partition; null: number of partitions unknown",

@@ -12,6 +12,8 @@ ones, and an internal table of other columns is defined again if it is empty. ST
     layout 2 -> 3: `topic_offsets` is new (software of layout 2 would leave a killed audit's rows in it); so
                    are `findings`, and `group_events`, which the audit or rebuild that migrates fills from history
                    (audit/saved_state.py)
+    layout 3 -> 4: `groups` has a column `stored_description_epoch`; its values come from history, because the rules
+                   version was raised with it, too
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from kgroups_spark.tables.schemas import TABLES, Table
 STEPS: dict[int, Callable[[Fence], None]] = {
     1: lambda fence: None,
     2: lambda fence: None,
+    3: lambda fence: None,
 }
 
 
@@ -100,9 +103,17 @@ def _add_columns(lake: Lake, table: Table, found: StructType) -> None:
             f"table {table.name} of the lake at {lake.location} is neither of layout {lake.version} nor of "
             f"{LAKE_VERSION}: column {wrong[0]} is not as it should be; audit into a new lake"
         )
-    new = [StructField(f.name, f.dataType, True, f.metadata) for f in table.schema if f.name not in there]
-    columns = ", ".join(column_definition(field) for field in new)
+    columns = ", ".join(
+        f"{column_definition(StructField(field.name, field.dataType, True, field.metadata))} {_place(table, at)}"
+        for at, field in enumerate(table.schema)
+        if field.name not in there
+    )
     lake.spark.sql(f"ALTER TABLE {lake.identifier(table.name)} ADD COLUMNS ({columns})")
+
+
+def _place(table: Table, at: int) -> str:
+    """Where the column stands in a lake of today's layout."""
+    return f"AFTER `{table.schema[at - 1].name}`" if at else "FIRST"
 
 
 def _raise_version(fence: Fence, table: Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,12 @@ def rows(lake: Path | str, name: str) -> list[dict[str, Any]]:
     return list(DeltaTable(f"{lake}/{name}").to_pyarrow_table().to_pylist())
 
 
-def contents(lake: Path | str, names: list[str] | None = None) -> dict[str, list[str]]:
-    """The rows of tables without audit_id, in an order of their own."""
+def contents(lake: Path | str, names: list[str] | None = None, without: Collection[str] = ()) -> dict[str, list[str]]:
+    """The rows of tables without audit_id and the columns `without`, in an order of their own."""
+    left_out = {"audit_id", *without}
     return {
         name: sorted(
-            repr(sorted((key, value) for key, value in row.items() if key != "audit_id")) for row in rows(lake, name)
+            repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in rows(lake, name)
         )
         for name in (names or COMPARED)
     }

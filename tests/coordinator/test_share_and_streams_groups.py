@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kgroups_spark.coordinator.state_rows import saved_and_loaded
 from tests.coordinator.records import (
     Log,
     X,
@@ -69,6 +70,15 @@ def test_a_streams_groups_rows_say_its_records():
     assert row.assigned_tasks == row.target_tasks == [("active", "0", 0), ("active", "0", 1)]
     assert (row.pending_revocation_tasks, row.topology_epoch, row.process_id) == ([], 1, "p")
     assert (row.subscribed_topics, row.assigned_partitions, row.uses_classic_protocol) == (None, None, None)
+
+
+@pytest.mark.parametrize(("stored", "shown"), [({}, None), (-1, None), (-2, -2), (0, 0), (7, 7)])
+def test_a_streams_group_knows_the_topology_description_that_a_plugin_holds(stored, shown):
+    fields = stored if stored == {} else {"storedDescriptionTopologyEpoch": stored}
+    log = Log().record(17, epoch(1, **fields))
+    assert log.group().stored_description_epoch == shown
+    assert saved_and_loaded(log.shard.groups["g"]).row(0) == log.shard.groups["g"].row(0)
+    assert log.record(17, epoch(2, storedDescriptionTopologyEpoch=-1)).group().stored_description_epoch is None
 
 
 def test_a_streams_group_goes_by_its_tombstones_in_kafkas_order():

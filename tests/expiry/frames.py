@@ -12,7 +12,7 @@ AUDIT_ID = 7
 READ = {  # the columns that expiry looks at, and no other
     "groups": (
         "offsets_partition group_id group_type state protocol_type protocol generation current_state_timestamp "
-        "resolved_regex_topics topology"
+        "resolved_regex_topics topology stored_description_epoch"
     ),
     "group_members": "offsets_partition group_id subscribed_topics",
     "committed_offsets": (

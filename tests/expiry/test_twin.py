@@ -76,6 +76,7 @@ def group_row(rng, key, types):
         row["resolved_regex_topics"] = rng.choice([None, {}, {"x.*": some(rng), "y": some(rng)}])
     elif group_type == "streams":
         row["topology"] = topology(rng)
+        row["stored_description_epoch"] = rng.choice([None, None, -2, 0, 3])
     return row
 
 
@@ -191,7 +192,8 @@ def test_generated_states_reach_every_reason():
                 *("expire_timestamp_passed", "before_expire_timestamp", "retention_passed", "within_retention"),
             }
     assert group_reasons == {
-        *("empty_and_nothing_left", "has_members", "offsets_left", "open_transaction", "share_group", "clean_up_fails")
+        *("empty_and_nothing_left", "has_members", "offsets_left", "open_transaction", "share_group", "clean_up_fails"),
+        "topology_description",
     }
 
 

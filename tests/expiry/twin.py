@@ -179,6 +179,7 @@ def judge_group(group, judged_offsets, pending_offsets, held_groups, as_of, vers
     else:
         keeps_open = is_open
     is_kept_share = group["group_type"] == "share" and java and version >= (4, 1)
+    is_described = version >= (4, 4) and group.get("stored_description_epoch") is not None
 
     reason = "empty_and_nothing_left"
     if group["state"] != "Empty":
@@ -191,9 +192,11 @@ def judge_group(group, judged_offsets, pending_offsets, held_groups, as_of, vers
         reason = "share_group"
     elif group["offsets_partition"] in failing:
         reason = "clean_up_fails"
+    elif is_described:
+        reason = "topology_description"
 
     times = [judged[3] for judged in judged_offsets]
-    is_kept = keeps_open or is_kept_share or group["offsets_partition"] in failing
+    is_kept = keeps_open or is_kept_share or group["offsets_partition"] in failing or is_described
     if reason == "has_members" or is_kept or None in times:
         return reason, None, writes_tombstone
     return reason, max(times, default=as_of), writes_tombstone
