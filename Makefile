@@ -5,8 +5,8 @@
 #             replaces), then audits that are killed as processes (--kills 40). SOAK_TESTS="-k maintain" and
 #             SOAK_ARGS="--disturbances 15 --kills 5" shorten it; --seed N repeats what a run printed.
 #             Only here: nights by Spark's writer, but for those of audit/test_run.py and of the Hive lake; clearing up,
-#             lakes of layout 2; the next night and upkeep after a kill at every commit point; ten nights with both writers; a rebuild
-#             killed before every table; every size of a full disk; two audits as processes at once.
+#             the next night and upkeep after a kill at every commit point; ten nights with both writers; a rebuild
+#             killed before every table; every size of a full disk; two audits as processes at once; lakes of layout 2.
 # make kafka-watch   what a Kafka release (the newest on Maven; KAFKA_WATCH_ARGS="--release 4.4.0") writes or takes as a
 #             default that we do not know. Exit code of python -m tests.kafka_watch: 0 nothing, 1 differences
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
