@@ -23,6 +23,7 @@ Dialect = Literal["spark", "duckdb"]
 VIEWS = (
     "last_audit",
     "audit_partitions",
+    "log_totals",
     "coverage",
     "expiry_outcomes",
     "lag",
@@ -44,6 +45,10 @@ VIEWS = (
 
 # Neither engine hands this down to the ledger's files, so that it would read them all; a number it does.
 LAST_FINISHED = "(SELECT max(audit_id) FROM audits WHERE status = 'finished')"
+
+
+# The same of the audit that decided what expiry_outcomes is about.
+DECIDED_BY = "(SELECT max(decided_by) FROM previous_offset_expiry)"
 
 
 def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:

@@ -22,7 +22,8 @@ from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.views import view_sql
+from kgroups_spark.views import DECIDED_BY, view_sql
+from kgroups_spark.views.ledger_entries import ledger_entries
 from kgroups_spark.views.needed import NAMES, needed_for
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ PLAIN_READER = 1
 # Says of which columns files have statistics. Without it deltalake 1.6 takes a column that has none for one without
 # values, and a condition on it finds nothing.
 STATISTICS = "delta.dataSkippingStatsColumns"
+
+# What log_totals stands on: entries of all audits, and of them what it adds up.
+LEDGER_ENTRIES = "ledger_entries"
+ENTRIES_ADDED_UP = ("offsets_partition", "start_offset", "records", "records_reread", "bytes", "lost_from", "lost_to")
 
 IS_FINISHED = pc.field("status") == FINISHED
 
@@ -134,8 +139,20 @@ class DuckDbLake:
             if name in TABLES:
                 self.connection.register(name, self.table(name))
             else:
-                self.connection.execute(view_sql(name, "duckdb", self.audit_id))
+                self.connection.execute(self._view_sql(name))
             self._made.add(name)
+
+    def _view_sql(self, name: str) -> str:
+        """The statements that make the view, so that it reads no more of the ledger than it needs."""
+        text = view_sql(name, "duckdb", self.audit_id)
+        if DECIDED_BY in text:
+            decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
+            text = text.replace(DECIDED_BY, "NULL" if decided_by is None else str(decided_by))
+        if name == "log_totals":
+            # DuckDB hands down of which column it needs something, not which fields of its structs.
+            self.connection.register(LEDGER_ENTRIES, ledger_entries(self.table("audits"), ENTRIES_ADDED_UP))
+            text = text.replace("FROM audit_partitions", f"FROM {LEDGER_ENTRIES}")
+        return text
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:

@@ -19,12 +19,13 @@ QUERY = "SELECT offsets_partition, first_log_offset, complete_from, read_to FROM
 
 
 def ledger(*spans: tuple[int, int, int]) -> pa.Table:
-    """One finished audit for each (offsets_partition, start_offset, end_offset), and one that is running."""
-    names = ("offsets_partition", "start_offset", "end_offset")
-    finished = [
-        {"audit_id": audit_id, "status": "finished", "partitions": [dict(zip(names, span, strict=True))]}
-        for audit_id, span in enumerate(spans, 1)
-    ]
+    """One finished audit for each (offsets_partition, start_offset, end_offset), and one that is running. As each audit
+    does, it says how far the other partitions had been read."""
+    finished, entries = [], dict[int, dict[str, int]]()
+    for audit_id, (number, start, end) in enumerate(spans, 1):
+        entries = {each: entry | {"start_offset": entry["end_offset"]} for each, entry in entries.items()}
+        entries[number] = {"offsets_partition": number, "start_offset": start, "end_offset": end}
+        finished.append({"audit_id": audit_id, "status": "finished", "partitions": list(entries.values())})
     return table_rows("audits", *finished, {"audit_id": len(spans) + 1, "status": "running"})
 
 

@@ -12,7 +12,7 @@ from tests.tables.table_rows import MOMENT, rows_of
 from tests.views.arrow_tables import in_duckdb
 from tests.views.recorded import LOGS, audited_log, tables_of
 
-VIEWS = ("audit_partitions", "topic_health")
+VIEWS = ("audit_partitions", "log_totals", "topic_health")
 HOUR = MOMENT.replace(minute=0, second=0, microsecond=0)
 
 
@@ -50,8 +50,11 @@ def tables_of_cases() -> dict[str, pa.Table]:
             "audits",
             audit(1, read(0, 0, 100, 100), read(1, 0, 100, 100), read(2, 0, 0, 0, log_start_offset=None)),
             audit(2, read(0, 100, 150, 40), read(1, 100, 150, 90, records_reread=50)),
-            audit(3, read(0, 150, 150, 0), read(1, 150, 160, 10), read(3, 40, 60, 20, log_start_offset=30)),
-            audit(3, read(4, 5, 25, 20, log_start_offset=None)),
+            audit(
+                3,
+                *(read(0, 150, 150, 0), read(1, 150, 160, 10), read(2, 0, 0, 0, log_start_offset=None)),
+                *(read(3, 40, 60, 20, log_start_offset=30), read(4, 5, 25, 20, log_start_offset=None)),
+            ),
             audit(4, read(0, 150, 999, 999), status="running"),
         ),
         "group_records": rows_of(

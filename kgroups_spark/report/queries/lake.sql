@@ -10,7 +10,7 @@ SELECT
   (SELECT max(audit_id) FROM audits WHERE status = 'finished' AND rows_added['findings'] IS NOT NULL) AS looked_by,
   (SELECT count(*) FROM groups) AS group_count,
   (SELECT count(*) FROM committed_offsets) AS offset_count,
-  (SELECT count(DISTINCT offsets_partition) FROM audit_partitions) AS partition_count,
-  (SELECT CAST(sum(records - records_reread) AS BIGINT) FROM audit_partitions) AS records,
+  (SELECT count(*) FROM log_totals) AS partition_count,
+  (SELECT CAST(sum(records_in_all) AS BIGINT) FROM log_totals) AS records,
   (SELECT min(hour) FROM group_traffic) AS oldest_hour
 FROM last_audit

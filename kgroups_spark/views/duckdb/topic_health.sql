@@ -1,22 +1,16 @@
 CREATE OR REPLACE VIEW topic_health AS
-WITH reads AS (
+WITH spans AS (
   SELECT
-    *,
-    -- The last audit that read the partition from its start: the first one, or one that read it again.
-    max(CASE WHEN records_reread > 0 THEN audit_id END) OVER (PARTITION BY offsets_partition) AS read_again_by
-  FROM audit_partitions
-),
-spans AS (
-  SELECT
-    offsets_partition,
-    max(log_start_offset) AS log_start_offset,
-    min(start_offset) AS first_offset,
-    max(end_offset) AS end_offset,
-    coalesce(max(read_again_by), 0) AS read_from_start_by,
-    CAST(sum(CASE WHEN read_again_by IS NULL OR audit_id >= read_again_by THEN records END) AS BIGINT) AS records,
-    CAST(sum(CASE WHEN read_again_by IS NULL OR audit_id >= read_again_by THEN bytes END) AS BIGINT) AS bytes
-  FROM reads
-  GROUP BY offsets_partition
+    read.offsets_partition,
+    read.log_start_offset,
+    totals.start_offset AS first_offset,
+    read.end_offset,
+    totals.read_from_start_by,
+    totals.records,
+    totals.bytes
+  FROM audit_partitions AS read
+  JOIN log_totals AS totals ON totals.offsets_partition = read.offsets_partition
+  WHERE read.audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
 ),
 -- The newest record of each key of groups and members, types 2 to 23.
 group_keys AS (

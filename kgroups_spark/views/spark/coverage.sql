@@ -7,9 +7,10 @@ CREATE OR REPLACE TEMPORARY VIEW coverage (
 COMMENT 'Per partition of __consumer_offsets what of its log the history tables hold'
 AS
 WITH spans AS (
-  SELECT offsets_partition, min(start_offset) AS begins_at, max(end_offset) AS read_to
+  -- Every audit says of every partition how far it has been read.
+  SELECT offsets_partition, end_offset AS read_to
   FROM audit_partitions
-  GROUP BY offsets_partition
+  WHERE audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
 ),
 records AS (
   SELECT offsets_partition, log_offset FROM offset_commits
@@ -35,7 +36,8 @@ bordered AS (
     lots.lot,
     lots.records,
     lots.first_log_offset,
-    greatest(lots.lot * 65536, spans.begins_at) AS lot_from,
+    -- What lies before the first record is no hole: history begins there.
+    greatest(lots.lot * 65536, min(lots.first_log_offset) OVER (PARTITION BY lots.offsets_partition)) AS lot_from,
     least((lots.lot + 1) * 65536, spans.read_to) AS lot_to,
     -- Where the next lot that is there begins.
     coalesce(

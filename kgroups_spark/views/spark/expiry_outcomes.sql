@@ -15,14 +15,18 @@ CREATE OR REPLACE TEMPORARY VIEW expiry_outcomes (
 )
 COMMENT 'What the log has shown since of the offsets that the audit before decided on: every one that it said will expire, and of the others those that are gone'
 AS
-WITH decided AS (
+WITH read_then AS (
+  SELECT offsets_partition, end_offset AS read_to
+  FROM audit_partitions
+  WHERE audit_id = (SELECT max(decided_by) FROM previous_offset_expiry)
+),
+decided AS (
   SELECT
     previous.*,
-    read.end_offset AS read_to,
+    read_then.read_to,
     now.log_offset AS log_offset_now
   FROM previous_offset_expiry AS previous
-  JOIN audit_partitions AS read
-    ON read.audit_id = previous.decided_by AND read.offsets_partition = previous.offsets_partition
+  JOIN read_then ON read_then.offsets_partition = previous.offsets_partition
   LEFT JOIN committed_offsets AS now
     ON now.offsets_partition = previous.offsets_partition
     AND now.group_id = previous.group_id
@@ -61,14 +65,33 @@ events AS (
     END
     AND commits.log_offset >= committed.transaction_start_offset
     AND commits.log_offset < committed.log_offset
-  -- Files of nights before those that count need not be read.
-  WHERE commits.audit_id >= (
-    SELECT min(read.audit_id)
-    FROM audit_partitions AS read
-    LEFT JOIN committed
-      ON committed.offsets_partition = read.offsets_partition AND committed.transaction_start_offset < read.end_offset
-    WHERE committed.log_offset IS NOT NULL OR read.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry)
-  )
+  WHERE commits.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry)
+  UNION ALL
+  -- Of what was read before, only values whose transaction was open then can have taken effect since.
+  SELECT
+    commits.offsets_partition,
+    commits.group_id,
+    commits.topic,
+    commits.partition,
+    commits.log_offset,
+    commits.log_timestamp,
+    false AS is_tombstone,
+    committed.log_offset AS effective_log_offset
+  FROM offset_commits AS commits
+  JOIN (
+    SELECT committed.*
+    FROM committed
+    JOIN read_then ON read_then.offsets_partition = committed.offsets_partition
+    WHERE committed.transaction_start_offset < read_then.read_to
+  ) AS committed
+    ON committed.offsets_partition = commits.offsets_partition
+    AND committed.producer_id = commits.producer_id
+    AND commits.log_offset >= committed.transaction_start_offset
+    AND commits.log_offset < committed.log_offset
+  WHERE commits.audit_id <= (SELECT max(decided_by) FROM previous_offset_expiry)
+    AND commits.is_transactional
+    AND commits.outcome IS NULL
+    AND commits.committed_offset IS NOT NULL
 ),
 numbered AS (
   SELECT
