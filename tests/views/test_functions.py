@@ -198,3 +198,11 @@ def test_spark_says_the_same(spark: SparkSession) -> None:
     assert said(views, f"TIMESTAMP '{soon}', INTERVAL '3' DAY") == until
     assert said(views, "retention => INTERVAL '3' DAY") == expected(tables, "4.3.1", 3 * DAY)
     assert said(views, "") == expected(tables, "4.3.1", R)
+
+
+def test_the_partition_count_of_many_groups_needs_little_memory() -> None:
+    tables = groups_of([f"service-{number}" for number in range(20_000)], 50)
+    connection = with_functions(in_duckdb(tables))
+    # Each of 2,000 numbers with each group are 40 million pairs.
+    connection.execute("SET memory_limit = '200MB'; SET max_temp_directory_size = '0MB'; SET threads = 2")
+    assert rows_of(connection, "SELECT offsets_partition_count() AS n") == [{"n": 50}]

@@ -6,8 +6,20 @@ CREATE OR REPLACE MACRO offsets_partition_count() AS (
       abs(CAST(java_hash(groups.group_id) AS BIGINT) % 2147483648) AS magnitude
     FROM main.groups
   ),
-  fitting AS (
+  -- A number that fits a group divides what its hash lies above its partition: two groups leave few numbers to try.
+  two AS (
+    SELECT min(magnitude - offsets_partition) AS least, max(magnitude - offsets_partition) AS most
+    FROM known
+    WHERE NOT is_misplaced
+  ),
+  numbers AS (
     SELECT CAST(unnest(range(1, 2001)) AS INTEGER) AS partitions
+  ),
+  fitting AS (
+    SELECT partitions
+    FROM numbers
+    CROSS JOIN two
+    WHERE coalesce(least % partitions = 0 AND most % partitions = 0, true)
   )
   SELECT CASE WHEN count(*) = 1 THEN min(partitions) END
   FROM fitting
