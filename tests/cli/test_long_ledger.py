@@ -38,7 +38,11 @@ def audit(number: int, **told: object) -> dict[str, object]:
 def lake_of(path: Path, *files: pa.Table) -> Path:
     """A recording's tables with these files of the ledger, the last of which alone can be read."""
     tables = {name: rows for name, rows in tables_of(RECORDING).items() if name != "audits"}
-    write_lake(path, tables | {"offset_expiry": waiting(tables["committed_offsets"])})
+    judged = waiting(tables["committed_offsets"])
+    decided = judged.append_column(
+        pa.field("decided_by", pa.int64(), nullable=False), pa.array([LONG - 1] * len(judged))
+    )
+    write_lake(path, tables | {"offset_expiry": judged, "previous_offset_expiry": decided})
     written = [add(path, "audits", rows, audit_id=1) for rows in files]
     for file in written[:-1]:
         file.write_bytes(b"nobody may read this " * (file.stat().st_size // 21 + 1))
@@ -75,6 +79,8 @@ COMMANDS = (
     ("sql", "SELECT * FROM last_audit"),
     ("sql", "SELECT offsets_partition_count()"),
     ("sql", "SELECT count(*) FROM lag"),
+    ("sql", "SELECT count(*) FROM coverage"),
+    ("sql", "SELECT count(*) FROM expiry_outcomes"),
     ("sql", "SELECT count(*) FROM expiring()"),
     ("sql", "SELECT count(*) FROM committed_offsets_as_of('2026-11-01')"),
 )
