@@ -37,13 +37,17 @@ def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 def column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """The values as a column of a table; times are ms."""
     if data_type == MICROSECONDS:
-        ms = pa.array(values, pa.int64())
-        known = pc.if_else(pc.equal(ms, -1), pa.scalar(None, pa.int64()), ms)
-        held = pc.min_element_wise(pc.max_element_wise(known, FIRST_MS, skip_nulls=False), LAST_MS, skip_nulls=False)
-        return pc.multiply(held, 1000).cast(data_type)
+        return nearest_timestamps(pa.array(values, pa.int64()))
     if pa.types.is_map(data_type):
         return pa.array([None if entries is None else list(entries.items()) for entries in values], data_type)
     return pa.array(values, data_type)
+
+
+def nearest_timestamps(ms: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """TIMESTAMPs of milliseconds, of a time that none can hold the nearest one; -1 and null are null."""
+    known = pc.if_else(pc.equal(ms, -1), pa.scalar(None, pa.int64()), ms)
+    held = pc.min_element_wise(pc.max_element_wise(known, FIRST_MS, skip_nulls=False), LAST_MS, skip_nulls=False)
+    return pc.multiply(held, 1000).cast(MICROSECONDS)
 
 
 def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> pa.Array:

@@ -1,0 +1,160 @@
+"""Which value takes effect where, and in the place of which other one: what the coordinator's maps would hold.
+
+A plain value takes effect at its own place, a transactional one at its producer's COMMIT, if no record with a greater
+log offset has committed the slot since (T19, T20; 3.7 does not look). A tombstone removes what is committed; in Scala
+one of a transaction touches nothing but that transaction (T22).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.offsets.numbers import I64, NEVER, Flags, Markers, Places, lasts_of, sorted_order, starts_of
+from kgroups_spark.offsets.pending import Pending, is_pending_value, pending_values
+from kgroups_spark.offsets.records import Commits
+
+# What became of a record, at the end of the log.
+FATES = (
+    "committed",  # it is the committed offset
+    "replaced",  # it was, until another one came
+    "removed",  # it was, until a tombstone came
+    "superseded",  # its COMMIT came, but a newer record had been committed
+    "overwritten",  # a later value of its transaction took its place
+    "aborted",
+    "dropped",  # a tombstone took it while it was pending
+    "pending",
+    "unreadable",  # the release does not read such a value: its load fails
+    "tombstone",
+)
+COMMITTED, REPLACED, REMOVED, SUPERSEDED, OVERWRITTEN, ABORTED, DROPPED, PENDING, UNREADABLE, TOMBSTONE = range(10)
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """m places where a record took effect or a tombstone came, by slot and place. Numbers in `before`, `removed` index
+    these rows.
+
+    row           number of the record among the commits
+    place         log offset of the record, or of the marker that put it into effect
+    by_marker     that is a marker
+    takes_effect  the value became the committed offset; false: a tombstone, or a newer record was committed already
+    before        the row whose value it replaced or, of a tombstone, removed; -1: the slot had no committed offset
+    is_final      it is the committed offset at the end of the log
+    """
+
+    row: I64
+    place: I64
+    by_marker: Flags
+    takes_effect: Flags
+    before: I64
+    is_final: Flags
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """The commits of some groups, and all that became of them."""
+
+    commits: Commits
+    pending: Pending
+    effects: Effects
+
+
+def fold(commits: Commits, markers: Markers, release: Release) -> Fold:
+    """What becomes of the commits of some groups of an offsets partition; `markers` are all of its markers.
+
+    The saved state is rows of the same kind: a committed offset is a plain value at its log offset, a pending one a
+    value with its producer. So the log may be cut anywhere.
+
+    One slot, release 4.3: @10 value 5   @11 value 9 of producer 7   @12 value 6   @13 COMMIT of 7   @14 tombstone
+
+        row of @   place  by_marker  takes_effect  before         is_final
+        10         10     False      True          -1             False
+        12         12     False      True          0 (@10)        False
+        11         13     True       False         1 (@12)        False     @12 is newer than @11
+        14         14     False      False         1 (@12)        False     the tombstone removes @12
+    """
+    places = Places.over(len(commits.slots), commits.log_offset)
+    by_record = sorted_order(places.keys(commits.slot, commits.log_offset))
+    pending = pending_values(commits, by_record, markers, release)
+    return Fold(commits, pending, _effects(commits, by_record, pending, release))
+
+
+def fates(folded: Fold) -> I64:
+    """Of each record a number of FATES."""
+    commits, pending, effects = folded.commits, folded.pending, folded.effects
+    fate = np.full(len(commits), REPLACED)
+    fate[~commits.is_readable] = UNREADABLE
+    fate[commits.is_tombstone] = TOMBSTONE
+    fate[pending.row] = np.select(
+        [pending.dropped_at < NEVER, ~pending.is_last, pending.end == NEVER, ~pending.is_commit],
+        [DROPPED, np.where(pending.is_commit | (pending.end == NEVER), OVERWRITTEN, ABORTED), PENDING, ABORTED],
+        default=REPLACED,
+    )
+    is_value = ~commits.is_tombstone[effects.row]
+    fate[effects.row[is_value & ~effects.takes_effect]] = SUPERSEDED
+    removals = np.flatnonzero(~is_value & (effects.before >= 0))
+    fate[effects.row[effects.before[removals]]] = REMOVED
+    fate[effects.row[effects.is_final]] = COMMITTED
+    return fate
+
+
+def _effects(commits: Commits, by_record: I64, pending: Pending, release: Release) -> Effects:
+    plain = by_record[_acts_at_once(commits, release)[by_record]]
+    put = np.flatnonzero(pending.survives & pending.is_commit)
+    row = np.concatenate([plain, pending.row[put]])
+    place = np.concatenate([commits.log_offset[plain], pending.end[put]])
+    by_marker = np.repeat([False, True], [len(plain), len(put)])
+    if len(put):
+        places = Places.over(len(commits.slots), place)
+        order = sorted_order(places.keys(commits.slot[row], place))
+        row, place, by_marker = row[order], place[order], by_marker[order]
+    slot, is_tombstone = commits.slot[row], commits.is_tombstone[row]
+    takes_effect = ~is_tombstone
+    if len(put) and release.commit_needs_newer_record:
+        # Of two rows of a slot the one that stands further on in `by_record` is the newer one.
+        newness = np.empty(len(commits), np.int64)
+        newness[by_record] = np.arange(len(commits))
+        takes_effect &= ~by_marker | _is_newer(newness[row], starts_of(slot), is_tombstone)
+    return Effects(row, place, by_marker, takes_effect, *_chain(slot, is_tombstone, takes_effect))
+
+
+def _acts_at_once(commits: Commits, release: Release) -> Flags:
+    """Plain values, and tombstones that remove what is committed."""
+    acts = commits.is_readable & ~is_pending_value(commits, release)
+    if release.tombstone_removes_pending == "of_its_transaction":
+        acts &= ~(commits.is_tombstone & commits.is_transactional)
+    return acts
+
+
+def _is_newer(newness: I64, starts: Flags, is_tombstone: Flags) -> Flags:
+    """Whether a row's record is newer than all of its slot that took effect before it and since the last tombstone."""
+    stretch = np.cumsum(starts | np.concatenate([[False], is_tombstone[:-1]]))
+    base = stretch * (len(newness) + int(newness.max(initial=0)) + 2)
+    newest = np.maximum.accumulate(base + newness + 1) - base
+    before = np.concatenate([[0], newest[:-1]])
+    before[starts_of(stretch)] = 0
+    return np.asarray(newness + 1 > before)
+
+
+def _chain(slot: I64, is_tombstone: Flags, takes_effect: Flags) -> tuple[I64, Flags]:
+    """`before` and `is_final` of rows by slot and place."""
+    rows = len(slot)
+    number = np.arange(rows)
+    starts = starts_of(slot)
+    # What counts is the last row of the slot that took effect, unless a tombstone came behind it.
+    last = np.maximum.accumulate(np.where(takes_effect, number, -1))
+    emptied = np.where(is_tombstone, number, np.where(starts, number - 1, -1))
+    holds = np.where(last > np.maximum.accumulate(emptied), last, -1)
+    before = np.empty(rows, np.int64)
+    before[1:] = holds[:-1]
+    before[starts] = -1
+    is_final = np.zeros(rows, np.bool_)
+    held = holds[lasts_of(slot)]
+    is_final[held[held >= 0]] = True
+    return before, is_final

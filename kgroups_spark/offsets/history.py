@@ -1,0 +1,80 @@
+"""What the replay of offsets takes of the history tables: rows of one offsets partition behind its saved state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, NEITHER, Markers
+from kgroups_spark.offsets.records import TEXT, column, milliseconds
+from kgroups_spark.offsets.replay import OffsetHistory
+from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.offsets.transactions import TransactionalRecords
+
+MARKER_COLUMNS = ("log_offset", "log_timestamp", "producer_id", "outcome")
+RECORD_COLUMNS = ("log_offset", "log_timestamp", "group_id", "value_version", "producer_id", "is_transactional")
+QUARANTINE_COLUMNS = ("log_offset", "log_timestamp", "record_count", "producer_id", "reason")
+
+
+def offset_history(
+    offset_commits: pa.Table, transaction_markers: pa.Table, group_records: pa.Table, quarantine: pa.Table
+) -> OffsetHistory:
+    """The rows of the four tables that together are the log, all in memory and in any order."""
+
+    def commits(groups: GroupRange) -> pa.Table:
+        return groups.of(offset_commits)
+
+    return OffsetHistory(
+        commits, markers_of(transaction_markers), other_records(group_records, quarantine), group_ends(group_records)
+    )
+
+
+def markers_of(transaction_markers: pa.Table) -> Markers:
+    """Rows of `transaction_markers` (MARKER_COLUMNS)."""
+    rows = transaction_markers.sort_by("log_offset")
+    outcome = rows.column("outcome").cast(pa.string())
+    is_named = [pc.fill_null(pc.equal(outcome, name), False).to_numpy() for name in ("committed", "aborted")]
+    return Markers(
+        column(rows, "log_offset"),
+        _times(rows),
+        column(rows, "producer_id", none=-1),
+        np.select(is_named, [COMMIT, ABORT], default=NEITHER),
+    )
+
+
+def other_records(group_records: pa.Table, quarantine: pa.Table) -> TransactionalRecords:
+    """Transactional rows of `group_records` (RECORD_COLUMNS) and `quarantine` (QUARANTINE_COLUMNS).
+
+    Quarantine does not say what is transactional: records with a producer are taken for that, only transactions write
+    such.
+    """
+    names = ["log_offset", "log_timestamp", "producer_id"]
+    reason, producer_id = quarantine.column("reason").cast(pa.string()), quarantine.column("producer_id")
+    is_record = pc.and_(pc.not_equal(reason, "corrupt_batch"), pc.greater(quarantine.column("record_count"), 0))
+    is_record = pc.and_(is_record, producer_id.is_valid())
+    rows = pa.concat_tables(
+        [
+            group_records.filter(group_records.column("is_transactional")).select(names),
+            quarantine.filter(is_record).select(names),
+        ]
+    )
+    return TransactionalRecords(
+        column(rows, "log_offset"),
+        _times(rows),
+        column(rows, "producer_id", none=-1),
+        np.full(len(rows), -1),
+        np.zeros(len(rows), np.bool_),
+        pa.nulls(len(rows), TEXT),
+    )
+
+
+def group_ends(group_records: pa.Table) -> list[tuple[str, int]]:
+    """(group id, log offset) of tombstones among rows of `group_records` (RECORD_COLUMNS)."""
+    rows = group_records.filter(group_records.column("value_version").is_null())
+    return list(zip(rows.column("group_id").to_pylist(), rows.column("log_offset").to_pylist(), strict=True))
+
+
+def _times(rows: pa.Table) -> I64:
+    ms: I64 = pc.fill_null(milliseconds(rows.column("log_timestamp")), -1).to_numpy()
+    return ms

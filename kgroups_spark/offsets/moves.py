@@ -1,0 +1,212 @@
+"""Where committed offsets moved: backwards, to another topic id, or forward while nobody read.
+
+What a slot's offset was before stands in the fold, at no further cost. Moves forward are most of all commits, and only
+those of groups that have members at times, and had none then, are told: `climbs` asks for these groups' quiet times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.offsets.effects import Effects, Fold
+from kgroups_spark.offsets.numbers import I64, Flags, Markers, Places
+from kgroups_spark.offsets.records import TEXT, codes, column, flags
+
+# An effect with its place in the log and what the slot has from there on.
+PLACED = pa.schema(
+    [
+        ("slot", pa.int64()),  # number of the slot among those of all ranges
+        ("log_offset", pa.int64()),
+        ("log_timestamp", pa.int64()),  # of the record or the marker, ms; null: none
+        ("commit_timestamp", pa.int64()),  # ms; null: none
+        ("group_id", TEXT),
+        ("topic", TEXT),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),
+        ("topic_id", TEXT),
+        ("by_marker", pa.bool_()),
+    ]
+)
+# Columns of group_events that offsets alone decide. `cause` null: it depends on the group's members then.
+MOVES = pa.schema(
+    [
+        *(PLACED.field(name) for name in ("slot", "log_offset", "log_timestamp")),
+        ("event_timestamp", pa.int64()),  # ms; null: none
+        *(PLACED.field(name) for name in ("group_id", "topic", "partition")),
+        ("event", pa.string()),
+        ("offset_before", pa.int64()),
+        ("offset_after", pa.int64()),
+        ("value_before", pa.string()),
+        ("value_after", pa.string()),
+        ("cause", pa.string()),
+        ("by_marker", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Effects at which an offset moved, by slot and place, and the effect before each of them."""
+
+    at: I64
+    before: I64
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+@dataclass(frozen=True, eq=False)
+class Quiet:
+    """Times in which groups that have members at times had none: behind the record at `since` that emptied the group,
+    up to the next record about it (NEVER: still). Rows by group (number in Slots) and `since`."""
+
+    group: I64
+    since: I64
+    until: I64
+
+
+def moves(folded: Fold, records: pa.Table) -> Moves:
+    """Moves backwards, and those to another topic id. `records`: those that were folded (OFFSET_RECORDS).
+
+    Offsets of a slot as they took effect: 5, 9, 7, 7, 8 (of another topic id than 7)  ->  at the first 7 and at 8
+    """
+    effects = folded.effects
+    at = np.flatnonzero(effects.takes_effect & (effects.before >= 0))
+    before = effects.before[at]
+    offsets = column(records, "committed_offset")[effects.row]
+    told = (offsets[at] < offsets[before]) | _is_other_topic(folded, records, at)
+    return Moves(at[told], before[told])
+
+
+def climbs(folded: Fold, records: pa.Table, quiet: Quiet) -> Moves:
+    """Moves forward in quiet times, outside of transactions and with the same topic: what an admin's reset does."""
+    effects, slots = folded.effects, folded.commits.slots
+    if not len(quiet.group) or not len(effects):
+        return Moves(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    has_quiet = np.zeros(len(slots.groups), np.bool_)
+    has_quiet[quiet.group] = True
+    group = slots.group[folded.commits.slot[effects.row]]
+    at = np.flatnonzero(has_quiet[group] & effects.takes_effect & ~effects.by_marker & (effects.before >= 0))
+    offsets = column(records, "committed_offset")
+    at = at[offsets[effects.row[at]] > offsets[effects.row[effects.before[at]]]]
+    at = at[_is_within(quiet, group[at], effects.place[at])]
+    at = at[~_is_other_topic(folded, records, at)]
+    return Moves(at, effects.before[at])
+
+
+def births(effects: Effects) -> I64:
+    """Effects that gave a slot a committed offset where it had none."""
+    return np.flatnonzero(effects.takes_effect & (effects.before < 0))
+
+
+def placed_rows(folded: Fold, records: pa.Table, at: I64, markers: Markers, first_slot: int) -> pa.Table:
+    """Effects as rows of PLACED. `first_slot`: number of the fold's first slot among those of all ranges."""
+    if not len(at):
+        return PLACED.empty_table()
+    effects = folded.effects
+    rows = records.take(pa.array(effects.row[at]))
+    place, by_marker = effects.place[at], effects.by_marker[at]
+    log_timestamp = column(rows, "log_timestamp", none=-1).copy()
+    log_timestamp[by_marker] = markers.log_timestamp[np.searchsorted(markers.log_offset, place[by_marker])]
+    columns = {
+        "slot": folded.commits.slot[effects.row[at]] + first_slot,
+        "log_offset": place,
+        "log_timestamp": pa.array(log_timestamp, mask=log_timestamp == -1),
+        "by_marker": by_marker,
+    }
+    arrays = [columns.get(field.name) for field in PLACED]
+    return pa.table(
+        [
+            rows.column(field.name) if array is None else pa.array(array)
+            for field, array in zip(PLACED, arrays, strict=True)
+        ],
+        schema=PLACED,
+    )
+
+
+def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.Array, *, restarts: bool) -> pa.Table:
+    """Events (MOVES) of effects and what their slots had before; `restarts`: before the offset was removed.
+
+    8 of topic id B behind 9 of A  ->  topic_recreated from A to B, offset_rewound from 9 to 8 (cause topic_recreated)
+    """
+    if not len(placed):
+        return MOVES.empty_table()
+    was, now = offset_before.to_numpy(), column(placed, "committed_offset")
+    ids = topic_id_before.cast(pa.string()), placed.column("topic_id").combine_chunks().cast(pa.string())
+    recreated: Flags = pc.fill_null(pc.not_equal(*ids), False).to_numpy(zero_copy_only=False)
+    event = np.where(now < was, "offset_rewound", "offset_skipped")
+    if restarts:
+        event = np.full(len(now), "offset_restarted")
+    told = np.flatnonzero(restarts | (now < was) | ((now > was) & ~recreated))
+    again = np.flatnonzero(recreated)
+    texts = tuple(each.take(pa.array(again)) for each in ids)
+    return pa.concat_tables(
+        [
+            _renamed(placed.take(pa.array(again)), *texts),
+            _moved(placed.take(pa.array(told)), was[told], event[told], recreated[told]),
+        ]
+    )
+
+
+def in_order(events: pa.Table) -> pa.Table:
+    """Rows of MOVES as they are numbered at one log offset: a value says first that its topic is another one, what a
+    marker does comes by slot and by the events' names."""
+    if not len(events):
+        return events
+    is_renamed = pc.equal(events.column("event"), "topic_recreated").to_numpy()
+    rank = is_renamed == flags(events, "by_marker")
+    order = np.lexsort((rank, column(events, "slot"), column(events, "log_offset")))
+    return events.take(pa.array(order))
+
+
+def _renamed(placed: pa.Table, before: pa.Array, after: pa.Array) -> pa.Table:
+    rows = len(placed)
+    fields = {
+        "event_timestamp": placed.column("log_timestamp"),
+        "event": pa.repeat("topic_recreated", rows),
+        "value_before": before,
+        "value_after": after,
+    }
+    return _events(placed, fields)
+
+
+def _moved(placed: pa.Table, was: I64, event: np.ndarray, recreated: Flags) -> pa.Table:
+    by_marker = placed.column("by_marker")
+    cause = np.where(recreated, "topic_recreated", np.where(flags(placed, "by_marker"), "transaction", "no_members"))
+    is_open = ~recreated & ~flags(placed, "by_marker") & (event != "offset_skipped")
+    fields = {
+        "event_timestamp": pc.if_else(by_marker, placed.column("log_timestamp"), placed.column("commit_timestamp")),
+        "event": pa.array(event.tolist(), pa.string()),
+        "offset_before": pa.array(was),
+        "offset_after": placed.column("committed_offset"),
+        "cause": pa.array(cause.tolist(), pa.string(), mask=is_open),
+    }
+    return _events(placed, fields)
+
+
+def _events(placed: pa.Table, fields: dict[str, pa.Array]) -> pa.Table:
+    columns = {**{name: placed.column(name) for name in PLACED.names}, **fields}
+    return pa.table(
+        [columns[f.name] if f.name in columns else pa.nulls(len(placed), f.type) for f in MOVES], schema=MOVES
+    )
+
+
+def _is_other_topic(folded: Fold, records: pa.Table, at: I64) -> Flags:
+    """Whether effects name another topic id than what they replace; not where one of the two names none."""
+    if records.column("topic_id").null_count == len(records):
+        return np.zeros(len(at), np.bool_)
+    topic_id = codes(records, "topic_id")
+    now, was = topic_id[folded.effects.row[at]], topic_id[folded.effects.row[folded.effects.before[at]]]
+    return np.asarray((now != was) & (now >= 0) & (was >= 0))
+
+
+def _is_within(quiet: Quiet, group: I64, place: I64) -> Flags:
+    """Whether the place lies in a quiet time of the group."""
+    places = Places.over(int(max(quiet.group.max(), group.max(initial=0))) + 1, quiet.since, place)
+    at = np.searchsorted(places.keys(quiet.group, quiet.since), places.keys(group, place), side="right") - 1
+    found = np.maximum(at, 0)
+    return np.asarray((at >= 0) & (quiet.group[found] == group) & (place < quiet.until[found]))

@@ -1,0 +1,118 @@
+"""Columns of numbers: log offsets and owners as sort keys, and the next marker of a producer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+# A place behind every log offset: something that has not happened.
+NEVER = int(np.iinfo(np.int64).max)
+# What a marker says. NEITHER: a control record of another type.
+COMMIT, ABORT, NEITHER = 1, 0, -1
+# Keys stay below this, so that they can be added to.
+LARGEST_KEY = 1 << 62
+
+
+@dataclass(frozen=True, eq=False)
+class Markers:
+    """k control records, ascending by log offset. Times in ms, -1 for none; `outcome` is COMMIT, ABORT or NEITHER."""
+
+    log_offset: I64
+    log_timestamp: I64
+    producer_id: I64
+    outcome: I64
+
+    def __len__(self) -> int:
+        return len(self.log_offset)
+
+    def only(self, which: Flags) -> Markers:
+        return Markers(self.log_offset[which], self.log_timestamp[which], self.producer_id[which], self.outcome[which])
+
+    def ends(self) -> Markers:
+        """Those that say committed or aborted."""
+        return self.only(self.outcome != NEITHER)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Log offsets as numbers from 0 to `span` - 1, so that an owner and a place make one sort key.
+
+    The numbers ascend as the offsets do. NEVER is the last one.
+
+        Places.over(2, [5, 9]).keys(owner=[0, 1], log_offset=[9, 5])  ->  [4, 6]    (span 6, lowest offset 5)
+    """
+
+    span: int
+    _low: int
+    _known: I64 | None
+
+    @classmethod
+    def over(cls, owners: int, *log_offsets: I64) -> Places:
+        """Places for these log offsets (and NEVER) of so many owners."""
+        # -1 stands for "before all", which some callers look for.
+        some = [each[each != NEVER] for each in log_offsets if len(each)]
+        low = min((int(each.min()) for each in some if len(each)), default=0)
+        high = max((int(each.max()) for each in some if len(each)), default=0)
+        if (high - low + 2) * max(owners, 1) < LARGEST_KEY:
+            return cls(high - low + 2, low, None)
+        known = np.unique(np.concatenate([np.zeros(0, np.int64), *some]))
+        return cls(len(known) + 1, low, known)
+
+    def of(self, log_offset: I64) -> I64:
+        """The places of log offsets that were given to `over`."""
+        if self._known is not None:
+            return np.searchsorted(self._known, log_offset)
+        return np.minimum(log_offset - self._low, self.span - 1)
+
+    def keys(self, owner: I64, log_offset: I64) -> I64:
+        """One number for each owner and log offset, ascending by both."""
+        keys: I64 = owner * self.span + self.of(log_offset)
+        return keys
+
+
+def sorted_order(keys: I64) -> I64:
+    """The order of the keys. Parts of history are sorted already, which merging the runs makes cheap."""
+    return np.argsort(keys, kind="stable")
+
+
+def starts_of(*columns: NDArray) -> Flags:
+    """Of rows in order where one of the columns has another value than in the row before."""
+    starts = np.ones(len(columns[0]), np.bool_)
+    if len(starts):
+        starts[1:] = False
+        for column in columns:
+            starts[1:] |= column[1:] != column[:-1]
+    return starts
+
+
+def lasts_of(*columns: NDArray) -> Flags:
+    """Of rows in order where the next row has another value in one of the columns."""
+    lasts = np.ones(len(columns[0]), np.bool_)
+    if len(lasts):
+        lasts[:-1] = starts_of(*columns)[1:]
+    return lasts
+
+
+def next_marker(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
+    """For each record the number of its producer's next marker; -1: none follows.
+
+    A marker's epoch does not count: it is one above the transaction's since KIP-890 (T25).
+
+        records (7, @10) (8, @11) (7, @13), markers [(7, @12)]  ->  [0, -1, -1]
+    """
+    if not len(markers) or not len(log_offset):
+        return np.full(len(log_offset), -1, np.int64)
+    producers, number = np.unique(markers.producer_id, return_inverse=True)
+    places = Places.over(len(producers), log_offset, markers.log_offset)
+    marker_keys = places.keys(number, markers.log_offset)
+    order = np.argsort(marker_keys)
+    own = np.minimum(np.searchsorted(producers, producer_id), len(producers) - 1)
+    at = np.searchsorted(marker_keys[order], places.keys(own, log_offset), side="right")
+    found = order[np.minimum(at, len(order) - 1)]
+    is_own = (at < len(order)) & (markers.producer_id[found] == producer_id)
+    return np.where(is_own, found, -1)

@@ -1,0 +1,202 @@
+"""Rows of `offset_commits` and of the saved state in one form, and the numbers of their slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.messages.schema import reader
+from kgroups_spark.offsets.numbers import I64, Flags, sorted_order, starts_of
+
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+# A record of type 0 or 1. Times are ms as the record has them; where no TIMESTAMP holds them history keeps the bytes.
+OFFSET_RECORDS = pa.schema(
+    [
+        ("log_offset", pa.int64()),
+        ("log_timestamp", pa.int64()),  # null: none
+        ("group_id", TEXT),
+        ("topic", TEXT),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),  # null: tombstone
+        ("leader_epoch", pa.int32()),  # null: none
+        ("metadata", pa.string()),  # null: tombstone
+        ("commit_timestamp", pa.int64()),  # null: tombstone, or none
+        ("expire_timestamp", pa.int64()),  # null: none
+        ("topic_id", TEXT),  # null: none
+        ("record_type", pa.int16()),
+        ("value_version", pa.int16()),  # null: tombstone
+        ("producer_id", pa.int64()),  # null: none
+        ("producer_epoch", pa.int16()),  # null: none
+        ("is_transactional", pa.bool_()),
+    ]
+)
+_TIMES = ("log_timestamp", "commit_timestamp", "expire_timestamp")
+# What `history_records` asks of the table offset_commits.
+HISTORY_COLUMNS = (*OFFSET_RECORDS.names, "raw_value")
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """The slots of some records, numbered by group, topic and partition: `group` and `topic` index the names."""
+
+    group: I64
+    topic: I64
+    partition: I64
+    groups: pa.Array
+    topics: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@dataclass(frozen=True, eq=False)
+class Commits:
+    """n records of types 0 and 1 in any order, as numbers: what decides what becomes of them.
+
+    `is_readable`: the release reads a value of that version (of tombstones always true). Producer -1: none.
+    """
+
+    log_offset: I64
+    slot: I64
+    producer_id: I64
+    is_transactional: Flags
+    is_tombstone: Flags
+    is_readable: Flags
+    slots: Slots
+
+    def __len__(self) -> int:
+        return len(self.log_offset)
+
+
+def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
+    """Rows of `offset_commits` as OFFSET_RECORDS. Releases before 4.1 do not read topic ids (KAFKA-19141)."""
+    columns = {name: offset_commits.column(name) for name in OFFSET_RECORDS.names}
+    for name in _TIMES:
+        columns[name] = milliseconds(columns[name])
+    if offset_commits.column("raw_value").null_count < len(offset_commits):
+        columns |= _times_of_values(offset_commits, columns)
+    if not release.has_topic_ids:
+        columns["topic_id"] = pa.nulls(len(offset_commits), TEXT)
+    return pa.table([_as(columns[field.name], field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
+
+
+def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> Commits:
+    """The numbers of rows of OFFSET_RECORDS, whose slots have been numbered."""
+    version = column(records, "value_version", none=-1)
+    # By record type and value version; versions above 15 nobody writes.
+    reads = np.array([[not release.fails_to_read(t, v) for v in range(16)] for t in (0, 1)])
+    is_tombstone = version < 0
+    record_type = column(records, "record_type")
+    is_readable = is_tombstone | (version < 16) & reads[record_type, np.clip(version, 0, 15)]
+    return Commits(
+        column(records, "log_offset"),
+        slot,
+        column(records, "producer_id", none=-1),
+        flags(records, "is_transactional"),
+        is_tombstone,
+        is_readable,
+        slots,
+    )
+
+
+def number_slots(records: pa.Table) -> tuple[I64, Slots]:
+    """Of each row with group_id, topic and partition the number of its slot, and the slots.
+
+    Rows of one slot that follow each other, as they do in a part of history, are looked up once.
+
+        (g, t, 1) (g, t, 1) (g, t, 0) (a, t, 0)  ->  [2, 2, 1, 0], slots (a, t, 0) (g, t, 0) (g, t, 1)
+    """
+    group, groups = _numbered(records.column("group_id"))
+    topic, topics = _numbered(records.column("topic"))
+    partition = column(records, "partition")
+    heads = np.flatnonzero(starts_of(group, topic, partition))
+    pair, pairs = _unique(group[heads].astype(np.int64) * max(len(topics), 1) + topic[heads])
+    lowest = int(partition.min(initial=0))
+    span = int(partition.max(initial=0)) - lowest + 1
+    slot, slots = _unique(pair * span + (partition[heads] - lowest))
+    of_pair = pairs[slots // span]
+    numbers = Slots(
+        of_pair // max(len(topics), 1), of_pair % max(len(topics), 1), slots % span + lowest, groups, topics
+    )
+    return np.repeat(slot, np.diff(np.append(heads, len(group)))), numbers
+
+
+def column(records: pa.Table, name: str, *, none: int = 0) -> I64:
+    """A column of integers as int64, with `none` for null."""
+    values = records.column(name)
+    if values.null_count:
+        values = pc.fill_null(values, pa.scalar(none, values.type))
+    numbers: I64 = values.to_numpy().astype(np.int64, copy=False)
+    return numbers
+
+
+def flags(records: pa.Table, name: str) -> Flags:
+    """A column of truth values without nulls."""
+    found: Flags = records.column(name).to_numpy()
+    return found
+
+
+def codes(records: pa.Table, name: str) -> I64:
+    """Of each row the number of its text among all texts of a dictionary column; -1: null."""
+    indices = _one_dictionary(records.column(name)).indices
+    if indices.null_count:
+        indices = pc.fill_null(indices, -1)
+    numbers: I64 = indices.to_numpy().astype(np.int64, copy=False)
+    return numbers
+
+
+def _numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
+    """Of each row its text's place among all texts that occur, in the order of the texts; the texts."""
+    encoded = _one_dictionary(values)
+    used = np.unique(encoded.indices.to_numpy())
+    texts = encoded.dictionary.take(pa.array(used))
+    order = pc.sort_indices(texts).to_numpy()
+    place = np.zeros(len(encoded.dictionary), np.int64)
+    place[used[order]] = np.arange(len(order))
+    return place[encoded.indices.to_numpy()], texts.take(pa.array(order))
+
+
+def _unique(numbers: I64) -> tuple[I64, I64]:
+    """Of each number its place among the different ones, ascending, and these."""
+    order = sorted_order(numbers)
+    starts = starts_of(numbers[order])
+    place = np.empty(len(numbers), np.int64)
+    place[order] = np.cumsum(starts) - 1
+    return place, numbers[order[starts]]
+
+
+def _one_dictionary(values: pa.ChunkedArray) -> pa.DictionaryArray:
+    chunks = values.unify_dictionaries().chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], TEXT)
+
+
+def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """TIMESTAMPs, which are exact to the millisecond, as ms."""
+    return pc.divide(times.cast(pa.int64()), 1000) if pa.types.is_timestamp(times.type) else times
+
+
+def _as(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    if values.type == data_type:
+        return values
+    if data_type == TEXT and not pa.types.is_dictionary(values.type):
+        return values.cast(pa.string()).dictionary_encode()
+    return values.cast(data_type)
+
+
+def _times_of_values(offset_commits: pa.Table, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.Array]:
+    """commit_timestamp and expire_timestamp, of values whose bytes history keeps as the bytes have them."""
+    rows = np.flatnonzero(offset_commits.column("raw_value").is_valid().to_numpy())
+    some = offset_commits.select(["value_version", "raw_value"]).take(pa.array(rows)).to_pydict()
+    commit, expire = (columns[name].to_pylist() for name in ("commit_timestamp", "expire_timestamp"))
+    for row, version, value in zip(rows.tolist(), some["value_version"], some["raw_value"], strict=True):
+        fields, _ = reader("OffsetCommitValue", version).read(value, 2, [])
+        commit[row], expire[row] = fields["commitTimestamp"], fields.get("expireTimestamp", -1)
+    return {
+        "commit_timestamp": pa.array([None if ms == -1 else ms for ms in commit], pa.int64()),
+        "expire_timestamp": pa.array([None if ms == -1 else ms for ms in expire], pa.int64()),
+    }

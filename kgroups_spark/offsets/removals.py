@@ -1,0 +1,135 @@
+"""What tombstones removed, and what a shard remembers of it.
+
+Removed offsets are remembered for the first commit after them (`offset_restarted`), and so that a second tombstone
+reports nothing. The newest REMEMBERED of an offsets partition are, the oldest are forgotten first: here alone one slot
+depends on others. So tombstones, of which there are few, are looked at one by one, those of all groups together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgroups_spark.offsets.effects import Fold
+from kgroups_spark.offsets.moves import births
+from kgroups_spark.offsets.numbers import I64, Flags
+from kgroups_spark.offsets.pending import pending_at
+
+# So many removed offsets are remembered in each offsets partition.
+REMEMBERED = 65536
+
+
+@dataclass(frozen=True, eq=False)
+class Removals:
+    """r tombstones of one fold that may remove a committed offset, by slot and place.
+
+    at             number of the effect
+    removed        number of the effect whose value it removed; -1: the log does not have it
+    is_pending     somebody had a value of the slot pending
+    is_group_left  the group has other committed offsets left
+    """
+
+    at: I64
+    removed: I64
+    is_pending: Flags
+    is_group_left: Flags
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+@dataclass(frozen=True, eq=False)
+class Remembered:
+    """What the removals of a shard mean: numbers index the tombstones and births that `remember` was given, tombstones
+    behind those of the state.
+
+    reports       of each tombstone whether it removed something nobody knew to be gone
+    restarts      of each birth the tombstone that had removed the slot's offset; -1: none that is remembered
+    at_the_end    tombstones that are remembered at the end, the oldest first
+    """
+
+    reports: Flags
+    restarts: I64
+    at_the_end: I64
+
+
+def removals(folded: Fold) -> Removals:
+    """The tombstones of a fold.
+
+    @10 value, @11 tombstone, @12 tombstone  ->  at [@11, @12], removed [@10, -1]
+    """
+    commits, effects = folded.commits, folded.effects
+    at = np.flatnonzero(commits.is_tombstone[effects.row])
+    slot, place = commits.slot[effects.row[at]], effects.place[at]
+    is_pending = pending_at(folded.pending, commits, slot, place)
+    removed = effects.before[at]
+    changes = np.concatenate([births(effects), at[removed >= 0]])
+    left = _left(
+        commits.slots.group[commits.slot[effects.row[changes]]],
+        effects.place[changes],
+        np.repeat([1, -1], [len(changes) - int((removed >= 0).sum()), int((removed >= 0).sum())]),
+        commits.slots.group[slot],
+        place,
+    )
+    return Removals(at, removed, is_pending, left > 0)
+
+
+def left_of_topics(born: tuple[I64, I64], gone: tuple[I64, I64], topic: I64, place: I64) -> Flags:
+    """Whether a shard has committed offsets of a topic left at a place.
+
+    `born`, `gone`: (topic, place) of each slot that got and lost its committed offset, those of all groups.
+    """
+    changes = np.concatenate([born[0], gone[0]])
+    steps = np.repeat([1, -1], [len(born[0]), len(gone[0])])
+    return _left(changes, np.concatenate([born[1], gone[1]]), steps, topic, place) > 0
+
+
+def remember(
+    slot: I64, place: I64, is_known: Flags, born_slot: I64, born_place: I64, limit: int | None = None
+) -> Remembered:
+    """Goes through the tombstones and births of a shard in log order.
+
+    `is_known`: the tombstone removed a committed offset. What was remembered before comes as tombstones at the places
+    where they stood. Slots are numbered across all folds.
+
+    slot 4: tombstone @3 (known), tombstone @5, birth @6, tombstone @9 (unknown)
+        ->  reports [True, False, True], restarts [0], at_the_end [2]
+    """
+    limit = REMEMBERED if limit is None else limit
+    reports = np.zeros(len(slot), np.bool_)
+    restarts = np.full(len(born_slot), -1)
+    # Others cannot have been removed.
+    some = np.flatnonzero(np.isin(born_slot, slot))
+    steps = np.concatenate([np.arange(len(slot)), ~some])
+    steps = steps[np.argsort(np.concatenate([place, born_place[some]]), kind="stable")]
+    slots, born_slots, known = slot.tolist(), born_slot.tolist(), is_known.tolist()
+    gone: dict[int, int] = {}
+    for step in steps.tolist():
+        if step < 0:
+            restarts[~step] = gone.pop(born_slots[~step], -1)
+        elif known[step] or slots[step] not in gone:
+            reports[step] = True
+            gone.pop(slots[step], None)
+            gone[slots[step]] = step
+            if len(gone) > limit:
+                del gone[next(iter(gone))]
+    return Remembered(reports, restarts, np.array(list(gone.values()), np.int64))
+
+
+def _left(owner: I64, place: I64, steps: I64, asked: I64, at: I64) -> I64:
+    """How many each asked owner has right after a place, by steps up and down."""
+    if not len(asked):
+        return np.zeros(0, np.int64)
+    owners, number = np.unique(np.concatenate([owner, asked]), return_inverse=True)
+    own, of = number[: len(owner)], number[len(owner) :]
+    order = np.lexsort((place, own))
+    own, place, counts = own[order], place[order], np.concatenate([[0], np.cumsum(steps[order])])
+    starts = np.searchsorted(own, np.arange(len(owners)))
+    # Rows by owner and place: of an owner the rows up to and including the place.
+    rank = np.lexsort((np.repeat([0, 1], [len(own), len(of)]), np.concatenate([place, at]), np.concatenate([own, of])))
+    is_row = rank < len(own)
+    upto = np.empty(len(of), np.int64)
+    upto[rank[~is_row] - len(own)] = np.cumsum(is_row)[~is_row]
+    found: I64 = counts[upto] - counts[starts[of]]
+    return found

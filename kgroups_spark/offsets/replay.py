@@ -1,0 +1,267 @@
+"""The offsets of one offsets partition: from the saved state and the history since then to what is so now.
+
+replayed = replay_offsets(state, OffsetHistory(commits, markers, ...), release("4.3"))
+replayed.state      goes on where this ended
+tables.py           makes rows of the lake's tables of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.offsets.effects import Fold, fold
+from kgroups_spark.offsets.holding import Holdings, first_values, holdings
+from kgroups_spark.offsets.moves import MOVES, Moves, Quiet, climbs, in_order, move_events, moves, placed_rows
+from kgroups_spark.offsets.numbers import I64, Flags, Markers
+from kgroups_spark.offsets.pending import noted_producers
+from kgroups_spark.offsets.records import (
+    OFFSET_RECORDS,
+    TEXT,
+    Commits,
+    column,
+    history_records,
+    number_slots,
+    numbers_of,
+)
+from kgroups_spark.offsets.shard_removals import ShardRemovals
+from kgroups_spark.offsets.state import (
+    NOTED_PRODUCERS,
+    GroupRange,
+    OffsetState,
+    open_of_rows,
+    open_rows,
+)
+from kgroups_spark.offsets.transactions import (
+    TransactionalRecords,
+    Transactions,
+    combined,
+    open_since_then,
+    transactions_of,
+)
+
+ALL_GROUPS = (GroupRange(),)
+# Values by which the coordinator's groups know that offsets stand there.
+VALUES = pa.schema([("log_offset", pa.int64()), ("log_timestamp", pa.int64()), ("group_id", TEXT)])
+HOLDINGS = pa.schema(
+    [("group_id", TEXT), ("since", pa.int64()), ("has_committed", pa.bool_()), ("has_pending", pa.bool_())]
+)
+
+
+_OF_TRANSACTIONS = ["log_offset", "log_timestamp", "group_id", "value_version", "producer_id", "producer_epoch"]
+
+
+@dataclass(frozen=True, eq=False)
+class OffsetHistory:
+    """What the log says behind the state.
+
+    commits      a range of groups -> its rows of `offset_commits` (HISTORY_COLUMNS), in any order
+    markers      all control records
+    others       transactional records of types 2 to 23 and of quarantine: they are in transactions, too
+    group_ends   (group id, log offset) of tombstones of types 2 to 23, by which a group may have gone
+    """
+
+    commits: Callable[[GroupRange], pa.Table]
+    markers: Markers
+    others: TransactionalRecords
+    group_ends: Sequence[tuple[str, int]] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayedOffsets:
+    """What came out. Times are ms.
+
+    state         the state at the end of the log; its `offsets` are committed_offsets and pending_offsets
+    is_pending    of each row of state.offsets
+    moves         events of offsets but removals and climbs (MOVES), in log order
+    tombstones    TOMBSTONES, in log order
+    unreadable    values that the release does not read (OFFSET_RECORDS), in log order
+    transactions  those that are open at the end or ended in this history
+    values        a group's first value, and the first behind each of its ends (VALUES), in log order
+    holdings      since when groups hold committed and pending offsets (HOLDINGS), by group and log offset
+    """
+
+    state: OffsetState
+    is_pending: np.ndarray
+    moves: pa.Table
+    tombstones: pa.Table
+    unreadable: pa.Table
+    transactions: Transactions
+    values: pa.Table
+    holdings: pa.Table
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedRange:
+    """The groups of a range: their records, the saved ones first, and what became of them."""
+
+    records: pa.Table
+    saved_rows: int
+    fold: Fold
+    removed: pa.Table
+    removed_slot: I64
+
+
+def replay_offsets(
+    state: OffsetState, history: OffsetHistory, release: Release, ranges: Iterable[GroupRange] = ALL_GROUPS
+) -> ReplayedOffsets:
+    """Replays the offsets of an offsets partition. `ranges` ascend and hold all groups; one is held at a time."""
+    replay = _Replay(state, history, release)
+    for groups in ranges:
+        replay.add(fold_range(state, history, release, groups))
+    return replay.result()
+
+
+def fold_range(state: OffsetState, history: OffsetHistory, release: Release, groups: GroupRange) -> FoldedRange:
+    """Reads and folds the groups of a range."""
+    saved, removed = groups.of(state.offsets), groups.of(state.removed)
+    records = history_records(history.commits(groups), release)
+    # A saved state is as its release read it.
+    records = pa.concat_tables([saved, records]).unify_dictionaries().combine_chunks()
+    keys = [each.select(["group_id", "topic", "partition"]) for each in (records, removed)]
+    slot, slots = number_slots(pa.concat_tables(keys) if len(removed) else keys[0])
+    commits = numbers_of(records, slot[: len(records)], slots, release)
+    return FoldedRange(records, len(saved), fold(commits, history.markers, release), removed, slot[len(records) :])
+
+
+def climb_events(folded: FoldedRange, quiet: Quiet, markers: Markers) -> pa.Table:
+    """Events `offset_skipped` (MOVES) of a range, once it is known when its groups had no members."""
+    return in_order(_move_rows(folded, climbs(folded.fold, folded.records, quiet), markers, 0))
+
+
+@dataclass(eq=False)
+class _Replay:
+    """Collects what the ranges give."""
+
+    saved: OffsetState
+    history: OffsetHistory
+    release: Release
+    removals: ShardRemovals = field(default_factory=ShardRemovals)
+    slots: int = 0
+    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+    is_pending: list[np.ndarray] = field(default_factory=list)
+    transactions: list[Transactions] = field(default_factory=list)
+    # (group id, producer) and whether it is noted.
+    noted: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rows = self.saved.noted.to_pydict()
+        self.noted.update(dict.fromkeys(zip(rows["group_id"], rows["producer_id"], strict=True), True))
+
+    def add(self, folded: FoldedRange) -> None:
+        """Takes in a range."""
+        markers, records, commits = self.history.markers, folded.records, folded.fold.commits
+        self._keep_offsets(folded)
+        self.removals.add(folded.fold, records, markers, folded.removed, folded.removed_slot, self.slots)
+        self._keep("moves", _move_rows(folded, moves(folded.fold, records), markers, self.slots))
+        self._keep("unreadable", _some(records, ~commits.is_readable))
+        self.transactions.append(transactions_of(_transactional(folded), markers))
+        self._keep("values", _value_rows(folded, self.history.group_ends))
+        self._keep("holdings", _holding_rows(commits, holdings(folded.fold)))
+        if self.release.open_transactions_by == "group":
+            self._note(folded)
+        self.slots += len(commits.slots)
+
+    def result(self) -> ReplayedOffsets:
+        """What all ranges together make."""
+        markers = self.history.markers
+        saved = open_since_then(open_of_rows(self.saved.transactions), markers)
+        transactions = combined([saved, *self.transactions, transactions_of(self.history.others, markers)])
+        tombstones, restarts, removed = self.removals.result()
+        state = OffsetState(
+            self._table("offsets", OFFSET_RECORDS),
+            removed,
+            self._noted_rows(),
+            open_rows(transactions),
+        )
+        return ReplayedOffsets(
+            state,
+            np.concatenate(self.is_pending),
+            in_order(pa.concat_tables([self._table("moves", MOVES), restarts])),
+            tombstones,
+            self._table("unreadable", OFFSET_RECORDS).sort_by("log_offset"),
+            transactions,
+            self._table("values", VALUES).sort_by("log_offset"),
+            self._table("holdings", HOLDINGS),
+        )
+
+    def _keep(self, name: str, rows: pa.Table) -> None:
+        self.tables.setdefault(name, []).append(rows)
+
+    def _table(self, name: str, schema: pa.Schema) -> pa.Table:
+        return pa.concat_tables([schema.empty_table(), *self.tables.get(name, ())])
+
+    def _keep_offsets(self, folded: FoldedRange) -> None:
+        """The committed and the pending offsets, by slot."""
+        commits, effects, pending = folded.fold.commits, folded.fold.effects, folded.fold.pending
+        committed, waits = effects.row[effects.is_final], pending.row[pending.is_open]
+        row = np.concatenate([committed, waits])
+        is_pending = np.repeat([False, True], [len(committed), len(waits)])
+        order = np.lexsort((commits.producer_id[row], is_pending, commits.slot[row]))
+        self._keep("offsets", _without_producer(folded.records.take(pa.array(row[order])), ~is_pending[order]))
+        self.is_pending.append(is_pending[order])
+
+    def _note(self, folded: FoldedRange) -> None:
+        group, producer, is_noted = noted_producers(folded.fold.pending, folded.fold.commits)
+        names = folded.fold.commits.slots.groups.take(pa.array(group)).to_pylist()
+        self.noted.update(zip(zip(names, producer.tolist(), strict=True), is_noted.tolist(), strict=True))
+
+    def _noted_rows(self) -> pa.Table:
+        pairs = sorted(pair for pair, is_noted in self.noted.items() if is_noted)
+        columns = zip(*pairs, strict=True) if pairs else ([], [])
+        return pa.table([pa.array(list(each)) for each in columns], schema=NOTED_PRODUCERS)
+
+
+def _some(records: pa.Table, which: Flags) -> pa.Table:
+    return records.take(pa.array(np.flatnonzero(which)))
+
+
+def _without_producer(rows: pa.Table, is_committed: Flags) -> pa.Table:
+    """Who committed an offset is no part of it."""
+    committed = pa.array(is_committed)
+    for name, none in (("producer_id", None), ("producer_epoch", None), ("is_transactional", False)):
+        at, values = rows.schema.get_field_index(name), rows.column(name)
+        rows = rows.set_column(at, rows.field(at), pc.if_else(committed, pa.scalar(none, values.type), values))
+    return rows
+
+
+def _move_rows(folded: FoldedRange, found: Moves, markers: Markers, first_slot: int) -> pa.Table:
+    placed = placed_rows(folded.fold, folded.records, found.at, markers, first_slot)
+    before = pa.array(folded.fold.effects.row[found.before])
+    offset, topic_id = (
+        folded.records.column(name).take(before).combine_chunks() for name in ("committed_offset", "topic_id")
+    )
+    return move_events(placed, offset, topic_id, restarts=False)
+
+
+def _transactional(folded: FoldedRange) -> TransactionalRecords:
+    """The records of transactions that the state does not count yet."""
+    is_new = np.arange(len(folded.records)) >= folded.saved_rows
+    row = np.flatnonzero(folded.fold.commits.is_transactional & is_new)
+    rows = folded.records.select(_OF_TRANSACTIONS).take(pa.array(row))
+    return TransactionalRecords(
+        column(rows, "log_offset"),
+        column(rows, "log_timestamp", none=-1),
+        column(rows, "producer_id", none=-1),
+        column(rows, "producer_epoch", none=-1),
+        rows.column("value_version").is_valid().to_numpy(),
+        rows.column("group_id").combine_chunks(),
+    )
+
+
+def _value_rows(folded: FoldedRange, group_ends: Sequence[tuple[str, int]]) -> pa.Table:
+    number = {name: number for number, name in enumerate(folded.fold.commits.slots.groups.to_pylist())}
+    ends = np.array([(number[name], at) for name, at in group_ends if name in number], np.int64).reshape(-1, 2)
+    row = first_values(folded.fold, (ends[:, 0], ends[:, 1]), folded.saved_rows)
+    return folded.records.select(VALUES.names).take(pa.array(row))
+
+
+def _holding_rows(commits: Commits, found: Holdings) -> pa.Table:
+    group_id = pa.DictionaryArray.from_arrays(pa.array(found.group, pa.int32()), commits.slots.groups)
+    columns = [group_id, found.since, found.has_committed, found.has_pending]
+    return pa.table([pa.array(each) for each in columns], schema=HOLDINGS)

@@ -1,0 +1,124 @@
+"""Removed offsets of a whole shard: what its tombstones report, what was committed after them, what is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from kgroups_spark.offsets.effects import Fold
+from kgroups_spark.offsets.moves import MOVES, births, move_events, placed_rows
+from kgroups_spark.offsets.numbers import I64, Markers
+from kgroups_spark.offsets.records import column, flags
+from kgroups_spark.offsets.removals import left_of_topics, remember, removals
+from kgroups_spark.offsets.state import REMOVED_OFFSETS
+
+# A tombstone that may remove a committed offset: what it removed, and what causes of removals are told by.
+TOMBSTONES = pa.schema(
+    [
+        ("slot", pa.int64()),  # number of the slot among those of all ranges
+        *REMOVED_OFFSETS,  # committed_offset and topic_id: of what it removed
+        ("log_timestamp", pa.int64()),  # ms; null: none
+        ("commit_timestamp", pa.int64()),  # of what it removed, ms; null: none
+        ("expire_timestamp", pa.int64()),
+        ("value_version", pa.int16()),
+        ("removed_log_offset", pa.int64()),  # the record whose value it removed; null: the log does not have it
+        ("is_pending", pa.bool_()),  # an open transaction held an offset of the slot
+        ("is_group_left", pa.bool_()),  # the group has other committed offsets left
+        ("is_topic_left", pa.bool_()),  # any group of the offsets partition has an offset of the topic left
+        ("is_reported", pa.bool_()),  # it removed something, or what nobody knew to be gone and was not only pending
+    ]
+)
+_OF_REMOVED = ("committed_offset", "topic_id", "commit_timestamp", "expire_timestamp", "value_version")
+
+
+@dataclass(eq=False)
+class ShardRemovals:
+    """Collects what each range says of removals."""
+
+    _tombstones: list[pa.Table] = field(default_factory=list)
+    _saved: list[pa.Table] = field(default_factory=list)
+    _born_later: list[pa.Table] = field(default_factory=list)
+    # (topic, place) of all births; topics are numbered by name.
+    _born: list[tuple[I64, I64]] = field(default_factory=list)
+    _topics: dict[str, int] = field(default_factory=dict)
+
+    def add(
+        self, folded: Fold, records: pa.Table, markers: Markers, saved: pa.Table, saved_slot: I64, first_slot: int
+    ) -> None:
+        """Takes in a range. `saved`: what was remembered of its groups, and the slots of that."""
+        commits, effects = folded.commits, folded.effects
+        self._saved.append(saved.append_column("slot", pa.array(saved_slot + first_slot)))
+        self._tombstones.append(_tombstone_rows(folded, records, first_slot))
+        born = births(effects)
+        slot = commits.slot[effects.row[born]]
+        self._born.append((self._topic_numbers(commits.slots.topics)[commits.slots.topic[slot]], effects.place[born]))
+        gone = np.concatenate([saved_slot, commits.slot[commits.is_tombstone]])
+        self._born_later.append(placed_rows(folded, records, born[np.isin(slot, gone)], markers, first_slot))
+
+    def result(self) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """TOMBSTONES in log order, events of restarts (MOVES), and what is remembered at the end (REMOVED_OFFSETS)."""
+        saved = pa.concat_tables(self._saved)
+        if not len(saved) and not any(map(len, self._tombstones)):
+            return TOMBSTONES.empty_table(), MOVES.empty_table(), REMOVED_OFFSETS.empty_table()
+        saved = saved.sort_by("log_offset")
+        tombstones = pa.concat_tables(self._tombstones).sort_by("log_offset")
+        born = pa.concat_tables(self._born_later)
+        known = np.concatenate([np.ones(len(saved), np.bool_), tombstones.column("removed_log_offset").is_valid()])
+        slot, place = (
+            np.concatenate([column(saved, name), column(tombstones, name)]) for name in ("slot", "log_offset")
+        )
+        found = remember(slot, place, known, column(born, "slot"), column(born, "log_offset"))
+        of_both = pa.concat_tables([each.select(REMOVED_OFFSETS.names) for each in (saved, tombstones)])
+        of_both = of_both.unify_dictionaries().combine_chunks()
+        reported = found.reports[len(saved) :] & (known[len(saved) :] | ~flags(tombstones, "is_pending"))
+        columns = {"is_reported": reported, "is_topic_left": self._is_topic_left(tombstones)}
+        for name, values in columns.items():
+            at = TOMBSTONES.get_field_index(name)
+            tombstones = tombstones.set_column(at, TOMBSTONES.field(at), pa.array(values))
+        at_the_end = of_both.take(pa.array(found.at_the_end))
+        return tombstones, _restart_events(born, of_both, found.restarts), at_the_end
+
+    def _is_topic_left(self, tombstones: pa.Table) -> np.ndarray:
+        topics = tombstones.column("topic").unify_dictionaries().combine_chunks()
+        numbers = self._topic_numbers(topics.dictionary)
+        topic, place = numbers[topics.indices.to_numpy()], column(tombstones, "log_offset")
+        removes = tombstones.column("removed_log_offset").is_valid().to_numpy()
+        born = [np.concatenate([each[at] for each in self._born]) for at in (0, 1)]
+        return left_of_topics((born[0], born[1]), (topic[removes], place[removes]), topic, place)
+
+    def _topic_numbers(self, topics: pa.Array) -> I64:
+        names = self._topics
+        return np.array([names.setdefault(name, len(names)) for name in topics.to_pylist()], np.int64)
+
+
+def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Table:
+    """The tombstones of a range as rows of TOMBSTONES; what crosses ranges is filled in later."""
+    effects, found = folded.effects, removals(folded)
+    if not len(found):
+        return TOMBSTONES.empty_table()
+    rows = records.take(pa.array(effects.row[found.at]))
+    removed = pa.array(effects.row[found.removed], mask=found.removed < 0)
+    values = records.select([*_OF_REMOVED, "log_offset"]).take(removed)
+    columns = {
+        "slot": pa.array(folded.commits.slot[effects.row[found.at]] + first_slot),
+        **{name: values.column(name) for name in _OF_REMOVED},
+        "removed_log_offset": values.column("log_offset"),
+        "is_pending": pa.array(found.is_pending),
+        "is_group_left": pa.array(found.is_group_left),
+        "is_topic_left": pa.nulls(len(rows), pa.bool_()),
+        "is_reported": pa.nulls(len(rows), pa.bool_()),
+    }
+    columns = {**{name: rows.column(name) for name in rows.column_names}, **columns}
+    return pa.table([columns[field.name] for field in TOMBSTONES], schema=TOMBSTONES)
+
+
+def _restart_events(born: pa.Table, gone: pa.Table, restarts: I64) -> pa.Table:
+    """Events of first commits behind removals of which it is known what was removed."""
+    after = np.flatnonzero(restarts >= 0)
+    was = gone.take(pa.array(restarts[after]))
+    known = was.column("committed_offset").is_valid().to_numpy()
+    was, placed = was.filter(pa.array(known)), born.take(pa.array(after[known]))
+    before = was.column("committed_offset").combine_chunks(), was.column("topic_id").combine_chunks()
+    return move_events(placed, *before, restarts=True)

@@ -1,0 +1,87 @@
+"""Rows of the lake's tables from what a replay of offsets gave, columns as in tables/current.py and tables/history.py.
+
+`audit_id` and `offsets_partition` are the same in all rows. Of a time that no TIMESTAMP can hold the nearest stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.audit.rows import MICROSECONDS, constant, nearest_timestamps
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.offsets.numbers import NEITHER, NEVER, Markers
+from kgroups_spark.offsets.records import column
+from kgroups_spark.offsets.replay import ReplayedOffsets
+from kgroups_spark.offsets.transactions import Transactions
+from kgroups_spark.tables.schemas import arrow_schema
+
+
+def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constants: Any) -> pa.Table:
+    """Rows of `committed_offsets`, by slot. `groups`: those that exist; offsets of others are orphans."""
+    rows = replayed.state.offsets.filter(pa.array(~replayed.is_pending))
+    known = pa.array(list(groups), pa.string())
+    return _rows("committed_offsets", rows, {"is_orphan": pc.invert(pc.is_in(_texts(rows), known))}, constants)
+
+
+def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
+    """Rows of `pending_offsets`, by slot and producer. transactional_id is null: the offsets log does not name it."""
+    rows = replayed.state.offsets.filter(pa.array(replayed.is_pending))
+    open_ = replayed.state.transactions
+    at = pc.index_in(rows.column("producer_id"), open_.column("producer_id").combine_chunks())
+    of_transaction = open_.select(["transaction_start_offset", "open_since"]).take(at)
+    more = {name: of_transaction.column(name) for name in of_transaction.column_names}
+    return _rows("pending_offsets", rows, more, constants | {"transactional_id": None})
+
+
+def open_transaction_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
+    """Rows of `open_transactions`, by producer."""
+    return _rows("open_transactions", replayed.state.transactions, {}, constants | {"transactional_id": None})
+
+
+def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
+    """Rows of `quarantine`: values of a version at which the release's load fails."""
+    rows = replayed.unreadable
+    record_type, version = column(rows, "record_type").tolist(), column(rows, "value_version").tolist()
+    details = [f"Found an unknown record version {v} for {t} type" for t, v in zip(record_type, version, strict=True)]
+    names = [CONSUMER_OFFSETS[each].name for each in record_type]
+    more = {"record_name": pa.array(names, pa.string()), "detail": pa.array(details, pa.string())}
+    fixed = {"record_count": 0, "reason": "load_would_fail", "coordinator_fails": True}
+    unknown = dict.fromkeys(("file", "file_position", "raw_key", "raw_value", "resolved_by"))
+    return _rows("quarantine", rows, more, constants | fixed | unknown)
+
+
+def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
+    """transaction_start_offset, offset_count and group_ids of `transaction_markers`, a row for each marker."""
+    ended = transactions.only(transactions.end < NEVER)
+    at = pc.index_in(pa.array(markers.log_offset), pa.array(ended.end))
+    count = pc.fill_null(pa.array(ended.offset_count).take(at), 0).cast(pa.int32())
+    nothing = pa.array([[]], pa.list_(pa.string()))
+    is_neither = pa.array(markers.outcome == NEITHER)
+    groups = pa.concat_arrays([ended.groups(), nothing]).take(pc.fill_null(at, len(ended)))
+    return pa.table(
+        {
+            "transaction_start_offset": pa.array(ended.start_offset).take(at),
+            "offset_count": pc.if_else(is_neither, pa.scalar(None, pa.int32()), count),
+            "group_ids": groups.take(pa.array(np.arange(len(groups)), mask=markers.outcome == NEITHER)),
+        }
+    )
+
+
+def _rows(name: str, rows: pa.Table, more: dict[str, Any], constants: dict[str, Any]) -> pa.Table:
+    columns = []
+    for field in arrow_schema(name):
+        if field.name in constants:
+            columns.append(constant(constants[field.name], len(rows), field.type))
+            continue
+        values = more[field.name] if field.name in more else rows.column(field.name)
+        columns.append(nearest_timestamps(values) if field.type == MICROSECONDS else values.cast(field.type))
+    return pa.table(columns, schema=arrow_schema(name))
+
+
+def _texts(rows: pa.Table) -> pa.ChunkedArray:
+    return rows.column("group_id").cast(pa.string())

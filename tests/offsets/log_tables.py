@@ -1,0 +1,92 @@
+"""Rows of a log as the history tables hold them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.audit.rows import FIRST_MS, LAST_MS
+from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
+from kgroups_spark.coordinator.replay_row import ReplayRow
+from kgroups_spark.offsets.history import offset_history
+from kgroups_spark.offsets.replay import OffsetHistory
+from kgroups_spark.tables.schemas import arrow_schema
+
+Row = dict[str, Any]
+
+
+def history_of(rows: Sequence[ReplayRow]) -> OffsetHistory:
+    """The history of these records alone."""
+    return offset_history(
+        table("offset_commits", [commit_row(row) for row in rows if row.kind == "offset_commit"]),
+        table("transaction_markers", [_marker_row(row) for row in rows if row.kind == "marker"]),
+        table("group_records", [_record_row(row) for row in rows if row.kind == "group_record"]),
+        table("quarantine", [_quarantine_row(row) for row in rows if row.kind == "undecodable"]),
+    )
+
+
+def table(name: str, rows: Sequence[Row]) -> pa.Table:
+    """Rows as a table of the lake, texts as dictionaries where Parquet gives them so."""
+    schema = arrow_schema(name)
+    columns = [[row.get(field.name) for row in rows] for field in schema]
+    return pa.table([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema.names)
+
+
+def commit_row(row: ReplayRow) -> Row:
+    value, raw = row.commit, None
+    fields: Row = {}
+    if value is not None:
+        times = (value.commit_timestamp, value.expire_timestamp)
+        fields = {**value._asdict(), "commit_timestamp": _timestamp(times[0]), "expire_timestamp": _timestamp(times[1])}
+        raw = value_bytes(value) if any(ms is not None and not FIRST_MS <= ms <= LAST_MS for ms in times) else None
+    slot = {"group_id": row.group_id, "topic": row.topic, "partition": row.partition}
+    return {**_place(row), **slot, **fields, "record_type": row.record_type, "raw_value": raw}
+
+
+def value_bytes(value: OffsetAndMetadata) -> bytes:
+    """An OffsetCommitValue without a topic id, versions 0 to 4."""
+    version, metadata = value.value_version, value.metadata.encode()
+    text = bytes([len(metadata) + 1]) + metadata if version == 4 else struct.pack(">h", len(metadata)) + metadata
+    epoch = -1 if value.leader_epoch is None else value.leader_epoch
+    expire = -1 if value.expire_timestamp is None else value.expire_timestamp
+    return b"".join(
+        [
+            struct.pack(">hq", version, value.committed_offset),
+            struct.pack(">i", epoch) if version >= 3 else b"",
+            text,
+            struct.pack(">q", value.commit_timestamp),
+            struct.pack(">q", expire) if version == 1 else b"",
+            b"\0" if version == 4 else b"",
+        ]
+    )
+
+
+def _place(row: ReplayRow) -> Row:
+    return {
+        "audit_id": 1,
+        "offsets_partition": 0,
+        "log_offset": row.log_offset,
+        "log_timestamp": _timestamp(row.log_timestamp),
+        "producer_id": None if row.producer_id < 0 else row.producer_id,
+        "producer_epoch": None if row.producer_id < 0 else row.producer_epoch,
+        "is_transactional": row.is_transactional,
+    }
+
+
+def _timestamp(ms: int | None) -> int | None:
+    return None if ms is None or ms == -1 or not FIRST_MS <= ms <= LAST_MS else ms * 1000
+
+
+def _marker_row(row: ReplayRow) -> Row:
+    return {**_place(row), "control_type": 0, "outcome": row.outcome}
+
+
+def _record_row(row: ReplayRow) -> Row:
+    return {**_place(row), "record_type": row.record_type, "group_id": row.group_id, "value_version": row.value_version}
+
+
+def _quarantine_row(row: ReplayRow) -> Row:
+    return {**_place(row), "record_count": 1, "reason": "truncated", "group_id": row.group_id}

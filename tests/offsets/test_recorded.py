@@ -1,0 +1,74 @@
+"""The columns over recorded logs, against the objects and against what Kafka's own classes answered."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.replay_row import ReplayRow
+from kgroups_spark.offsets import tables
+from tests.audit.pipeline import read_zip, segments_of
+from tests.coordinator.log_rows import replay_rows
+from tests.coordinator.test_generated_logs import JAVA, answers, logs
+from tests.offsets.test_law import CONSTANTS, assert_as_the_twin, replayed, state_rows
+
+Json = dict
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+
+
+def test_offsets_are_those_of_kafkas_classes(chosen):
+    """79 partitions of generated logs, adversarial ones among them."""
+    for version in chosen.some([*JAVA, "3.9.2"], 2):
+        compare(version)
+
+
+def compare(version: str) -> None:
+    rules, compared = release(version), 0
+    for log, answer in answers(version):
+        if rules.coordinator == "scala" and answer["failed"]:
+            continue
+        rows = usable(logs()[log][answer["partition"]])
+        found = replayed(rows, rules)
+        committed = tables.committed_rows(found, [g["group"] for g in answer["groups"]], **CONSTANTS).to_pylist()
+        pending = tables.pending_rows(found, **CONSTANTS).to_pylist()
+        assert {_said(each) for each in answer["offsets"]} == {_ours(row) for row in committed}, log
+        assert {(e["producerId"], *_said(e)) for e in answer["pending"]} == {
+            (row["producer_id"], *_ours(row)) for row in pending
+        }, log
+        compared += len(committed)
+    assert compared > 1000
+
+
+def test_recorded_logs_say_the_same_by_columns_and_by_objects(chosen):
+    """Logs of real brokers, from 0.11 to 4.3, by the rules of any release."""
+    recorded = read_zip(CORPORA)
+    for name in chosen.some(sorted(recorded), 3):
+        files = recorded[name]
+        partition, paths = chosen.one(sorted(segments_of(files).items()))
+        rows = usable(list(replay_rows(io.BytesIO(files[path]) for path in paths)))
+        for version in chosen.some(("4.4", "4.0.0", "3.7-java", "3.9", "0.11"), 1):
+            assert_as_the_twin(rows, release(version))
+            cut = chosen.random.randint(0, len(rows))
+            whole, head = replayed(rows, release(version)), replayed(rows[:cut], release(version))
+            tail = replayed(rows[cut:], release(version), head.state)
+            assert state_rows(tail.state) == state_rows(whole.state), (name, partition, version, cut)
+
+
+def usable(rows: list[ReplayRow]) -> list[ReplayRow]:
+    """Rows that history keeps; of undecodable ones those of transactions, without a producer's epoch."""
+    return [
+        row._replace(producer_epoch=-1) if row.kind in ("undecodable", "group_record") else row
+        for row in rows
+        if row.kind != "undecodable" or row.is_transactional
+    ]
+
+
+def _said(offset: Json) -> tuple:
+    place = (offset["group"], offset["topic"], offset["partition"], offset["offset"], offset.get("topicId"))
+    return (*place, offset["leaderEpoch"], offset["metadata"], offset.get("orphan", False))
+
+
+def _ours(row: Json) -> tuple:
+    place = (row["group_id"], row["topic"], row["partition"], row["committed_offset"], row["topic_id"])
+    return (*place, row["leader_epoch"], row["metadata"], row.get("is_orphan", False))
