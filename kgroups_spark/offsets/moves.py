@@ -1,7 +1,7 @@
 """Where committed offsets moved: backwards, to another topic id, or forward while nobody read.
 
 What a slot's offset was before stands in the fold, at no further cost. Moves forward are most of all commits, and only
-those of groups that have members at times, and had none then, are told: `climbs` asks for these groups' quiet times.
+those of groups that have members at times, and had none then, are events: `climbs` asks for these groups' quiet times.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def moves(folded: Fold, records: pa.Table) -> Moves:
     at = np.flatnonzero(effects.takes_effect & (effects.before >= 0))
     before = effects.before[at]
     offsets = column(records, "committed_offset")[effects.row]
-    told = (offsets[at] < offsets[before]) | _is_other_topic(folded, records, at)
-    return Moves(at[told], before[told])
+    found = (offsets[at] < offsets[before]) | _is_other_topic(folded, records, at)
+    return Moves(at[found], before[found])
 
 
 def climbs(folded: Fold, records: pa.Table, quiet: Quiet) -> Moves:
@@ -141,13 +141,13 @@ def move_events(placed: pa.Table, offset_before: pa.Array, topic_id_before: pa.A
     event = np.where(now < was, "offset_rewound", "offset_skipped")
     if restarts:
         event = np.full(len(now), "offset_restarted")
-    told = np.flatnonzero(restarts | (now < was) | ((now > was) & ~recreated))
+    found = np.flatnonzero(restarts | (now < was) | ((now > was) & ~recreated))
     again = np.flatnonzero(recreated)
     texts = tuple(each.take(pa.array(again)) for each in ids)
     return pa.concat_tables(
         [
             _renamed(placed.take(pa.array(again)), *texts),
-            _moved(placed.take(pa.array(told)), was[told], event[told], recreated[told]),
+            _moved(placed.take(pa.array(found)), was[found], event[found], recreated[found]),
         ]
     )
 

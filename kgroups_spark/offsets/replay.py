@@ -222,7 +222,7 @@ def _some(records: pa.Table, which: Flags) -> pa.Table:
 
 
 def _without_producer(rows: pa.Table, is_committed: Flags) -> pa.Table:
-    """Who committed an offset is no part of it."""
+    """A committed offset does not say who committed it."""
     committed = pa.array(is_committed)
     for name, none in (("producer_id", None), ("producer_epoch", None), ("is_transactional", False)):
         at, values = rows.schema.get_field_index(name), rows.column(name)

@@ -14,7 +14,7 @@ from kgroups_spark.offsets.records import column, flags
 from kgroups_spark.offsets.removals import left_of_topics, remember, removals
 from kgroups_spark.offsets.state import REMOVED_OFFSETS
 
-# A tombstone that may remove a committed offset: what it removed, and what causes of removals are told by.
+# A tombstone that may remove a committed offset: what it removed, and what causes of removals depend on.
 TOMBSTONES = pa.schema(
     [
         ("slot", pa.int64()),  # number of the slot among those of all ranges

@@ -47,11 +47,11 @@ def tables_of_now(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, li
 def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GROUPS) -> None:
     twin, found = Twin(rows, rules), replayed(rows, rules, ranges=ranges)
     now = tables_of_now(found, list(twin.shard.groups))
-    for name, told in now.items():
+    for name, ours in now.items():
         expected = twin.rows(name)
         if name == "pending_offsets":
-            told, expected = sorted(told, key=by_producer), sorted(expected, key=by_producer)
-        assert told == expected, name
+            ours, expected = sorted(ours, key=by_producer), sorted(expected, key=by_producer)
+        assert ours == expected, name
     failures = tables.failure_rows(found, **CONSTANTS)
     assert pairs(failures, "log_offset", "detail") == twin.failures
     history = history_of(rows)
@@ -72,8 +72,8 @@ def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GRO
 
 def assert_removals(found: ReplayedOffsets, twin: Twin) -> None:
     known = [row for row in found.tombstones.to_pylist() if row["removed_log_offset"] is not None]
-    told = {row["log_offset"]: (row["is_pending"], row["is_topic_left"], row["is_group_left"]) for row in known}
-    assert told == twin.listener.facts
+    ours = {row["log_offset"]: (row["is_pending"], row["is_topic_left"], row["is_group_left"]) for row in known}
+    assert ours == twin.listener.facts
     names = ("log_offset", "log_timestamp", "group_id", "topic", "partition", "committed_offset")
     reported = found.tombstones.filter(found.tombstones.column("is_reported"))
     events = sorted((e for e in twin.events if e.event == "offset_removed"), key=lambda e: e.log_offset)
@@ -178,7 +178,7 @@ def moves_of(events: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def moves_of_twin(twin: Twin, *names: str) -> list[tuple[Any, ...]]:
-    told = sorted((e for e in twin.events if e.event in names), key=lambda e: (e.log_offset, e.event_index))
+    ours = sorted((e for e in twin.events if e.event in names), key=lambda e: (e.log_offset, e.event_index))
     by_groups = ("with_members", "no_members", "unknown")
     return [
         tuple(
@@ -188,7 +188,7 @@ def moves_of_twin(twin: Twin, *names: str) -> list[tuple[Any, ...]]:
             else getattr(e, field)
             for field in MOVE
         )
-        for e in told
+        for e in ours
     ]
 
 

@@ -1,0 +1,108 @@
+"""History as stage 1 writes it gives the tables that audits have written: offsets need nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.offsets import tables
+from kgroups_spark.offsets.history import offset_history
+from kgroups_spark.offsets.replay import replay_offsets
+from kgroups_spark.offsets.state import OffsetState
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip, segments_of
+
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
+LOG = ("offset_commits", "transaction_markers", "group_records", "quarantine")
+MOVES = ("offset_rewound", "offset_restarted", "topic_recreated")
+Row = dict[str, Any]
+
+
+def history(audited: Audited, name: str, partition: int, audit_id: int) -> pa.Table:
+    """Rows of a partition that an audit wrote; of quarantine those of records."""
+    rows = pa.concat_tables([arrow_schema(name).empty_table(), *audited.history[name]])
+    where = (pc.field("offsets_partition") == partition) & (pc.field("audit_id") == audit_id)
+    return rows.filter(where & (pc.field("record_count") > 0) if name == "quarantine" else where)
+
+
+def assert_nights(files: Files, version: str, audited: Audited) -> None:
+    """The offsets of each night replayed from its history and the state of the night before."""
+    rules = release(version)
+    for partition in segments_of(files):
+        state, moves, tombstones, ended, failures = OffsetState.empty(), [], [], [], []
+        for audit_id in range(1, audited.audits + 1):
+            log = [history(audited, name, partition, audit_id) for name in LOG]
+            found = replay_offsets(state, offset_history(*log), rules)
+            state = found.state
+            markers = log[1].sort_by("log_offset")
+            completed = tables.ended_columns(found.transactions, offset_history(*log).markers)
+            ended += list(zip(markers.column("log_offset").to_pylist(), completed.to_pylist(), strict=True))
+            moves += found.moves.to_pylist()
+            tombstones += found.tombstones.filter(found.tombstones.column("is_reported")).to_pylist()
+            failures += found.unreadable.column("log_offset").to_pylist()
+        of = {name: rows_of(audited, name, partition) for name in ("groups", *LOG[1::2], "group_events")}
+        groups = [row["group_id"] for row in of["groups"]]
+        constants = {"audit_id": audited.audits, "offsets_partition": partition}
+        for name, rows in (
+            ("committed_offsets", tables.committed_rows(found, groups, **constants)),
+            ("pending_offsets", tables.pending_rows(found, **constants)),
+            ("open_transactions", tables.open_transaction_rows(found, **constants)),
+        ):
+            assert keyed(rows.drop_columns("audit_id").to_pylist()) == keyed(rows_of(audited, name, partition)), name
+        names = ("transaction_start_offset", "offset_count", "group_ids")
+        assert ended == [(row["log_offset"], {name: row[name] for name in names}) for row in of["transaction_markers"]]
+        assert failures == [
+            row["log_offset"]
+            for row in of["quarantine"]
+            if row["reason"] == "load_would_fail" and row["record_type"] in (0, 1)
+        ]
+        events = [row for row in of["group_events"] if row["event"] in MOVES]
+        names = ("log_offset", "group_id", "topic", "partition", "event", "offset_before", "offset_after")
+        assert picked(moves, names) == picked(events, names)
+        names = ("log_offset", "group_id", "topic", "partition")
+        events = [row for row in of["group_events"] if row["event"] == "offset_removed"]
+        assert picked(tombstones, (*names, "committed_offset")) == picked(events, (*names, "offset_before"))
+
+
+def rows_of(audited: Audited, name: str, partition: int) -> list[Row]:
+    return [row for row in audited.rows(name) if row["offsets_partition"] == partition]
+
+
+def keyed(rows: Sequence[Row]) -> list[list[tuple[str, Any]]]:
+    return sorted((list(row.items()) for row in rows), key=repr)
+
+
+def picked(rows: Sequence[Row], names: Sequence[str]) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row[name] for name in names) for row in rows), key=repr)
+
+
+def test_recorded_nights(chosen):
+    recorded = read_zip(CORPORA)
+    for name in chosen.some(sorted(recorded), 2):
+        nights(
+            recorded[name], chosen.one(("4.4", "4.0.0", "3.7-java", "3.9", "0.11")), chosen.random.randrange(1 << 32)
+        )
+
+
+def test_generated_nights(chosen):
+    generated = read_zip(GENERATED)
+    for name in chosen.some(sorted(generated), 3):
+        nights(
+            generated[name], chosen.one(("4.3", "4.1", "4.0.0", "3.8-java", "3.9")), chosen.random.randrange(1 << 32)
+        )
+
+
+def nights(files: Files, version: str, seed: int) -> None:
+    cuts = random_cuts(files, np.random.default_rng(seed), 3, 2)
+    audited = audit_nights(files, cut_ranges(files, cuts), How(version))
+    try:
+        assert_nights(files, version, audited)
+    except AssertionError as error:
+        raise AssertionError(f"release {version}, cuts of seed {seed}") from error
