@@ -24,6 +24,7 @@ ORDER = [
     "coordinator",
     "share_coordinator",
     "transaction_coordinator",
+    "offsets",
     "sources",
     "jvm",
     "session",
@@ -45,6 +46,7 @@ WITHOUT_SPARK = [
     "coordinator",
     "share_coordinator",
     "transaction_coordinator",
+    "offsets",
 ]
 SPARK = {"pyspark", "delta", "py4j"}
 

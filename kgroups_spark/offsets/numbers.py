@@ -54,8 +54,7 @@ class Places:
     @classmethod
     def over(cls, owners: int, *log_offsets: I64) -> Places:
         """Places for these log offsets (and NEVER) of so many owners."""
-        # -1 stands for "before all", which some callers look for.
-        some = [each[each != NEVER] for each in log_offsets if len(each)]
+        some = [each[each != NEVER] for each in log_offsets]
         low = min((int(each.min()) for each in some if len(each)), default=0)
         high = max((int(each.max()) for each in some if len(each)), default=0)
         if (high - low + 2) * max(owners, 1) < LARGEST_KEY:

@@ -192,11 +192,13 @@ def _times_of_values(offset_commits: pa.Table, columns: dict[str, pa.ChunkedArra
     """commit_timestamp and expire_timestamp, of values whose bytes history keeps as the bytes have them."""
     rows = np.flatnonzero(offset_commits.column("raw_value").is_valid().to_numpy())
     some = offset_commits.select(["value_version", "raw_value"]).take(pa.array(rows)).to_pydict()
-    commit, expire = (columns[name].to_pylist() for name in ("commit_timestamp", "expire_timestamp"))
+    commit, expire = (
+        pc.fill_null(columns[name], -1).to_numpy().copy() for name in ("commit_timestamp", "expire_timestamp")
+    )
     for row, version, value in zip(rows.tolist(), some["value_version"], some["raw_value"], strict=True):
         fields, _ = reader("OffsetCommitValue", version).read(value, 2, [])
         commit[row], expire[row] = fields["commitTimestamp"], fields.get("expireTimestamp", -1)
     return {
-        "commit_timestamp": pa.array([None if ms == -1 else ms for ms in commit], pa.int64()),
-        "expire_timestamp": pa.array([None if ms == -1 else ms for ms in expire], pa.int64()),
+        "commit_timestamp": pa.array(commit, mask=commit == -1),
+        "expire_timestamp": pa.array(expire, mask=expire == -1),
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from kgroups_spark.audit import offset_rows as tables
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_row import ReplayRow
-from kgroups_spark.offsets import tables
 from kgroups_spark.offsets.effects import FATES, fates
 from kgroups_spark.offsets.history import other_records
 from kgroups_spark.offsets.numbers import COMMIT, NEVER, Markers, Places, next_marker

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kgroups_spark.audit import offset_rows as tables
 from kgroups_spark.coordinator import group_events
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from kgroups_spark.coordinator.replay_row import ReplayRow
-from kgroups_spark.offsets import numbers, removals, tables
+from kgroups_spark.offsets import numbers, removals
 from kgroups_spark.offsets.effects import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
 from kgroups_spark.offsets.moves import Quiet
 from kgroups_spark.offsets.numbers import NEVER

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.audit import offset_rows as tables
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.offsets import tables
 from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
