@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark import attempts
 from kgroups_spark.session import spark_session
 from tests.chosen import VARIABLE, Chosen, seed
+from tests.small_lakes import FOR_SMALL_LAKES
 
 # Files of minutes, the longest first: whichever process is free takes the next file, and one that begins a long one
 # last lets the others wait for it. Whatever is not named here comes behind.
@@ -87,13 +88,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             # What hundreds of audits leave in Delta's and Spark's memories: with 1 GB the JVM was always collecting.
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms1g -Xmn512m",
-            # A plan runs once here, over a few rows: compiling Java made of it costs more than it gives.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            # Without Hadoop's native library each commit to a table starts ten processes (readlink, chmod); by these
-            # stores two. They do not keep processes apart that commit at once: the command line has Delta's own.
-            "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
-            "spark.hadoop.io.delta.kernel.logStore.file.impl": "io.delta.storage.LocalLogStore",
+            **FOR_SMALL_LAKES,
             "spark.ui.retainedJobs": "100",
             "spark.ui.retainedStages": "100",
             "spark.sql.ui.retainedExecutions": "10",

@@ -87,7 +87,7 @@ def test_while_an_audit_runs_another_stops_early(lake):
         claim.check()
 
 
-def test_of_audits_that_claim_at_once_one_wins(lake):
+def test_of_audits_that_claim_at_once_one_wins(lake, deltas_own_store):
     def take(_: int) -> Claim | ClaimLost:
         try:
             return Claim.take(lake)

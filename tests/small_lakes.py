@@ -1,0 +1,15 @@
+"""Spark's settings for lakes of a few rows."""
+
+from __future__ import annotations
+
+STORE_OF_KERNEL = "io.delta.kernel.logStore.file.impl"
+
+FOR_SMALL_LAKES = {
+    # A plan runs once here, over a few rows: compiling Java made of it costs more than it gives.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Without Hadoop's native library each commit to a table starts ten processes (readlink, chmod); by these stores
+    # two. They do not keep processes apart that commit at once: the command line has Delta's own.
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    f"spark.hadoop.{STORE_OF_KERNEL}": "io.delta.storage.LocalLogStore",
+}
