@@ -11,8 +11,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
+from kgroups_spark import __version__
 from kgroups_spark.commands import (
     audit,
     audits,
@@ -160,7 +160,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 def command_line() -> OptionParser:
     """The parser of all commands."""
     parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("--version", action="version", version=f"kgroups {_package_version()}")
+    parser.add_argument("--version", action="version", version=f"kgroups {__version__}")
     add_lake_option(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
     for command in COMMANDS:
@@ -190,13 +190,6 @@ def _os_error_text(error: OSError) -> str:
     if error.filename is None:
         return str(error)
     return f"{error.filename}: {error.strerror}"
-
-
-def _package_version() -> str:
-    try:
-        return version("kgroups-spark")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def _drop_stdout() -> None:

@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
 
 # Each may import itself and what stands before it.
 ORDER = [
+    "__version__",
     "errors",
     "nearest",
     "attempts",

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kgroups_spark import __version__
 from kgroups_spark.audit.keep import new_horizons, reduction, save_baseline
 from kgroups_spark.audit.known_times import known_times
 from kgroups_spark.audit.options import silent
@@ -108,9 +109,7 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
 
 
 def _claim(lake: Lake, options: MaintainOptions) -> Claim:
-    from kgroups_spark.audit.run import software_version
-
-    return Claim.take(lake, take_over=options.take_over, software_version=software_version())
+    return Claim.take(lake, take_over=options.take_over, software_version=__version__)
 
 
 def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:

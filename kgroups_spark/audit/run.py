@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 
 from pyspark.sql import SparkSession
 
+from kgroups_spark import __version__
 from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
@@ -66,7 +66,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     writer_name, why = choose_writer(lake, options.writer)
     gone = gone_tables(lake)
     meant = intention(settings.release_version, source.name, gone)
-    with Claim.take(lake, take_over=options.take_over, software_version=software_version(), **meant) as claim:
+    with Claim.take(lake, take_over=options.take_over, software_version=__version__, **meant) as claim:
         before = claim.before
         make_again(claim.fence, gone)
         clear_up(lake, claim)
@@ -186,11 +186,3 @@ def _summary(
     changes = None if then is None or before is None or now is None else Changes.between(before.audit_id, then, now)
     failures = tuple(note for note in (no_now, no_outcomes) if note)
     return AuditSummary(row, now or TablesOfNow(), changes, writer.name, outcomes, failures)
-
-
-def software_version() -> str | None:
-    """The version of the installed package."""
-    try:
-        return version("kgroups-spark")
-    except PackageNotFoundError:
-        return None

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from kgroups_spark import __version__
 from kgroups_spark.audit.changes import Changes, tables_of_now
 from kgroups_spark.audit.decide import decide
 from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
@@ -21,7 +22,6 @@ from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, ledger_facts
-from kgroups_spark.audit.run import software_version
 from kgroups_spark.audit.saved_state import intention, saved_state
 from kgroups_spark.audit.settings import AuditSettings, RetentionSource
 from kgroups_spark.audit.summary import AuditSummary
@@ -103,7 +103,7 @@ def run_rebuild(spark: SparkSession, options: RebuildOptions) -> RebuildSummary:
     gone = gone_tables(lake)
     writer_name, why = choose_writer(lake, options.writer)
     meant = intention(options.settings(before).release_version, TABLES_ALONE, gone)
-    with Claim.take(lake, take_over=options.take_over, software_version=software_version(), **meant) as claim:
+    with Claim.take(lake, take_over=options.take_over, software_version=__version__, **meant) as claim:
         make_again(claim.fence, gone)
         clear_up(lake, claim)
         writer = LakeWriter(lake, claim.audit_id, writer_name, claim.check)
