@@ -24,7 +24,7 @@ PYTEST_ARGS ?= -n 2 --dist loadfile
 # Debian's names for it, then others'.
 BROWSER := $(shell for name in chromium chromium-browser google-chrome; do command -v $$name && break; done)
 
-.PHONY: demo test browser soak kafka-watch bench lint ruff-check ruff-format mypy clean
+.PHONY: demo test browser soak kafka-watch bench constraints lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -63,18 +63,28 @@ ruff-format: $(VENV)/.installed-test
 mypy: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-# The stamps: installed once, and again when pyproject.toml changes. The package itself is installed in place.
-$(VENV)/.installed: pyproject.toml
+# The stamps: installed once, and again when pyproject.toml or constraints.txt (the versions that CI tests) changes. The
+# package itself is installed in place.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+
+$(VENV)/.installed: pyproject.toml constraints.txt
 	@$(MAKE) --silent --no-print-directory machine-is-ready $(BIN)/python
 	@echo "installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[local]'
+	@$(PIP_INSTALL) --editable '.[local]'
 	@touch $@
 
-$(VENV)/.installed-test: pyproject.toml
+$(VENV)/.installed-test: pyproject.toml constraints.txt
 	@$(MAKE) --silent --no-print-directory machine-is-ready $(BIN)/python
 	@echo "installing into $(VENV), with what the tests need (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[local,test]'
+	@$(PIP_INSTALL) --editable '.[local,test]'
 	@touch $@ $(VENV)/.installed
+
+# Rewrites constraints.txt from what is installed: remove .venv first for the newest versions that pyproject.toml allows,
+# and empty the file but for its comments.
+constraints: $(VENV)/.installed-test
+	@grep '^#' constraints.txt > constraints.new
+	@$(BIN)/python -m pip list --format=freeze --exclude-editable --exclude pip --exclude setuptools >> constraints.new
+	@mv constraints.new constraints.txt
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
