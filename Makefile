@@ -2,8 +2,9 @@
 # make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
 # make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), then runs that
 #             are disturbed in one process (--disturbances 1000: kills, stalls with a take-over, segments that the cleaner
-#             replaces), then audits that are killed as processes (--kills 40). SOAK_TESTS="-k maintain" and
-#             SOAK_ARGS="--disturbances 15 --kills 5" shorten it; --seed N repeats what a run printed.
+#             replaces; without a JVM), the same by Spark and Delta (--beside-spark 100), then audits that are killed as
+#             processes (--kills 40). SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5 --kills 5"
+#             shorten it; --seed N repeats what a run printed.
 #             Only here: nights by Spark's writer, but for those of audit/test_run.py and of the Hive lake; clearing up,
 #             the next night and upkeep after a kill at every commit point; ten nights with both writers; a rebuild
 #             killed before every table; every size of a full disk; two audits as processes at once; lakes of layout 2.

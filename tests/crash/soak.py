@@ -1,12 +1,12 @@
 """Audits killed at random moments, night after night; in the end their tables are those of lakes that nothing happened
 to.
 
-    python -m tests.crash.soak [--disturbances 1000] [--kills 40] [--seed N] [--keep DIR]
+    python -m tests.crash.soak [--disturbances 1000] [--beside-spark 100] [--kills 40] [--seed N] [--keep DIR]
 
-First come disturbances in this process (disturbances.py), then kills of processes. Each round of kills takes a recorded
-log, cuts it into random nights, and sends SIGKILL to `kgroups audit`: to all of it, to its JVM, or to its Python
-workers, by both writers. After each kill, readers must see the last finished audit. Ends with exit code 1 and the place
-of the lakes if any table differs.
+First come disturbances in this process (disturbances.py): many without a JVM, then some with Spark and Delta, then
+kills of processes. Each round of kills takes a recorded log, cuts it into random nights, and sends SIGKILL to `kgroups
+audit`: to all of it, to its JVM, or to its Python workers, by both writers. After each kill, readers must see the last
+finished audit. Ends with exit code 1 and the place of the lakes if any table differs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -31,9 +32,12 @@ from kgroups_spark.session import spark_session
 from tests.audit.lakes import contents, copy_until, rows
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.conftest import CORPORA
-from tests.crash.disturbances import Disturbances
+from tests.crash.disturbances import RUNS, RUNS_WITHOUT_A_JVM, Disturbances
 from tests.crash.processes import PATIENCE_S, kill_all, kill_jvm, kill_workers, next_log_of, started_audit
+from tests.protocol.local_spark import LocalSpark, without_a_jvm
 
+# A round of disturbances.
+ROUND = 50
 WRITERS = ("parts", "spark")
 VICTIMS = ("all", "all", "java", "workers")
 # Settled or counted by night: of one audit of the whole they are others.
@@ -142,35 +146,56 @@ def recorded_logs(folder: Path) -> Iterator[Path]:
     yield from sorted(path for path in (folder / "logs").iterdir() if path.is_dir())
 
 
+def disturb(spark: Any, wanted: int, seed: int, folder: Path, runs: Sequence[str]) -> None:
+    """Disturbances in rounds, each with the next seed: who repeats one need not repeat those before it."""
+    started, done, over_before = time.monotonic(), Counter[str](), 0
+    logs = list(recorded_logs(folder))
+    while done.total() < wanted:
+        at_most = min(ROUND, wanted - done.total())
+        tell(f"--seed {seed} --disturbances {at_most}")
+        disturbances = Disturbances(spark, seed, at_most, folder / f"disturbed-{seed}", tell, runs)
+        disturbances.run(logs)
+        done, over_before, seed = done + disturbances.done, over_before + disturbances.over_before, seed + 1
+    for what, count in sorted(done.items()):
+        tell(f"  {count:4d} {what}")
+    each = (time.monotonic() - started) / max(1, done.total())
+    tell(f"{done.total()} disturbances, {each:.1f} s each; {over_before} were over before")
+
+
+def beside_spark(options: argparse.Namespace, folder: Path) -> None:
+    """What needs Spark and Delta: fewer disturbances, and kills of processes."""
+    settings = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+    spark = spark_session("soak", settings)
+    try:
+        disturb(spark, options.beside_spark, options.seed, folder / "spark", RUNS)
+        soak = Soak(spark, options.seed, options.kills, folder)
+        soak.run(list(recorded_logs(folder)))
+    finally:
+        spark.stop()
+    tell(f"{soak.kills} kills of {soak.tried} audits with seed {options.seed}: {dict(soak.told)}; no trace of any")
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument(
-        "--disturbances", type=int, default=1000, help="in one process: kills, stalls, segments cleaned"
+        "--disturbances", type=int, default=1000, help="without a JVM: kills, stalls, segments cleaned and merged"
     )
+    parser.add_argument("--beside-spark", type=int, default=100, help="the same of whole audits by Spark and Delta")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--keep", type=Path, help="where the lakes of a round that failed stay (default: temporary)")
     options = parser.parse_args(arguments)
     tell(f"seed {options.seed}")
     folder = options.keep or Path(tempfile.mkdtemp(prefix="kgroups-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
-    settings = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
-    spark = spark_session("soak", settings)
-    soak = Soak(spark, options.seed, options.kills, folder)
-    disturbances = Disturbances(spark, options.seed, options.disturbances, folder / "disturbed", tell)
     try:
-        logs = list(recorded_logs(folder))
-        started = time.monotonic()
-        disturbances.run(logs)
-        tell(disturbances.summary(time.monotonic() - started))
-        soak.run(logs)
+        with without_a_jvm():
+            disturb(LocalSpark(), options.disturbances, options.seed, folder / "local", RUNS_WITHOUT_A_JVM)
+        beside_spark(options, folder)
     except (AssertionError, KgroupsError) as difference:
         traceback.print_exc()
         tell(f"FAILED with seed {options.seed}, lakes in {folder}: {str(difference)[:2000]}")
         return 1
-    finally:
-        spark.stop()
-    tell(f"{soak.kills} kills of {soak.tried} audits with seed {options.seed}: {dict(soak.told)}; no trace of any")
     shutil.rmtree(folder)
     return 0
 

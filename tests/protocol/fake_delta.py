@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,10 +23,12 @@ from unittest import mock
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 import pyarrow.parquet
 
 from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.parts_reader import dataset_of
 from kgroups_spark.tables.parts_writer import Part, PartWriter
 
 
@@ -37,14 +40,19 @@ class Version:
     removes: frozenset[str] = frozenset()
     transactions: tuple[tuple[str, int], ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
+    schema_json: str | None = None
     name: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
+# Of each table, by its path.
+Logs = dict[str, list[Version]]
+
+
 class FakeStore:
-    """The logs of all tables, by path. `step` is called before each look and each write."""
+    """The logs of all tables. `step` is called before each look and each write."""
 
     def __init__(self, *, looks_then_writes: bool = False) -> None:
-        self.logs: dict[str, list[Version]] = {}
+        self.logs: Logs = {}
         self.looks_then_writes = looks_then_writes
         self.step: Callable[[], None] = lambda: None
 
@@ -78,7 +86,7 @@ class FakeTable:
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
         Path(self.path).mkdir(parents=True, exist_ok=True)
-        self._store.put(self.path, 0, Version(properties=tuple(properties.items())))
+        self._store.put(self.path, 0, Version(properties=tuple(properties.items()), schema_json=schema_json))
 
     def version(self) -> int:
         return len(self._snapshot()) - 1
@@ -228,6 +236,19 @@ class FakeSpark:
         return SimpleNamespace(collect=lambda: [(changed,)])
 
 
+@lru_cache(maxsize=1024)
+def _rows_of_file(name: str, table_uri: str, path: str) -> pa.Table:
+    return dataset_of(name, table_uri, [path]).to_table()
+
+
+def _remembered(name: str, table_uri: str, paths: Sequence[str]) -> pa.dataset.Dataset:
+    """As dataset_of; each file is opened once, for no file is ever changed, and the ledger's are asked for all the
+    time."""
+    if not paths:
+        return dataset_of(name, table_uri, paths)
+    return pa.dataset.dataset(pa.concat_tables([_rows_of_file(name, table_uri, path) for path in paths]))
+
+
 @contextmanager
 def in_this_process() -> Iterator[None]:
     """Opens lakes over stores, whose logs need no Spark, and lets each thread be a host of its own."""
@@ -237,6 +258,7 @@ def in_this_process() -> Iterator[None]:
 
     with (
         mock.patch("kgroups_spark.tables.lake.Kernel", lambda spark: FakeKernel(spark.store)),
+        mock.patch("kgroups_spark.tables.lake.dataset_of", _remembered),
         mock.patch("kgroups_spark.tables.lake.in_parallel", one_by_one),
         mock.patch("kgroups_spark.tables.unfinished.in_parallel", one_by_one),
         mock.patch("kgroups_spark.tables.owner.this_host", lambda: threading.current_thread().name),
