@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
+from contextlib import suppress
 
 from kgroups_spark.audit.read_on import read_on
 from kgroups_spark.audit.redecode import with_decoded_again
@@ -41,7 +42,8 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
                 lake.uri,
             )
     finally:
-        file_system.delete_dir(folder)
+        with suppress(FileNotFoundError):  # who took over has removed it
+            file_system.delete_dir(folder)
     topics = work.writer.part_writer("topics").write(work.topics_table(progress))
     if work.has_decoded_again:
         replayed = _with_decoded_again(work, replayed)

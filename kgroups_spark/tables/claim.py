@@ -55,6 +55,7 @@ class Claim:
         self.unfinished_rows = unfinished_rows
         self.unfinished = tuple(sorted({each.audit_id for each in unfinished_rows}))
         self._seen: dict[int, str | None] = {}
+        self._has_finished = False
         self._released = threading.Event()
         self._heartbeat = threading.Thread(target=self._beat_until_released, name="heartbeat", daemon=True)
         now_held(Owner.parse(row.owner))
@@ -63,8 +64,23 @@ class Claim:
         self._heartbeat.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.release()
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            if isinstance(error, Exception) and not isinstance(error, ClaimLost) and not self._has_finished:
+                self._raise_if_lost(error)
+        finally:
+            self.release()
+
+    def _raise_if_lost(self, error: Exception) -> None:
+        """Whoever was taken over says that, whatever it failed with: its files may have gone with the clean-up."""
+        lost = None
+        with suppress(Exception):  # the store or the JVM may be what failed
+            try:
+                self.check()
+            except ClaimLost as found:
+                lost = found
+        if lost is not None:
+            raise lost from error
 
     def release(self) -> None:
         """Says that this process no longer works under the claim; unfinished, it can be taken over at once."""
@@ -139,6 +155,7 @@ class Claim:
         except AlreadyWritten as already:
             raise ClaimLost(f"audit {self.audit_id} stops: a later one has claimed the lake just now") from already
         self._require_held(FINISHED)
+        self._has_finished = True
         return row
 
     def _require_held(self, status: str = RUNNING) -> None:
