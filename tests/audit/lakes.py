@@ -26,15 +26,22 @@ def rows(lake: Path | str, name: str) -> list[dict[str, Any]]:
     return list(DeltaTable(f"{lake}/{name}").to_pyarrow_table().to_pylist())
 
 
+Tables = dict[str, list[dict[str, Any]]]
+
+
 def contents(lake: Path | str, names: list[str] | None = None, without: Collection[str] = ()) -> dict[str, list[str]]:
     """The rows of tables without audit_id and the columns `without`, in an order of their own."""
+    return {name: _content(rows(lake, name), without) for name in (names or COMPARED)}
+
+
+def contents_of(tables: Tables) -> dict[str, list[str]]:
+    """The same of all tables' rows."""
+    return {name: _content(tables[name]) for name in COMPARED}
+
+
+def _content(some: list[dict[str, Any]], without: Collection[str] = ()) -> list[str]:
     left_out = {"audit_id", *without}
-    return {
-        name: sorted(
-            repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in rows(lake, name)
-        )
-        for name in (names or COMPARED)
-    }
+    return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in some)
 
 
 def versions(lake: Path | str) -> dict[str, int]:
@@ -81,14 +88,15 @@ def in_segments(source: Path, target: Path, batches: int) -> None:
             (folder / f"{first:020d}.log").write_bytes(data[start:end])
 
 
-def assert_every_record_is_in_one_table(lake: Path | str) -> None:
-    """Per audit and partition, records read and not read before = rows added (R1)."""
+def assert_every_record_is_in_one_table(lake: Path | str, tables: Tables | None = None) -> None:
+    """Per audit and partition, records read and not read before = rows added (R1). `tables`: the lake's rows."""
+    tables = tables or {name: rows(lake, name) for name in (*HISTORY, "audits")}
     added: Counter[tuple[int, int]] = Counter()
     for name in HISTORY:
-        for row in rows(lake, name):
+        for row in tables[name]:
             added[row["audit_id"], row["offsets_partition"]] += row.get("record_count", 1)
     said: Counter[tuple[int, int]] = Counter()
-    for row in rows(lake, "audits"):
+    for row in tables["audits"]:
         for partition in row["partitions"] or ():
             key = row["audit_id"], partition["offsets_partition"]
             said[key] += partition["records"] - partition["records_reread"]

@@ -18,7 +18,7 @@ from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.lakes import assert_every_record_is_in_one_table, contents, rows
+from tests.audit.lakes import assert_every_record_is_in_one_table, contents_of, rows
 
 CommitPoint = tuple[str, str, int]
 BEFORE, AFTER = "before", "after"
@@ -116,12 +116,13 @@ def tables_of_now(spark: Any, lake: Path) -> dict[str, list[str]]:
 
 def assert_lake_is_sound(lake: Path, expected: dict[str, list[str]]) -> None:
     """The tables are those of an undisturbed lake, every record is there once, and nothing is left of killed audits."""
-    found = contents(lake)
+    tables = {name: rows(lake, name) for name in TABLES}
+    found = contents_of(tables)
     for name in expected:
         assert found[name] == expected[name], f"{lake}: {name}"
-    assert_every_record_is_in_one_table(lake)
-    finished = {row["audit_id"] for row in rows(lake, "audits") if row["status"] == "finished"}
+    assert_every_record_is_in_one_table(lake, tables)
+    finished = {row["audit_id"] for row in tables["audits"] if row["status"] == "finished"}
     for name, table in TABLES.items():
         if table.kind != "ledger":
-            assert {row["audit_id"] for row in rows(lake, name)} <= finished, name
+            assert {row["audit_id"] for row in tables[name]} <= finished, name
     assert not [path for path in (lake / "_work").glob("*") if path.is_dir()]
