@@ -55,7 +55,6 @@ class Claim:
         self.unfinished_rows = unfinished_rows
         self.unfinished = tuple(sorted({each.audit_id for each in unfinished_rows}))
         self._seen: dict[int, str | None] = {}
-        self._has_finished = False
         self._released = threading.Event()
         self._heartbeat = threading.Thread(target=self._beat_until_released, name="heartbeat", daemon=True)
         now_held(Owner.parse(row.owner))
@@ -66,21 +65,20 @@ class Claim:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
-            if isinstance(error, Exception) and not isinstance(error, ClaimLost) and not self._has_finished:
-                self._raise_if_lost(error)
+            if isinstance(error, Exception) and not isinstance(error, ClaimLost):
+                self._raise_if_taken_over(error)
         finally:
             self.release()
 
-    def _raise_if_lost(self, error: Exception) -> None:
+    def _raise_if_taken_over(self, error: Exception) -> None:
         """Whoever was taken over says that, whatever it failed with: its files may have gone with the clean-up."""
-        lost = None
+        others: list[AuditRow] = []
         with suppress(Exception):  # the store or the JVM may be what failed
-            try:
-                self.check()
-            except ClaimLost as found:
-                lost = found
-        if lost is not None:
-            raise lost from error
+            ours, others = self._rows_since()
+            if any(row.status == FINISHED for row in ours):
+                return
+        if others:
+            raise self._lost_to(others[-1]) from error
 
     def release(self) -> None:
         """Says that this process no longer works under the claim; unfinished, it can be taken over at once."""
@@ -155,21 +153,27 @@ class Claim:
         except AlreadyWritten as already:
             raise ClaimLost(f"audit {self.audit_id} stops: a later one has claimed the lake just now") from already
         self._require_held(FINISHED)
-        self._has_finished = True
         return row
 
     def _require_held(self, status: str = RUNNING) -> None:
         """The newest row is this claim's and has that status, and no other row of its number is someone else's."""
-        rows = [row for row in self.ledger.newest() if row.audit_id >= self.audit_id]
-        others = [row for row in rows if row.owner != self.row.owner]
+        ours, others = self._rows_since()
         if others:
-            raise ClaimLost(
-                f"audit {self.audit_id} stops: audit {others[-1].audit_id} ({_who(others[-1])}) has claimed the lake "
-                "since"
-            )
-        if not rows or rows[-1].status != status:
-            said = f"is {rows[-1].status}" if rows else "has gone from the ledger"
+            raise self._lost_to(others[-1])
+        if not ours or ours[-1].status != status:
+            said = f"is {ours[-1].status}" if ours else "has gone from the ledger"
             raise ClaimLost(f"audit {self.audit_id} stops: it {said}")
+
+    def _rows_since(self) -> tuple[list[AuditRow], list[AuditRow]]:
+        """The ledger's rows from this claim's number on: its own, and those of others."""
+        rows = [row for row in self.ledger.newest() if row.audit_id >= self.audit_id]
+        ours = [row for row in rows if row.owner == self.row.owner]
+        return ours, [row for row in rows if row.owner != self.row.owner]
+
+    def _lost_to(self, other: AuditRow) -> ClaimLost:
+        return ClaimLost(
+            f"audit {self.audit_id} stops: audit {other.audit_id} ({_who(other)}) has claimed the lake since"
+        )
 
     def beat(self) -> None:
         """Says in the ledger that the audit is at work. Raises ClaimLost if another one has taken over."""
