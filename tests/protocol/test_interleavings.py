@@ -186,6 +186,18 @@ def test_an_audit_that_stalls_while_it_calls_another_one_abandoned_does_not_make
     assert abandoned == [2, 3]
 
 
+@pytest.mark.parametrize(("has_finished", "said"), [(False, ClaimLost), (True, ZeroDivisionError)])
+def test_who_fails_after_it_was_taken_over_says_so_unless_it_had_finished(trials, monkeypatch, has_finished, said):
+    trial = trials(killed="")
+    lake = fake_lake(trial.store, trial.folder)
+    with pytest.raises(said), Claim.take(lake) as claim:
+        if has_finished:
+            claim.finish()
+        monkeypatch.setattr("kgroups_spark.tables.owner.this_host", lambda: "elsewhere")
+        Claim.take(lake, take_over=True).release()
+        raise ZeroDivisionError
+
+
 @pytest.mark.parametrize("beaten", [False, True])
 def test_whose_row_was_written_over_has_lost_its_claim(trials, beaten):
     """On a store that looks and then writes, another audit's claim of the same number stands where this one's was."""
