@@ -198,6 +198,13 @@ def test_who_fails_after_it_was_taken_over_says_so_unless_it_had_finished(trials
         raise ZeroDivisionError
 
 
+def test_who_fails_with_the_store_says_what_it_failed_with(trials, monkeypatch):
+    lake = fake_lake(FakeStore(), trials(killed="").folder.with_name("other"))
+    with pytest.raises(ZeroDivisionError), Claim.take(lake):
+        monkeypatch.setattr(Ledger, "newest", mock.Mock(side_effect=ConnectionRefusedError))
+        raise ZeroDivisionError
+
+
 @pytest.mark.parametrize("beaten", [False, True])
 def test_whose_row_was_written_over_has_lost_its_claim(trials, beaten):
     """On a store that looks and then writes, another audit's claim of the same number stands where this one's was."""
