@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -26,12 +27,19 @@ from kgroups_spark.audit.history_reduction import (
     reduced_versions,
 )
 from kgroups_spark.audit.horizons import Horizons, horizons, horizons_frame
+from kgroups_spark.audit.ledger_reduction import OldAudits, old_audits, reduced_ledger
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.last_finished import IS_FINISHED
 from kgroups_spark.tables.ledger import AuditRow
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.upkeep import Change, rewrite
 from kgroups_spark.tables.writer import LakeWriter
+
+# Tables whose rows go with their audit, whatever place of the log they name.
+OF_AUDITS = ("findings", "audits")
+# Kinds of tables of which a person should know how many rows went.
+COUNTED = ("history", "ledger")
 
 
 def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
@@ -60,7 +68,7 @@ class Reduction:
         for name, change in self.changes():
             say(f"reducing {name}")
             gone = self._reduce(writer, name, change)
-            if gone and TABLES[name].kind == "history":
+            if gone and TABLES[name].kind in COUNTED:
                 removed[name] = gone
         return removed
 
@@ -70,7 +78,7 @@ class Reduction:
         for name, change in self.changes():
             rows = self.lake.read(name)
             gone = rows.count() - change(rows).count()
-            if gone and TABLES[name].kind == "history":
+            if gone and TABLES[name].kind in COUNTED:
                 counts[name] = gone
         return counts
 
@@ -89,6 +97,10 @@ class Reduction:
             yield "topic_offsets", self._topic_offsets
         yield "transaction_markers", self._markers
         yield "state_corrections", without_old_baselines
+        if self.old.newest:
+            if self.lake.has("findings"):
+                yield "findings", self._findings
+            yield "audits", self._audits  # last: it says which audits are old
 
     def _markers(self, rows: DataFrame) -> DataFrame:
         read = self.lake.read
@@ -99,6 +111,24 @@ class Reduction:
         return reduced_topic_offsets(rows, self.moment_ms, (newest and newest[0]) or 0)
 
     @cached_property
+    def old(self) -> OldAudits:
+        """The audits of which findings and rows of the ledger are reduced."""
+        columns = ["audit_id", "as_of", "rows_added"]
+        decided_by = pc.min(self.lake.rows("previous_offset_expiry", columns=["decided_by"])["decided_by"]).as_py()
+        return old_audits(
+            self.lake.rows("audits", columns=columns, conditions=[IS_FINISHED]), self.moment_ms, decided_by
+        )
+
+    def _findings(self, rows: DataFrame) -> DataFrame:
+        gone = self.lake.spark.createDataFrame([(n,) for n in self.old.without_findings], "audit_id bigint")
+        return rows.join(F.broadcast(gone), "audit_id", "left_anti").select(*rows.columns)
+
+    def _audits(self, rows: DataFrame) -> DataFrame:
+        left = reduced_ledger(rows.where(F.col("audit_id") <= self.old.newest).toArrow(), self.old, self.of)
+        reduced = self.lake.spark.createDataFrame(left, TABLES["audits"].schema)
+        return reduced.unionByName(rows.where(F.col("audit_id") > self.old.newest))
+
+    @cached_property
     def _frame(self) -> DataFrame:
         return horizons_frame(self.lake.spark, self.of)
 
@@ -107,15 +137,21 @@ class Reduction:
             files = self._old_files(name)
             return rewrite(writer, name, files, change) if files else 0
         rows = self.lake.read(name)
+        if name == "audits":
+            rows = rows.where(F.col("audit_id") <= self.old.newest)
         kept = change(rows)
         gone = rows.count() - kept.count()
-        if gone:
+        if gone and name == "audits":
+            writer.replace_others(name, kept, f"audit_id <= {self.old.newest}")
+        elif gone:
             writer.replace(name, kept)
         return gone
 
     def _old_files(self, name: str) -> list[TableFile]:
         """The table's files with a row below H: the change looks at such rows alone, and leaves the others."""
         log = self.lake.table(name)
+        if name in OF_AUDITS:
+            return [file for file in log.files() if (file.bound("minValues", "audit_id") or 0) <= self.old.newest]
         files = [file for file in log.files() if self._may_be_old(file)]
         if not files or "log_offset" not in TABLES[name].schema.names or name == "state_corrections":
             return files

@@ -28,6 +28,7 @@ from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.removed_audits import removal_note
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.unfinished import clear_up, remove_work
 from kgroups_spark.tables.upkeep import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
@@ -164,6 +165,8 @@ def _maintained(
     if options.keep_ms is not None:
         reduced = reduction(writer.lake, _moment_ms(writer.lake, before, options))
         summary.rows_removed = reduced.apply(writer, options.progress)
+        if "audits" in summary.rows_removed:
+            summary.notes.append(removal_note(reduced.old.newest))
     if options.optimize:
         for name in filter(is_optimized, TABLES):
             options.progress(f"optimizing {name}")

@@ -16,11 +16,12 @@ from kgroups_spark.commands.options import (
     add_lake_option,
     positive_count_value,
 )
-from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.output import Column, say, say_lines, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.last_finished import ABANDONED, RUNNING, STATUSES
+from kgroups_spark.tables.removed_audits import Removal, maintenances, removed_up_to
 
 Row = dict[str, Any]
 
@@ -105,9 +106,23 @@ def run(arguments: argparse.Namespace) -> int:
             say(line)
     else:
         write_rows(ledger_rows(reader, chosen), COLUMNS, arguments.format)
+    if numbers and len(numbers) < numbers[-1]:
+        say_lines(removal_lines(reader))
     if len(chosen) < len(numbers):
         say(f"the newest {len(chosen):,} of {counted(len(numbers), 'audit')} (--all shows all)")
     return 0
+
+
+def removal_lines(reader: LakeReader) -> list[str]:
+    """Which audits maintenance has removed; nothing if none."""
+    removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances(reader.table_rows)]
+    up_to, by = max(removals, default=Removal(0, 0))
+    if not up_to:
+        return []
+    return [
+        f"of audits up to {up_to} those that nobody asks any more are gone, as are their findings: removed by kgroups "
+        f"maintain --keep (audit {by}); what they read is added up in those that stayed"
+    ]
 
 
 def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] | None = None) -> Iterator[Row]:

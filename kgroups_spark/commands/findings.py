@@ -8,6 +8,7 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+from kgroups_spark.commands.audits import removal_lines
 from kgroups_spark.commands.display import filled, words
 from kgroups_spark.commands.options import (
     add_engine_option,
@@ -16,7 +17,7 @@ from kgroups_spark.commands.options import (
     names_value,
     positive_count_value,
 )
-from kgroups_spark.commands.output import Column, say, screen_width, show, write_rows
+from kgroups_spark.commands.output import Column, say, say_lines, screen_width, show, write_rows
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -26,6 +27,7 @@ from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.last_finished import IS_FINISHED, finished_backwards
+from kgroups_spark.tables.removed_audits import maintenances, removal_of
 from kgroups_spark.times import format_time_for_people
 
 NAME = "findings"
@@ -90,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not rows:
         _require_groups(reader, arguments.group)
     say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
+    if arguments.all_audits:
+        say_lines(removal_lines(reader))
     if arguments.format == "table":
         _print_for_eyes(rows)
     else:
@@ -142,6 +146,12 @@ def _audits(reader: LakeReader, arguments: argparse.Namespace) -> list[int]:
             [Condition("audit_id", "==", arguments.audit), IS_FINISHED], ["audit_id", "rows_added"]
         )
         if not any(map(has_looked, asked)):
+            removal = removal_of(maintenances(reader.table_rows), arguments.audit)
+            if removal is not None:
+                raise KgroupsError(
+                    f"what audit {arguments.audit} found is gone: kgroups maintain --keep removed the findings of "
+                    f"audits up to {removal.up_to} (audit {removal.by})"
+                )
             raise UsageError(
                 f"audit {arguments.audit} looked for nothing: it has not finished, was maintenance, "
                 f"or there is none of that number; the last one that did is {last} (kgroups audits lists them)"

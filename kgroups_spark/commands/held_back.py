@@ -20,8 +20,8 @@ Producer = tuple[int, int]  # offsets partition, producer id
 
 
 class LogRead(NamedTuple):
-    """Of a partition of __consumer_offsets: the next offset to read, and records and bytes of the newest audits that
-    read any."""
+    """Of a partition of __consumer_offsets: the next offset to read, and records and bytes of the last audit that read
+    any; 0: none has."""
 
     end_offset: int
     records: int
@@ -31,18 +31,15 @@ class LogRead(NamedTuple):
 def logs_read(reader: LakeReader, wanted: Collection[int]) -> dict[int, LogRead]:
     """Of these partitions; the ledger is gone back through until an audit has read something of each."""
     found: dict[int, LogRead] = {}
+    names = ("offsets_partition", "end_offset", "records", "bytes")
     for audits in lots_backwards(partial(reader.table_rows, "audits"), ["partitions"], reader.audit_id):
         entries = pc.list_flatten(audits["partitions"].combine_chunks())
-        names = ("offsets_partition", "end_offset", "records", "bytes")
         table = pa.table({name: pc.struct_field(entries, name) for name in names})
-        sums = table.filter(pc.field("offsets_partition").isin(list(wanted))).group_by("offsets_partition")
-        totals = sums.aggregate([("end_offset", "max"), ("records", "sum"), ("bytes", "sum")]).select(
-            ["offsets_partition", "end_offset_max", "records_sum", "bytes_sum"]
-        )
-        for number, *read in zip(*(column.to_pylist() for column in totals.columns), strict=True):
-            before = found.get(number)
-            if before is None or not before.records:
-                found[number] = LogRead(max(read[0], before.end_offset if before else 0), *read[1:])
+        ours = table.filter(pc.field("offsets_partition").isin(list(wanted)))
+        for number, *read in zip(*(column.to_pylist() for column in ours.columns), strict=True):
+            newer = found.setdefault(number, LogRead(*read))
+            if not newer.records:
+                found[number] = LogRead(newer.end_offset, *read[1:])
         if all(number in found and found[number].records for number in wanted):
             break
     return found

@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StructType
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.failures import told_in_one_line
-from kgroups_spark.tables.fence import Fence, named_if_lost, until_nobody_interferes
+from kgroups_spark.tables.fence import Fence, Transaction, named_if_lost, until_nobody_interferes
 from kgroups_spark.tables.kernel import AlreadyWritten, Removal, TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.last_finished import APP_ID
@@ -64,6 +64,17 @@ class LakeWriter:
         where = None if keep_audit is None else f"audit_id <> {keep_audit}"
         replace = partial(self.lake.place.replace, where=where)
         self._commit(table, "replace", partial(self._write_by_spark, table, rows, replace))
+
+    def replace_others(self, table: str, rows: DataFrame, where: str) -> None:
+        """By Spark: makes the rows the only ones of those that the condition holds for, whoever wrote them; in one
+        commit that is refused once another audit has taken over."""
+
+        def write(transaction: Transaction) -> None:
+            app_id, version = transaction
+            options = {"txnAppId": app_id, "txnVersion": str(version), "userMetadata": _by(self.audit_id)}
+            self.lake.place.replace(table, rows, options, where=where)
+
+        self.fence.commit(table, "replace", write)
 
     @property
     def fence(self) -> Fence:
