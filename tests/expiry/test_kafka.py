@@ -5,6 +5,8 @@ tests/data/expiry/kafka-<version>.jsonl.gz: Kafka's own coordinator classes of t
 live broker that checked every two seconds; `now` is the log time of its tombstones. Tables hold what the classes
 answered after the load; those of 4.4.0 are our own rows, which equalled the answers when they were recorded. Eight
 of its partitions hold committed offsets of share groups: there Kafka's clean-up threw and removed nothing.
+Its cases `described ...` have a topology description plugin configured, and streams groups whose records say that it
+holds something.
 """
 
 import gzip
