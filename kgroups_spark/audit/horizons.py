@@ -8,8 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.log_ends import LOG_TABLES, log_ends_as_of
+from kgroups_spark.audit.log_times import believed_until_ms
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.times import to_epoch_ms
 
 # offsets partition -> H: history below it is old.
 Horizons = Mapping[int, int]
@@ -18,7 +20,9 @@ Horizons = Mapping[int, int]
 def horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
     """H of every partition that the audit has read: its log before the first record above the moment, but never beyond
     the start of a transaction that is still open there, as Kafka's cleaner stops before one."""
-    ends = log_ends_as_of([lake.read(name) for name in LOG_TABLES], moment_ms).collect()
+    newest = audit.newest_log_timestamp
+    believed = believed_until_ms(None if newest is None else to_epoch_ms(newest), to_epoch_ms(audit.started_at))
+    ends = log_ends_as_of([lake.read(name) for name in LOG_TABLES], moment_ms, believed).collect()
     found = {p.offsets_partition: p.end_offset for p in audit.partitions or ()}
     found |= {row.offsets_partition: row.end_offset for row in ends}
     frame = horizons_frame(lake.spark, found)

@@ -119,6 +119,17 @@ def _newest(known: list[BatchTime], records: RecordColumns, time: NDArray[np.int
     return heapq.nlargest(NEWEST, found)
 
 
+def believed_until_ms(newest_ms: int | None, started_ms: int) -> int:
+    """Log times above this one count nowhere: `newest_ms`, the newest log time that counts for the last finished audit
+    (None: none does), or a day after that audit began, if that is later.
+
+    A record that is above both lies ahead of the clock by which it was read. A wrong time that is not ahead is
+    believed where history is asked, also one that did not count above: whoever looks back finds what the record says.
+    """
+    ahead = started_ms + CLOCKS_DIFFER_MS
+    return ahead if newest_ms is None else max(newest_ms, ahead)
+
+
 class Newest(NamedTuple):
     """The newest time that counts, ms (None: none does), and notes on what does not count and why."""
 

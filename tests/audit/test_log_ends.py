@@ -24,8 +24,9 @@ def log(spark, *rows):
     return spark.createDataFrame([(partition, offset, hour(at)) for partition, offset, at in rows], LOG)
 
 
-def ends(spark, as_of_hour, *tables):
-    found = log_ends_as_of([log(spark, *rows) for rows in tables], hour_ms(as_of_hour))
+def ends(spark, as_of_hour, *tables, believed_until_hour=100):
+    tables = [log(spark, *rows) for rows in tables]
+    found = log_ends_as_of(tables, hour_ms(as_of_hour), hour_ms(believed_until_hour))
     return {row.offsets_partition: row.end_offset for row in found.collect()}
 
 
@@ -43,3 +44,11 @@ def test_a_record_with_an_earlier_time_behind_a_later_one_is_not_in_it(spark):
 
 def test_a_record_without_a_time_ends_nothing(spark):
     assert ends(spark, 1, [(0, 10, None), (0, 11, 2)]) == {0: 11}
+
+
+def test_a_record_from_the_future_ends_nothing(spark):
+    """Else the log would end there as of every moment."""
+    commits = [(0, 10, 1), (0, 11, 101), (0, 12, 2), (0, 13, 3)]
+    assert ends(spark, 2, commits) == {0: 13}
+    assert ends(spark, 3, commits) == {}
+    assert ends(spark, 2, commits, believed_until_hour=101) == {0: 11}

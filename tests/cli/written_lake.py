@@ -105,7 +105,9 @@ def waiting(committed_offsets: pa.Table, retention_ms: int = 604_800_000) -> pa.
 
 
 def ledger(*rows: dict[str, Any]) -> pa.Table:
-    """Rows of the ledger; what is not given is that of a finished audit of this software."""
+    """Rows of the ledger; what is not given is that of a finished audit of this software, which believed every time of
+    the recordings."""
     finished = {"audit_id": 1, "status": "finished", "owner": "x", "started_at": AS_OF, "finished_at": AS_OF}
     finished |= {"as_of": AS_OF, "retention_ms": 604_800_000, "release_version": "4.3", "lake_version": LAKE_VERSION}
+    finished |= {"newest_log_timestamp": datetime(2026, 12, 1, tzinfo=UTC)}
     return pa.Table.from_pylist([finished | row for row in rows], arrow_schema("audits"))

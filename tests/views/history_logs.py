@@ -40,6 +40,8 @@ RECORDED = {
 }
 GENERATED = ("wellformed-1001", "wellformed-2001", "compacted-3001", "adversarial-loadable-5001")
 DENSE = tuple(f"dense-{seed}" for seed in range(6))
+# 2040, and the first year that no TIMESTAMP is printed of.
+AHEAD = (2_208_988_800_000, 253_402_300_800_000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +90,19 @@ def history_log(name: str) -> HistoryLog:
     if name.startswith("dense"):
         seed = int(name.split("-")[1])
         return HistoryLog(with_times(dense_log(seed, BATCHES), seed), READS_ALL, seed)
+    if name.startswith("ahead"):
+        return HistoryLog(ahead_log(1, AHEAD[0]), READS_ALL, 1)
     return HistoryLog(read_zip(LOGS)[name], "4.3", 7)
 
 
-def with_times(files: Files, seed: int) -> Files:
-    """The log with times of its own: some batches have the same, in some the clock steps back, and some have none."""
+def ahead_log(seed: int, time: int) -> Files:
+    """A dense log, some batches of which are stamped with that time."""
+    return with_times(dense_log(seed, BATCHES), seed, time)
+
+
+def with_times(files: Files, seed: int, odd: int = -1) -> Files:
+    """The log with times of its own: some batches have the same, in some the clock steps back, and some have none (or
+    another `odd` time)."""
     rng, stamped = random.Random(seed), {}
     for path, data in files.items():
         position, now, batches = 0, 1_000_000, b""
@@ -101,7 +111,7 @@ def with_times(files: Files, seed: int) -> Files:
             batch = bytearray(data[position : position + 12 + length])
             position += len(batch)
             now += rng.choice([0, 1, 5, 5, -3])
-            struct.pack_into(">q", batch, 27, now if rng.random() < 0.9 else -1)
+            struct.pack_into(">q", batch, 27, now if rng.random() < 0.9 else odd)
             struct.pack_into(">I", batch, 17, crc32c(bytes(batch[21:])))
             batches += bytes(batch)
         stamped[path] = batches

@@ -22,9 +22,15 @@ from tests.views.test_record_views import shape
 # Views, what they stand on first, and tables with rows for each.
 HANDMADE: dict[str, tuple[tuple[str, ...], Callable[[], Mapping[str, pa.Table]]]] = {
     "group_topics": (("group_topics",), test_group_topics.tables_of_cases),
-    "topic_health": (("audit_partitions", "log_totals", "topic_health"), test_topic_health.tables_of_cases),
+    "topic_health": (
+        ("last_audit", "audit_partitions", "log_totals", "topic_health"),
+        test_topic_health.tables_of_cases,
+    ),
     "rebalances": (("rebalances",), rebalance_cases.tables_of_cases),
-    "unstable_periods": (("effective_commits", "unstable_periods"), test_unstable_periods.tables_of_cases),
+    "unstable_periods": (
+        ("last_audit", "effective_commits", "unstable_periods"),
+        test_unstable_periods.tables_of_cases,
+    ),
     "topic_ids": (("topic_ids",), test_topic_ids.tables_of_cases),
     "stale_offsets": (("topic_ids", "stale_offsets"), test_topic_ids.tables_of_cases),
 }

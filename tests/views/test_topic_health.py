@@ -12,7 +12,7 @@ from tests.tables.table_rows import MOMENT, rows_of
 from tests.views.arrow_tables import in_duckdb
 from tests.views.recorded import LOGS, audited_log, tables_of
 
-VIEWS = ("audit_partitions", "log_totals", "topic_health")
+VIEWS = ("last_audit", "audit_partitions", "log_totals", "topic_health")
 HOUR = MOMENT.replace(minute=0, second=0, microsecond=0)
 
 
@@ -22,7 +22,8 @@ def read(partition: int, start: int, end: int, records: int, **more: Any) -> dic
 
 
 def audit(audit_id: int, *partitions: dict[str, Any], status: str = "finished") -> dict[str, Any]:
-    return {"audit_id": audit_id, "status": status, "partitions": list(partitions)}
+    newest = HOUR + timedelta(hours=30)
+    return {"audit_id": audit_id, "status": status, "partitions": list(partitions), "newest_log_timestamp": newest}
 
 
 def record(partition: int, log_offset: int, key: tuple[int, str, str | None], **more: Any) -> dict[str, Any]:
@@ -92,6 +93,8 @@ def tables_of_cases() -> dict[str, pa.Table]:
             traffic(1, 9, 0, 3, audit_id=3),
             # More than a day: the last 24 hours count.
             *(traffic(4, hour, 10 if hour >= 6 else 1000, group_id=group) for hour in range(30) for group in "ab"),
+            # Stamped 20 years later: nobody believes that it is the partition's last hour.
+            traffic(4, 20 * 8766, 1, group_id="a"),
         ),
     }
 

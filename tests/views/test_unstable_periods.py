@@ -20,7 +20,7 @@ from tests.views.random_logs import VALUE, RandomLog
 from tests.views.recorded import STORY
 from tests.views.recorded import tables_of as tables_of_log
 
-VIEWS = ("effective_commits", "unstable_periods")
+VIEWS = ("last_audit", "effective_commits", "unstable_periods")
 QUERY = "SELECT * FROM unstable_periods ORDER BY offsets_partition, group_id, topic, partition, from_log_offset"
 Row = dict[str, Any]
 

@@ -5,7 +5,8 @@ SELECT
   CAST(sum(other_records) AS BIGINT) AS other_records,
   CAST(sum(bytes) AS BIGINT) AS bytes
 FROM group_traffic
-WHERE hour > (SELECT max(hour) FROM group_traffic) - INTERVAL '24' HOUR
+WHERE hour > (SELECT max(hour) FROM group_traffic WHERE hour <= (SELECT believed_until FROM last_audit)) - INTERVAL '24' HOUR
+  AND hour <= (SELECT believed_until FROM last_audit)
 GROUP BY offsets_partition, group_id
 ORDER BY bytes DESC, group_id
 LIMIT 50

@@ -2,5 +2,6 @@ SELECT date_trunc('day', event_timestamp) AS day, event, cause, count(*) AS even
 FROM group_events
 WHERE event IN ('offset_rewound', 'offset_restarted', 'offset_skipped', 'offset_removed')
   AND event_timestamp > (SELECT as_of FROM last_audit) - INTERVAL '30' DAY
+  AND event_timestamp <= (SELECT believed_until FROM last_audit)
 GROUP BY date_trunc('day', event_timestamp), event, cause
 ORDER BY day, event, cause

@@ -10,7 +10,7 @@ WITH records AS (
 firsts AS (
   SELECT offsets_partition, date_trunc('day', log_timestamp) AS day, min(log_offset) AS first_offset
   FROM records
-  WHERE log_timestamp IS NOT NULL
+  WHERE log_timestamp <= (SELECT believed_until FROM last_audit)
   GROUP BY offsets_partition, date_trunc('day', log_timestamp)
 ),
 days AS (

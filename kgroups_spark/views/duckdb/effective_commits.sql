@@ -133,7 +133,10 @@ SELECT
   effective.raw_key,
   effective.raw_value,
   effective.effective_log_offset,
-  effective.effective_timestamp,
+  CASE
+    WHEN effective.effective_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL
+    ELSE effective.effective_timestamp
+  END AS effective_timestamp,
   coalesce(
     effective.dropped_log_offset,
     list_min(list_transform(
@@ -175,5 +178,5 @@ COMMENT ON COLUMN effective_commits.marker_offset IS 'Place of that marker; null
 COMMENT ON COLUMN effective_commits.raw_key IS 'Key''s bytes, only where the columns do not say everything';
 COMMENT ON COLUMN effective_commits.raw_value IS 'Value''s bytes, only where the columns do not say everything';
 COMMENT ON COLUMN effective_commits.effective_log_offset IS 'Where it came into effect: a tombstone and a value without a producer at its own place, a value of a transaction at the COMMIT marker; null: never, or not yet';
-COMMENT ON COLUMN effective_commits.effective_timestamp IS 'Log time of the record there; null: as before, or it has none';
+COMMENT ON COLUMN effective_commits.effective_timestamp IS 'Log time of the record there; null: as before, or it has none that is believed (last_audit.believed_until)';
 COMMENT ON COLUMN effective_commits.corrected_log_offset IS 'Where the log had been read to when a partition that was read again no longer held it; null: nothing of the kind';

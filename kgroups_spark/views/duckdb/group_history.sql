@@ -1,4 +1,10 @@
 CREATE OR REPLACE VIEW group_history AS
+WITH versions AS (
+  SELECT
+    *,
+    CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS believed_timestamp
+  FROM group_versions
+)
 SELECT
   audit_id,
   offsets_partition,
@@ -21,14 +27,14 @@ SELECT
   metadata_hash,
   resolved_regex_topics,
   is_misplaced,
-  log_timestamp AS valid_from,
+  believed_timestamp AS valid_from,
   -- Where the next one has no time: the next time that is known, else its own, the last at which it is known to have been
   -- so. In a log without times: when the last audit began, for by then it was no longer so.
   CASE
     WHEN lead(log_offset) OVER version IS NOT NULL
-      THEN coalesce(lead(log_timestamp IGNORE NULLS) OVER version, log_timestamp, (SELECT max(started_at) FROM last_audit))
+      THEN coalesce(lead(believed_timestamp IGNORE NULLS) OVER version, believed_timestamp, (SELECT max(started_at) FROM last_audit))
   END AS valid_to
-FROM group_versions
+FROM versions
 WINDOW version AS (PARTITION BY offsets_partition, group_id ORDER BY log_offset);
 
 COMMENT ON VIEW group_history IS 'group_versions, and until when each was so';
@@ -53,5 +59,5 @@ COMMENT ON COLUMN group_history.member_count IS 'Members of the group';
 COMMENT ON COLUMN group_history.metadata_hash IS 'Consumer, share, streams: hash of the subscribed topics'' metadata; null: not logged';
 COMMENT ON COLUMN group_history.resolved_regex_topics IS 'Topics per subscribed expression; null: none';
 COMMENT ON COLUMN group_history.is_misplaced IS 'The group''s name does not hash to this partition; null: number of partitions unknown';
-COMMENT ON COLUMN group_history.valid_from IS 'Log time of the record; null: it has none, or a partition was read again and found so (when it happened is not known)';
+COMMENT ON COLUMN group_history.valid_from IS 'Log time of the record; null: it has none that is believed (last_audit.believed_until), or a partition was read again and found so (when it happened is not known)';
 COMMENT ON COLUMN group_history.valid_to IS 'Log time of the record that changed the group next, or the next time that is known (in a log without times: when the last audit began); null: still';

@@ -17,7 +17,8 @@ SELECT
   rows_added,
   quarantined,
   record_counts,
-  notes
+  notes,
+  greatest(newest_log_timestamp, started_at + INTERVAL '24' HOUR) AS believed_until
 FROM audits
 WHERE status = 'finished' AND audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished');
 
@@ -40,3 +41,4 @@ COMMENT ON COLUMN last_audit.rows_added IS 'Rows added, by table';
 COMMENT ON COLUMN last_audit.quarantined IS 'Rows of quarantine, by reason';
 COMMENT ON COLUMN last_audit.record_counts IS 'Records read, by type and version; version null: tombstones';
 COMMENT ON COLUMN last_audit.notes IS 'What a person should know';
+COMMENT ON COLUMN last_audit.believed_until IS 'Log times behind it are believed nowhere (a record may be stamped 2040): newest_log_timestamp, or a day after started_at if that is later';

@@ -18,6 +18,7 @@ kgroups_ends AS (
   SELECT kgroups_partition, min(kgroups_log_offset) AS kgroups_end_offset
   FROM kgroups_records
   WHERE kgroups_log_timestamp > CAST(ts AS TIMESTAMPTZ)
+    AND (kgroups_log_timestamp > (SELECT max(believed_until) FROM main.last_audit)) IS NOT TRUE
   GROUP BY kgroups_partition
 ),
 kgroups_reduced AS (

@@ -117,7 +117,7 @@ COMMENT ON COLUMN offset_history.marker_offset IS 'Place of that marker; null: n
 COMMENT ON COLUMN offset_history.raw_key IS 'Key''s bytes, only where the columns do not say everything';
 COMMENT ON COLUMN offset_history.raw_value IS 'Value''s bytes, only where the columns do not say everything';
 COMMENT ON COLUMN offset_history.effective_log_offset IS 'Where it came into effect: a tombstone and a value without a producer at its own place, a value of a transaction at the COMMIT marker; null: never, or not yet';
-COMMENT ON COLUMN offset_history.effective_timestamp IS 'Log time of the record there; null: as before, or it has none';
+COMMENT ON COLUMN offset_history.effective_timestamp IS 'Log time of the record there; null: as before, or it has none that is believed (last_audit.believed_until)';
 COMMENT ON COLUMN offset_history.took_effect IS 'It became the committed offset (a tombstone: removed it); false: aborted, pending, or a record further on in the log was in effect already';
 COMMENT ON COLUMN offset_history.previous_committed_offset IS 'Committed offset before it took effect; null: there was none, or it took no effect';
 COMMENT ON COLUMN offset_history.valid_to IS 'When the next one took effect, or the next time that is known (in a log without times: when the last audit began); null: still, or it took no effect';

@@ -5,7 +5,7 @@ WITH versions AS (
     group_id,
     member_id,
     log_offset,
-    log_timestamp,
+    CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS log_timestamp,
     client_id,
     client_host,
     -- What a member has still to give up is its own until it has: nobody else gets it before.
@@ -100,7 +100,7 @@ COMMENT ON COLUMN partition_owners.partition IS 'Partition of the topic';
 COMMENT ON COLUMN partition_owners.member_id IS 'Member';
 COMMENT ON COLUMN partition_owners.client_id IS 'Its client.id; null: not logged';
 COMMENT ON COLUMN partition_owners.client_host IS 'Host as the broker saw it; null: not logged';
-COMMENT ON COLUMN partition_owners.valid_from IS 'Log time of the record by which it got the partition; null: that has none';
+COMMENT ON COLUMN partition_owners.valid_from IS 'Log time of the record by which it got the partition; null: that has none that is believed (last_audit.believed_until)';
 COMMENT ON COLUMN partition_owners.valid_to IS 'Log time of the record by which it no longer had it, or the next time that is known (in a log without times: when the last audit began); null: still';
 COMMENT ON COLUMN partition_owners.log_offset IS 'The record by which it got the partition';
 COMMENT ON COLUMN partition_owners.released_log_offset IS 'The record by which it no longer had it; null: still';

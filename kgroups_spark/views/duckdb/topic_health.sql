@@ -60,7 +60,7 @@ hours AS (
     min(hour) OVER (PARTITION BY offsets_partition) AS first_hour,
     max(hour) OVER (PARTITION BY offsets_partition) AS last_hour
   FROM group_traffic
-  WHERE commits > 0
+  WHERE commits > 0 AND (hour > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
 ),
 rates AS (
   SELECT

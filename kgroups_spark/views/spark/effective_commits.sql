@@ -22,7 +22,7 @@ CREATE OR REPLACE TEMPORARY VIEW effective_commits (
   raw_key COMMENT 'Key''s bytes, only where the columns do not say everything',
   raw_value COMMENT 'Value''s bytes, only where the columns do not say everything',
   effective_log_offset COMMENT 'Where it came into effect: a tombstone and a value without a producer at its own place, a value of a transaction at the COMMIT marker; null: never, or not yet',
-  effective_timestamp COMMENT 'Log time of the record there; null: as before, or it has none',
+  effective_timestamp COMMENT 'Log time of the record there; null: as before, or it has none that is believed (last_audit.believed_until)',
   corrected_log_offset COMMENT 'Where the log had been read to when a partition that was read again no longer held it; null: nothing of the kind'
 )
 COMMENT 'Records of type 0 and 1, when and where each came into effect: what offset_history and the offsets as of a moment are made of'
@@ -166,7 +166,10 @@ SELECT
   effective.raw_key,
   effective.raw_value,
   effective.effective_log_offset,
-  effective.effective_timestamp,
+  CASE
+    WHEN effective.effective_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL
+    ELSE effective.effective_timestamp
+  END AS effective_timestamp,
   coalesce(
     effective.dropped_log_offset,
     array_min(transform(

@@ -16,7 +16,8 @@ CREATE OR REPLACE TEMPORARY VIEW last_audit (
   rows_added COMMENT 'Rows added, by table',
   quarantined COMMENT 'Rows of quarantine, by reason',
   record_counts COMMENT 'Records read, by type and version; version null: tombstones',
-  notes COMMENT 'What a person should know'
+  notes COMMENT 'What a person should know',
+  believed_until COMMENT 'Log times behind it are believed nowhere (a record may be stamped 2040): newest_log_timestamp, or a day after started_at if that is later'
 )
 COMMENT 'The last finished audit: what every other view and table is as of; no row before the first'
 AS
@@ -38,6 +39,7 @@ SELECT
   rows_added,
   quarantined,
   record_counts,
-  notes
+  notes,
+  greatest(newest_log_timestamp, started_at + INTERVAL '24' HOUR) AS believed_until
 FROM audits
 WHERE status = 'finished' AND audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')

@@ -20,6 +20,7 @@ ends AS (
   SELECT offsets_partition, min(log_offset) AS end_offset
   FROM records
   WHERE log_timestamp > ts
+    AND (log_timestamp > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
   GROUP BY offsets_partition
 ),
 reduced AS (

@@ -22,7 +22,7 @@ CREATE OR REPLACE TEMPORARY VIEW offset_history (
   raw_key COMMENT 'Key''s bytes, only where the columns do not say everything',
   raw_value COMMENT 'Value''s bytes, only where the columns do not say everything',
   effective_log_offset COMMENT 'Where it came into effect: a tombstone and a value without a producer at its own place, a value of a transaction at the COMMIT marker; null: never, or not yet',
-  effective_timestamp COMMENT 'Log time of the record there; null: as before, or it has none',
+  effective_timestamp COMMENT 'Log time of the record there; null: as before, or it has none that is believed (last_audit.believed_until)',
   took_effect COMMENT 'It became the committed offset (a tombstone: removed it); false: aborted, pending, or a record further on in the log was in effect already',
   previous_committed_offset COMMENT 'Committed offset before it took effect; null: there was none, or it took no effect',
   valid_to COMMENT 'When the next one took effect, or the next time that is known (in a log without times: when the last audit began); null: still, or it took no effect',

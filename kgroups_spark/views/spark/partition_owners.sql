@@ -7,7 +7,7 @@ CREATE OR REPLACE TEMPORARY VIEW partition_owners (
   member_id COMMENT 'Member',
   client_id COMMENT 'Its client.id; null: not logged',
   client_host COMMENT 'Host as the broker saw it; null: not logged',
-  valid_from COMMENT 'Log time of the record by which it got the partition; null: that has none',
+  valid_from COMMENT 'Log time of the record by which it got the partition; null: that has none that is believed (last_audit.believed_until)',
   valid_to COMMENT 'Log time of the record by which it no longer had it, or the next time that is known (in a log without times: when the last audit began); null: still',
   log_offset COMMENT 'The record by which it got the partition',
   released_log_offset COMMENT 'The record by which it no longer had it; null: still'
@@ -20,7 +20,7 @@ WITH versions AS (
     group_id,
     member_id,
     log_offset,
-    log_timestamp,
+    CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS log_timestamp,
     client_id,
     client_host,
     -- What a member has still to give up is its own until it has: nobody else gets it before.

@@ -1,0 +1,80 @@
+"""Records stamped in the future, in the middle of a log: history takes them for records without a time."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+import duckdb
+import pytest
+
+from kgroups_spark.audit.log_times import believed_until_ms
+from kgroups_spark.times import to_epoch_ms
+from tests.audit.pipeline import How, audit_nights, whole_ranges
+from tests.chosen import Chosen
+from tests.tables.table_rows import rows_of as table_rows
+from tests.views.arrow_tables import in_duckdb, rows_of
+from tests.views.history_logs import AHEAD, READS_ALL, ahead_log, with_functions
+from tests.views.replayed_logs import STATES, tables_of
+
+STARTED = datetime(2026, 11, 20, tzinfo=UTC)
+NONE = -1
+# They say what the record says, whatever its time is worth.
+AS_WRITTEN = ("log_timestamp", "state_since", "open_since")
+
+
+@cache
+def views(seed: int, time: int, started_at: datetime = STARTED) -> duckdb.DuckDBPyConnection:
+    """Of a log in which some batches are stamped so."""
+    files = ahead_log(seed, time)
+    audited = audit_nights(files, [whole_ranges(files)], How(READS_ALL))
+    newest = max((ms for each in audited.progress for ms, _ in each.log_times.newest if ms < AHEAD[0]), default=None)
+    finished = {"audit_id": 1, "status": "finished", "started_at": started_at}
+    if newest is not None:
+        finished["newest_log_timestamp"] = datetime.fromtimestamp(newest / 1000, UTC)
+    tables = {**tables_of(audited), "audits": table_rows("audits", finished)}
+    return with_functions(in_duckdb(tables))
+
+
+def said(lake: duckdb.DuckDBPyConnection, source: str) -> list[dict[str, Any]]:
+    names = lake.sql(f"SELECT * FROM {source}").columns
+    columns = ", ".join(f'state."{name}"' for name in names if name not in AS_WRITTEN)
+    return rows_of(lake, f"SELECT {columns} FROM {source} AS state")
+
+
+@pytest.mark.parametrize("time", AHEAD)
+def test_history_is_that_of_a_log_in_which_they_have_no_time(time: int, chosen: Chosen) -> None:
+    differed = 0
+    for seed in chosen.some(range(20), 2):
+        ahead, without = views(seed, time), views(seed, NONE)
+        moments = [row["at"] for row in rows_of(ahead, "SELECT DISTINCT log_timestamp AS at FROM offset_commits")]
+        moments = [at for at in moments if at is not None and at < STARTED]
+        for at in random.Random(seed).sample(moments, 4):
+            for state in STATES:
+                call = f"{state}_as_of(TIMESTAMPTZ '{at:%Y-%m-%d %H:%M:%S.%f}Z')"
+                assert said(ahead, call) == said(without, call), (seed, call)
+        for view in ("offset_history", "group_history", "group_member_history", "partition_owners"):
+            assert said(ahead, view) == said(without, view), (seed, view)
+        differed += rows_of(ahead, "FROM group_versions") != rows_of(without, "FROM group_versions")
+    assert differed
+
+
+def test_a_time_is_believed_up_to_a_day_after_the_audit_began_or_as_long_as_it_counts() -> None:
+    query = "SELECT believed_until FROM last_audit"
+    day = timedelta(days=1)
+    for newest, until in ((None, STARTED + day), (STARTED, STARTED + day), (STARTED + 9 * day, STARTED + 9 * day)):
+        finished = {"audit_id": 1, "status": "finished", "started_at": STARTED, "newest_log_timestamp": newest}
+        [row] = rows_of(in_duckdb({"audits": table_rows("audits", finished)}), query)
+        assert row["believed_until"] == until
+        newest_ms = None if newest is None else to_epoch_ms(newest)
+        assert believed_until_ms(newest_ms, to_epoch_ms(STARTED)) == to_epoch_ms(until)
+
+
+def test_a_lake_whose_clock_was_wrong_goes_by_the_log() -> None:
+    """All of it lies ahead of when the audit began: then its newest time counts, and every time is believed."""
+    long_ago = datetime(1969, 1, 1, tzinfo=UTC)
+    behind, right = views(0, NONE, long_ago), views(0, NONE)
+    query = "FROM committed_offsets_as_of(TIMESTAMPTZ '1970-01-01 00:17:00Z')"
+    assert rows_of(behind, query) == rows_of(right, query) != []
