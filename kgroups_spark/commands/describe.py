@@ -49,7 +49,8 @@ _GROUP = (Column("group_id", "GROUP"),)
 _SLOT = (*_GROUP, Column("topic", "TOPIC"), Column("partition", "PARTITION"))
 _LEADER_EPOCH = Column("leader_epoch", "LEADER-EPOCH")
 _PARTITIONS = Column("partition_count", "#PARTITIONS")
-# What all rows have first, and then those of --offsets, --members and --state; for JSON and CSV.
+# What all rows have first, and then those of --offsets, --members and --state; for JSON and CSV. Last `known`: what the
+# history knows of the moment (moments.KnownTimes.known); null: not asked as of a moment.
 _WHICH = ("as_of", "offsets_partition", "group_id", "group_type", "state")
 OFFSET_COLUMNS = (
     *_WHICH,
@@ -68,6 +69,7 @@ OFFSET_COLUMNS = (
     "owner_client_id",
     "expires_at",
     "pending_offsets",
+    "known",
 )
 MEMBER_COLUMNS = (
     *_WHICH,
@@ -89,6 +91,7 @@ MEMBER_COLUMNS = (
     "target_tasks",
     "topology_epoch",
     "process_id",
+    "known",
 )
 STATE_COLUMNS = (
     *_WHICH,
@@ -107,6 +110,7 @@ STATE_COLUMNS = (
     "pending_count",
     "removed_at",
     "removal_cause",
+    "known",
 )
 
 
@@ -131,17 +135,19 @@ def run(arguments: argparse.Namespace) -> int:
     reader.require_audit()
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
     what: What = "members" if arguments.members else "state" if arguments.state else "offsets"
+    times = None if as_of is None else known_times(reader)
+    known = None if times is None or as_of is None else times.known(as_of)
     descriptions = Counted(describe_groups(reader, groups, as_of, what))
     if arguments.format == "table":
         _print_tables(arguments, reader, descriptions)
     else:
         _, names = _kind(arguments)
-        write_rows(_rows_of(arguments, reader, descriptions), [Column(name) for name in names], arguments.format)
-    if as_of is None:
+        rows = ({**row, "known": known} for row in _rows_of(arguments, reader, descriptions))
+        write_rows(rows, [Column(name) for name in names], arguments.format)
+    if times is None or as_of is None:
         say_lines([f"{counted(len(descriptions.groups), 'group')} ({reader.known_as_of()})"])
     else:
         unknown = "" if arguments.members else "; ends of topics' logs and expiry are known of now only"
-        times = known_times(reader)
         say_lines([*(f"{when}{unknown}" for when in times.closing(as_of)), *times.notes(as_of)])
     return 0
 

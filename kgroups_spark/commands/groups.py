@@ -19,6 +19,7 @@ from kgroups_spark.commands.options import (
 from kgroups_spark.commands.output import Column, say, say_lines, write_rows
 from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
 from kgroups_spark.counts import counted
+from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_datetime
 
 NAME = "groups"
@@ -54,6 +55,7 @@ COLUMNS = (
     Column("stored_description_epoch"),
     Column("is_misplaced"),
     Column("log_offset"),
+    Column("known"),
 )
 
 
@@ -82,14 +84,16 @@ def run(arguments: argparse.Namespace) -> int:
     reader = open_lake(arguments)
     reader.require_audit()
     found = reader.rows("groups") if arguments.as_of is None else _groups_as_of(reader, arguments.as_of)
-    rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row for row in found]
+    times = None if arguments.as_of is None else known_times(reader)
+    known = None if times is None else times.known(to_datetime(arguments.as_of))
+    rows = [dict.fromkeys((column.name for column in COLUMNS), None) | row | {"known": known} for row in found]
     chosen = choose(rows, arguments.state, arguments.type)
     write_rows(chosen, COLUMNS, arguments.format)
     found_groups = counted(len(chosen), "group") if len(chosen) == len(rows) else _part(len(chosen), len(rows))
-    if arguments.as_of is None:
+    if times is None:
         say(f"{found_groups} ({reader.known_as_of()})")
         return 0
-    moment, times = to_datetime(arguments.as_of), known_times(reader)
+    moment = to_datetime(arguments.as_of)
     say_lines([f"{found_groups} ({when})" for when in times.closing(moment)])
     say_lines(times.notes(moment))
     return 0
@@ -97,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _groups_as_of(reader: LakeReader, as_of_ms: int) -> Rows:
     """The groups as of a moment. Raises SqlError where `kgroups maintain --keep` has reduced the history needed."""
-    return reader.sql("SELECT * FROM groups_as_of(:moment)", moment=to_datetime(as_of_ms))
+    names = ", ".join(column.name for column in COLUMNS if column.name in TABLES["group_versions"].columns.names)
+    return reader.sql(f"SELECT {names} FROM groups_as_of(:moment)", moment=to_datetime(as_of_ms))
 
 
 def choose(rows: list[dict[str, Any]], states: list[str] | None, types: list[str] | None) -> list[dict[str, Any]]:

@@ -18,9 +18,8 @@ from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import view_sql
 from kgroups_spark.views.needed import NAMES, with_what_they_need
+from kgroups_spark.views.spark_views import make
 
 
 class SparkReader(LakeReader):
@@ -71,10 +70,7 @@ class SparkReader(LakeReader):
         for name in names:
             if name in self._made:
                 continue
-            if name in TABLES:
-                self._tables.read(name).createOrReplaceTempView(name)
-            else:
-                self.spark.sql(view_sql(name, "spark", self.audit_id))
+            make(self.spark, self._tables, name)
             self._made.add(name)
 
     @cached_property

@@ -25,6 +25,7 @@ VIEWS = (
     "audit_partitions",
     "log_totals",
     "coverage",
+    "known_history",
     "expiry_outcomes",
     "lag",
     "effective_commits",

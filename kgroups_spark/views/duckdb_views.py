@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.views import DECIDED_BY, view_sql
+from kgroups_spark.views import DECIDED_BY, known_history, view_sql
 from kgroups_spark.views.ledger_entries import ledger_entries
 from kgroups_spark.views.needed import NAMES, needed_for
 
@@ -138,6 +139,8 @@ class DuckDbLake:
                 continue
             if name in TABLES:
                 self.connection.register(name, self.table(name))
+            elif name == known_history.NAME:
+                self.connection.execute(self._known_history())
             else:
                 self.connection.execute(self._view_sql(name))
             self._made.add(name)
@@ -153,6 +156,37 @@ class DuckDbLake:
             self.connection.register(LEDGER_ENTRIES, ledger_entries(self.table("audits"), ENTRIES_ADDED_UP))
             text = text.replace("FROM audit_partitions", f"FROM {LEDGER_ENTRIES}")
         return text
+
+    def _known_history(self) -> str:
+        """The view with its row, which stays as it is: functions of a moment ask for it each time."""
+
+        def row(query: str, **parameters: int) -> dict[str, Any]:
+            [found] = self.query(known_history.inlined(query, parameters)).to_pylist()
+            return dict(found)
+
+        found = known_history.spans(row, self.audit_id)
+        last = [Condition("audit_id", "==", self.audit_id), Condition("status", "==", FINISHED)]
+        audits = self.rows("audits", ["source", "as_of"], last).to_pylist()
+        source, as_of = (audits[0]["source"], audits[0]["as_of"]) if audits else (None, None)
+        begins = min(filter(None, map(self._oldest, known_history.LOG_TABLES)), default=None)
+        ends = known_history.ends_of(found.newest, source, as_of)
+        return known_history.KnownRow(begins, found.incomplete_to, ends).view_sql("duckdb")
+
+    def _oldest(self, name: str) -> datetime | None:
+        """The oldest log time in a table; None: there is none. Delta's log says it of most files."""
+        table = self._tables[name]
+        if table is None:
+            return None
+        files = pa.table(table.get_add_actions(flatten=True)).to_pydict()
+        oldest, nothing = files.get("min.log_timestamp"), [None] * len(files["path"])
+        without = files.get("null_count.log_timestamp", nothing)
+        if oldest is not None and all(
+            at is not None or (records is not None and records == nulls)
+            for at, records, nulls in zip(oldest, files["num_records"], without, strict=True)
+        ):
+            return min(filter(None, oldest), default=None)
+        found: datetime | None = self.query(f"SELECT min(log_timestamp) AS oldest FROM {name}")["oldest"][0].as_py()
+        return found
 
 
 def duckdb_views(location: str, storage_options: dict[str, str] | None = None) -> DuckDBPyConnection:

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.moments import known_times
-from kgroups_spark.commands.reading import Rows, open_lake
+from kgroups_spark.commands.reading import open_lake
 from kgroups_spark.times import format_time
+from kgroups_spark.views import known_history
+from kgroups_spark.views.known_history import LOG_TABLES
 from tests.cli.written_lake import ledger, write_lake
+from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.recorded import tables_of
 
 Captured = pytest.CaptureFixture[str]
 TABLES = tables_of("kip848-4.3")
 TIMES = sorted(time for time in TABLES["offset_commits"]["log_timestamp"].to_pylist() if time is not None)
+TIMES_OF_ALL = [time for name in LOG_TABLES for time in TABLES[name]["log_timestamp"].to_pylist()]
 MIDDLE = TIMES[len(TIMES) // 2]
 GROUP = TABLES["committed_offsets"]["group_id"].to_pylist()[0]
 
 
-def lake(folder: Path, *, missing: int, source: str = "segments", as_of: datetime = TIMES[-1]) -> str:
+def audits(*, missing: int, source: str = "segments", as_of: datetime = TIMES[-1]) -> pa.Table:
     """Two audits: the first read all but what was missing, the second read it once more from its start."""
     end = max(TABLES["offset_commits"]["log_offset"].to_pylist()) + 1
     read = {"offsets_partition": 0, "start_offset": 0, "end_offset": end, "records": end - missing}
     read |= {"records_reread": 0, "newest_log_timestamp": TIMES[-1]}
     again = read | {"records": 10, "records_reread": 10}
     common = {"source": source, "as_of": as_of}
-    rows = ledger({**common, "partitions": [read]}, {**common, "audit_id": 2, "partitions": [again]})
-    return write_lake(folder / "lake", {**TABLES, "audits": rows})
+    return ledger({**common, "partitions": [read]}, {**common, "audit_id": 2, "partitions": [again]})
+
+
+def lake(folder: Path, *, missing: int, source: str = "segments", as_of: datetime = TIMES[-1]) -> str:
+    return write_lake(folder / "lake", {**TABLES, "audits": audits(missing=missing, source=source, as_of=as_of)})
 
 
 def of_night(number: int, *, missing: bool, behind_h: int) -> dict[str, object]:
@@ -64,13 +73,13 @@ def test_no_more_audits_are_asked_what_was_missing_than_it_takes(
     nights = (of_night(number, missing=number in missed_by, behind_h=behind_h) for number in range(1, 41))
     rows = ledger(*nights)
     reader = open_lake(Namespace(lake=write_lake(tmp_path / "lake", {"audits": rows}), command="groups"))
-    asked, sql = [], reader.sql
+    asked, inlined = [], known_history.inlined
 
-    def counting(query: str, **parameters: Any) -> Rows:
-        asked.extend(value for name, value in parameters.items() if name == "first")
-        return sql(query, **parameters)
+    def counting(query: str, parameters: Mapping[str, int]) -> str:
+        asked.append(parameters["first"])
+        return inlined(query, parameters)
 
-    monkeypatch.setattr(reader, "sql", counting)
+    monkeypatch.setattr(known_history, "inlined", counting)
     times = known_times(reader)
     assert times.incomplete_to == (TIMES[0] + timedelta(hours=missed_by[0] - behind_h) if missed_by else None)
     assert times.ends == TIMES[0] + timedelta(hours=40 + max(0, -behind_h))
@@ -129,3 +138,48 @@ def test_a_moment_in_a_compacted_log(tmp_path: Path, capsys: Captured, missing: 
     assert note not in text
     _, text = said(capsys, "sql", "--lake", location, "SELECT 1")
     assert note not in text
+
+
+AT = {
+    "before": TIMES[0] - timedelta(days=9),
+    "incomplete": MIDDLE,
+    "complete": TIMES[-1],
+    "after": TIMES[-1] + timedelta(days=9),
+}
+
+
+@pytest.mark.parametrize("source", ["segments", "kafka"])
+@pytest.mark.parametrize("missing", [0, 5])
+def test_readers_make_the_view_with_the_row_that_its_sql_gives(tmp_path: Path, missing: int, source: str) -> None:
+    as_of = TIMES[-1] + timedelta(hours=1)
+    location = lake(tmp_path, missing=missing, source=source, as_of=as_of)
+    rows = open_lake(Namespace(lake=location, command="groups")).sql("SELECT * FROM known_history")
+    tables = {**TABLES, "audits": audits(missing=missing, source=source, as_of=as_of)}
+    assert rows == rows_of(in_duckdb(tables), "SELECT * FROM known_history")
+    assert rows == [
+        {
+            "begins": min(time for time in TIMES_OF_ALL if time is not None),
+            "incomplete_to": TIMES[-1] if missing else None,
+            "ends": as_of if source == "kafka" else TIMES[-1],
+        }
+    ]
+
+
+@pytest.mark.parametrize("known", AT)
+def test_an_answer_as_of_a_moment_says_what_is_known_of_it(tmp_path: Path, capsys: Captured, known: str) -> None:
+    """In SQL each row does, and where there is none a function; in JSON of commands each row does."""
+    location, moment = lake(tmp_path, missing=5), format_time(AT[known])
+    reader = open_lake(Namespace(lake=location, command="sql"))
+    assert reader.sql(f"SELECT known_as_of('{moment}') AS known, known_as_of(NULL) AS now") == [
+        {"known": known, "now": "complete"}
+    ]
+    for name in ("groups", "group_members", "committed_offsets", "pending_offsets"):
+        rows = reader.sql(f"SELECT DISTINCT known FROM {name}_as_of('{moment}')")
+        assert rows == [{"known": known}] or (rows == [] and (known == "before" or name == "pending_offsets")), name
+    for command in (["groups"], ["describe", "--all-groups"], ["describe", "--all-groups", "--state"]):
+        out, _ = said(capsys, *command, "--lake", location, "--as-of", moment, "--format", "json")
+        assert {row["known"] for row in map(json.loads, out.splitlines())} == (
+            set() if known == "before" else {known}
+        ), command
+        out, _ = said(capsys, *command, "--lake", location, "--format", "json")
+        assert {row["known"] for row in map(json.loads, out.splitlines())} == {None}, command

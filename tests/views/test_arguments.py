@@ -22,17 +22,15 @@ from tests.views.history_logs import with_functions, with_functions_in_spark
 from tests.views.recorded import tables_of
 
 CASES = {
-    "groups_as_of": "count(*), sum(log_offset)",
-    "group_members_as_of": "count(*), sum(log_offset)",
-    "committed_offsets_as_of": "count(*), sum(log_offset)",
-    "pending_offsets_as_of": "count(*), sum(log_offset)",
+    "groups_as_of": "count(*), sum(log_offset), min(known)",
+    "group_members_as_of": "count(*), sum(log_offset), min(known)",
+    "committed_offsets_as_of": "count(*), sum(log_offset), min(known)",
+    "pending_offsets_as_of": "count(*), sum(log_offset), min(known)",
     "log_ends_as_of": "count(*), sum(end_offset)",
     "expiring": "count(*), sum(log_offset)",
 }
-SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count")
-TABLE_FUNCTIONS = [
-    name for name in FUNCTIONS if name not in ("java_hash", "offsets_partition_of", "offsets_partition_count")
-]
+SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
+TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
 
 
 def names_inside() -> list[str]:
@@ -98,11 +96,15 @@ def test_scalar_functions(lake: duckdb.DuckDBPyConnection, chosen: Chosen) -> No
     calls = "java_hash('orders'), offsets_partition_of('orders', 50), offsets_partition_of('orders', 7)"
     [(hash_of, of_50, of_7)] = lake.sql(f"SELECT {calls}").fetchall()
     [(partitions,)] = lake.sql("SELECT offsets_partition_count()").fetchall()
-    for name in chosen.some(INSIDE, 40, always=("text", "letter", "unit", "hash", "group_id", "known", "groups")):
+    for name in chosen.some(
+        INSIDE, 40, always=("text", "letter", "unit", "hash", "group_id", "known", "groups", "begins")
+    ):
         one = f"""SELECT java_hash("{name}"), offsets_partition_of("{name}", 50) FROM (SELECT 'orders' AS "{name}")"""
         assert lake.sql(one).fetchall() == [(hash_of, of_50)], name
         other = f"""SELECT offsets_partition_of('orders', "{name}") FROM (SELECT 7 AS "{name}")"""
         assert lake.sql(other).fetchall() == [(of_7,)], name
+        moment = f"""SELECT known_as_of("{name}") FROM (SELECT TIMESTAMPTZ '1999-01-01 00:00Z' AS "{name}")"""
+        assert lake.sql(moment).fetchall() == [("before",)], name
         hidden = f"""WITH "{name}" AS (SELECT 1 AS x) SELECT offsets_partition_count() FROM "{name}\""""
         assert lake.sql(hidden).fetchall() == [(partitions,)], name
 

@@ -30,20 +30,24 @@ from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import view_sql
 from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views.known_history import KnownRow
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import rows_of
-from tests.views.history_logs import history_log, with_functions
+from tests.views.history_logs import history_log, with_functions, with_functions_in_spark
 
 pytestmark = pytest.mark.spark
 
 LOGS = ("classic-4.3", "expiry-4.3-after", "kip848-4.3", "mixed-upgrade", "transactions-4.3", "dense-1", "dense-2")
+LOGS += ("ahead-1",)  # some of its records are stamped 2040
 # What the views of history need of the others.
 VIEWS = ("last_audit", "audit_partitions", "effective_commits", "partition_owners", "offset_history", "transactions")
 VIEWS += ("group_history", "group_member_history")
 HISTORY_VIEWS = VIEWS[2:]
-AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of")]
+AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of") and name != "known_as_of"]
 # Of these it is looked at what reduced history says: they have most transactions.
 REDUCED = ("mixed-upgrade", "transactions-4.3", "dense-1")
+# As readers make it: with its row.
+KNOWN = KnownRow(datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 # Each log has its partitions to itself.
 PARTITIONS_PER_LOG = 100
 
@@ -61,9 +65,8 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     folder, tables = tmp_path_factory.mktemp("lake"), all_tables()
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet")
-    return Lake(
-        tables, in_spark(spark, folder), in_duckdb(folder), [middle(name) for name in ("kip848-4.3", "dense-1")]
-    )
+    moments = [middle(name) for name in ("kip848-4.3", "dense-1", "ahead-1")]
+    return Lake(tables, in_spark(spark, folder), in_duckdb(folder), moments)
 
 
 def all_tables() -> dict[str, pa.Table]:
@@ -75,7 +78,8 @@ def all_tables() -> dict[str, pa.Table]:
                 moved = pc.add(table["offsets_partition"], pa.scalar(PARTITIONS_PER_LOG * number, pa.int32()))
                 table = table.set_column(at, table.schema.field(at), moved)
             parts[name].append(table)
-    return {name: pa.concat_tables(each) for name, each in parts.items()}
+    audit = {"audit_id": 1, "status": "finished", "started_at": datetime(2026, 12, 1, tzinfo=UTC)}
+    return {name: pa.concat_tables(each) for name, each in parts.items()} | {"audits": table_rows("audits", audit)}
 
 
 def middle(log: str) -> datetime:
@@ -86,9 +90,10 @@ def middle(log: str) -> datetime:
 def in_spark(spark: SparkSession, folder: Path) -> SparkSession:
     for name, table in TABLES.items():
         spark.read.schema(table.schema).parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
-    for name in (*VIEWS, *FUNCTIONS):
+    for name in VIEWS:
         spark.sql(view_sql(name, "spark"))
-    return spark
+    spark.sql(KNOWN.view_sql("spark"))
+    return with_functions_in_spark(spark)
 
 
 def in_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
@@ -122,10 +127,10 @@ def test_functions_name_their_columns_as_the_tables_do(lake: Lake) -> None:
         ("committed_offsets_as_of", "committed_offsets"),
         ("pending_offsets_as_of", "pending_offsets"),
     ):
-        assert lake.spark.sql(f"SELECT * FROM {function}(NULL)").columns == TABLES[table].schema.names
+        assert lake.spark.sql(f"SELECT * FROM {function}(NULL)").columns == [*TABLES[table].schema.names, "known"]
     for function, table in (("groups_as_of", "group_versions"), ("group_members_as_of", "group_member_versions")):
         names = [name for name in TABLES[table].schema.names if name != "is_removed"]
-        assert lake.spark.sql(f"SELECT * FROM {function}(NULL)").columns == names
+        assert lake.spark.sql(f"SELECT * FROM {function}(NULL)").columns == [*names, "known"]
 
 
 GROUP = "offsets_partition = 300 AND group_id = 'mail-110f26'"
@@ -230,6 +235,7 @@ def views_over(tables: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
         connection.register(name, tables[name])
     for name in VIEWS:
         connection.execute(view_sql(name, "duckdb"))
+    connection.execute(KNOWN.view_sql("duckdb"))
     return with_functions(connection)
 
 

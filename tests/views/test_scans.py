@@ -102,7 +102,7 @@ def test_in_duckdb(by_duckdb: duckdb.DuckDBPyConnection, name: str) -> None:
     scans = list(scans_of_duckdb(by_duckdb, f"SELECT * FROM {name} WHERE {where}"))
     assert scans
     for columns, filters in scans:
-        if {"partitions", "status"} & columns:  # the ledger
+        if "partitions" in columns or '"status"' in filters:  # the ledger
             continue
         assert '"offsets_partition" = 1' in filters, columns
         if name not in BY_PARTITION and "group_id" in columns:

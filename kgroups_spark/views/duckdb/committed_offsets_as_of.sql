@@ -2,6 +2,9 @@ CREATE OR REPLACE MACRO committed_offsets_as_of(ts) AS TABLE
 WITH kgroups_ends AS (
   SELECT * FROM log_ends_as_of(ts)
 ),
+kgroups_known AS (
+  SELECT known_as_of(ts) AS kgroups_known
+),
 numbered AS (
   SELECT
     commits.*,
@@ -40,7 +43,8 @@ SELECT
   committed.record_type,
   committed.value_version,
   committed.log_offset,
-  existing.group_id IS NULL AS is_orphan
+  existing.group_id IS NULL AS is_orphan,
+  (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered AS committed
 LEFT JOIN existing
   ON existing.offsets_partition = committed.offsets_partition
@@ -52,4 +56,4 @@ WHERE committed.number = 1
   AND committed.committed_offset IS NOT NULL
   AND (committed.corrected_log_offset IS NULL OR committed.corrected_log_offset > committed.end_offset);
 
-COMMENT ON MACRO TABLE committed_offsets_as_of IS 'Committed offsets as of a moment (what was compacted before it was read is not there: view coverage), by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';
+COMMENT ON MACRO TABLE committed_offsets_as_of IS 'Committed offsets as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it), by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

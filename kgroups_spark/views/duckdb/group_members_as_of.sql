@@ -2,6 +2,9 @@ CREATE OR REPLACE MACRO group_members_as_of(ts) AS TABLE
 WITH kgroups_ends AS (
   SELECT * FROM log_ends_as_of(ts)
 ),
+kgroups_known AS (
+  SELECT known_as_of(ts) AS kgroups_known
+),
 numbered AS (
   SELECT
     versions.*,
@@ -102,9 +105,10 @@ SELECT
   numbered.target_tasks,
   numbered.pending_revocation_tasks,
   numbered.topology_epoch,
-  numbered.process_id
+  numbered.process_id,
+  (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered
 CROSS JOIN names
 WHERE numbered.number = 1 AND NOT numbered.is_removed;
 
-COMMENT ON MACRO TABLE group_members_as_of IS 'Members of groups as of a moment (what was compacted before it was read is not there: view coverage); topics are named as far as the last audit knows their names. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';
+COMMENT ON MACRO TABLE group_members_as_of IS 'Members of groups as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it); topics are named as far as the last audit knows their names. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

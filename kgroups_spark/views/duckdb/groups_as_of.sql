@@ -2,6 +2,9 @@ CREATE OR REPLACE MACRO groups_as_of(ts) AS TABLE
 WITH kgroups_ends AS (
   SELECT * FROM log_ends_as_of(ts)
 ),
+kgroups_known AS (
+  SELECT known_as_of(ts) AS kgroups_known
+),
 numbered AS (
   SELECT
     versions.*,
@@ -32,8 +35,9 @@ SELECT
   member_count,
   metadata_hash,
   resolved_regex_topics,
-  is_misplaced
+  is_misplaced,
+  (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered
 WHERE number = 1 AND NOT is_removed;
 
-COMMENT ON MACRO TABLE groups_as_of IS 'Groups that existed as of a moment (what was compacted before it was read is not there: view coverage). ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';
+COMMENT ON MACRO TABLE groups_as_of IS 'Groups that existed as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it). ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

@@ -2,6 +2,9 @@ CREATE OR REPLACE MACRO pending_offsets_as_of(ts) AS TABLE
 WITH kgroups_ends AS (
   SELECT * FROM log_ends_as_of(ts)
 ),
+kgroups_known AS (
+  SELECT known_as_of(ts) AS kgroups_known
+),
 numbered AS (
   SELECT
     commits.*,
@@ -62,7 +65,8 @@ SELECT
   pending.log_offset,
   begun.transaction_start_offset,
   coalesce(begun.open_since, records.log_timestamp) AS open_since,
-  CAST(NULL AS VARCHAR) AS transactional_id
+  CAST(NULL AS VARCHAR) AS transactional_id,
+  (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered AS pending
 LEFT JOIN begun
   ON begun.offsets_partition = pending.offsets_partition
@@ -76,4 +80,4 @@ WHERE pending.number = 1
   AND pending.log_offset > coalesce(pending.removed_log_offset, -1)
   AND (pending.corrected_log_offset IS NULL OR pending.corrected_log_offset > pending.end_offset);
 
-COMMENT ON MACRO TABLE pending_offsets_as_of IS 'Offsets inside transactions that were open as of a moment (what was compacted before it was read is not there: view coverage), by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';
+COMMENT ON MACRO TABLE pending_offsets_as_of IS 'Offsets inside transactions that were open as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it), by the rules of Kafka 3.8 and newer, whatever the audits used. ts: The moment: the log of each partition counts before its first record with a later time; null: all that was read';

@@ -16,9 +16,10 @@ RETURNS TABLE (
   record_type SMALLINT COMMENT 'Type of the record: 0 or 1',
   value_version SMALLINT COMMENT 'Version of the record''s value',
   log_offset BIGINT COMMENT 'Record that committed it',
-  is_orphan BOOLEAN COMMENT 'No group of that id existed'
+  is_orphan BOOLEAN COMMENT 'No group of that id existed',
+  known STRING COMMENT 'What the history knows of the moment, as known_as_of(ts) says: complete, incomplete, before or after'
 )
-COMMENT 'Committed offsets as of a moment (what was compacted before it was read is not there: view coverage), by the rules of Kafka 3.8 and newer, whatever the audits used'
+COMMENT 'Committed offsets as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it), by the rules of Kafka 3.8 and newer, whatever the audits used'
 RETURN
 WITH numbered AS (
   SELECT
@@ -58,7 +59,8 @@ SELECT
   committed.record_type,
   committed.value_version,
   committed.log_offset,
-  existing.group_id IS NULL AS is_orphan
+  existing.group_id IS NULL AS is_orphan,
+  known_as_of(ts) AS known
 FROM numbered AS committed
 LEFT JOIN existing
   ON existing.offsets_partition = committed.offsets_partition

@@ -28,9 +28,10 @@ RETURNS TABLE (
   target_tasks ARRAY<STRUCT<role: STRING, subtopology_id: STRING, partition: INT>> COMMENT 'Streams: tasks it shall have; null: not streams',
   pending_revocation_tasks ARRAY<STRUCT<role: STRING, subtopology_id: STRING, partition: INT>> COMMENT 'Streams: tasks it has to give up; null: not streams',
   topology_epoch INT COMMENT 'Streams: epoch of the member''s topology; null: not streams',
-  process_id STRING COMMENT 'Streams: process; null: not streams'
+  process_id STRING COMMENT 'Streams: process; null: not streams',
+  known STRING COMMENT 'What the history knows of the moment, as known_as_of(ts) says: complete, incomplete, before or after'
 )
-COMMENT 'Members of groups as of a moment (what was compacted before it was read is not there: view coverage); topics are named as far as the last audit knows their names'
+COMMENT 'Members of groups as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it); topics are named as far as the last audit knows their names'
 RETURN
 WITH numbered AS (
   SELECT
@@ -132,7 +133,8 @@ SELECT
   numbered.target_tasks,
   numbered.pending_revocation_tasks,
   numbered.topology_epoch,
-  numbered.process_id
+  numbered.process_id,
+  known_as_of(ts) AS known
 FROM numbered
 CROSS JOIN names
 WHERE numbered.number = 1 AND NOT numbered.is_removed

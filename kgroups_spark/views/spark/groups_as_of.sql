@@ -21,9 +21,10 @@ RETURNS TABLE (
   member_count INT COMMENT 'Members of the group',
   metadata_hash BIGINT COMMENT 'Consumer, share, streams: hash of the subscribed topics'' metadata; null: not logged',
   resolved_regex_topics MAP<STRING, ARRAY<STRING>> COMMENT 'Topics per subscribed expression; null: none',
-  is_misplaced BOOLEAN COMMENT 'The group''s name does not hash to this partition; null: number of partitions unknown'
+  is_misplaced BOOLEAN COMMENT 'The group''s name does not hash to this partition; null: number of partitions unknown',
+  known STRING COMMENT 'What the history knows of the moment, as known_as_of(ts) says: complete, incomplete, before or after'
 )
-COMMENT 'Groups that existed as of a moment (what was compacted before it was read is not there: view coverage)'
+COMMENT 'Groups that existed as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it)'
 RETURN
 WITH numbered AS (
   SELECT
@@ -55,6 +56,7 @@ SELECT
   member_count,
   metadata_hash,
   resolved_regex_topics,
-  is_misplaced
+  is_misplaced,
+  known_as_of(ts) AS known
 FROM numbered
 WHERE number = 1 AND NOT is_removed

@@ -18,9 +18,10 @@ RETURNS TABLE (
   log_offset BIGINT COMMENT 'Record that holds it',
   transaction_start_offset BIGINT COMMENT 'Transaction''s first record on this partition; null: the record has a producer but is in no transaction',
   open_since TIMESTAMP COMMENT 'Log time of that first record; null: no transaction, or no time',
-  transactional_id STRING COMMENT 'transactional.id of the producer; null: __transaction_state was not read'
+  transactional_id STRING COMMENT 'transactional.id of the producer; null: __transaction_state was not read',
+  known STRING COMMENT 'What the history knows of the moment, as known_as_of(ts) says: complete, incomplete, before or after'
 )
-COMMENT 'Offsets inside transactions that were open as of a moment (what was compacted before it was read is not there: view coverage), by the rules of Kafka 3.8 and newer, whatever the audits used'
+COMMENT 'Offsets inside transactions that were open as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it), by the rules of Kafka 3.8 and newer, whatever the audits used'
 RETURN
 WITH numbered AS (
   SELECT
@@ -82,7 +83,8 @@ SELECT
   pending.log_offset,
   begun.transaction_start_offset,
   coalesce(begun.open_since, records.log_timestamp) AS open_since,
-  CAST(NULL AS STRING) AS transactional_id
+  CAST(NULL AS STRING) AS transactional_id,
+  known_as_of(ts) AS known
 FROM numbered AS pending
 LEFT JOIN begun
   ON begun.offsets_partition = pending.offsets_partition

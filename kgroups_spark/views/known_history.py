@@ -1,0 +1,109 @@
+"""What moments a lake's history can say something of: the row of the view known_history, at little cost.
+
+The view's own SQL reads the entries of all audits and the log times of the whole history each time. A reader stays with
+one audit: it finds the row once, in as few of the newest audits as it takes, and makes the view with that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from kgroups_spark.views import Dialect, view_sql
+
+NAME = "known_history"
+# Their oldest time is where history begins.
+LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+
+# What an audit that found offsets missing had not seen: records of its new span, without those it read once more. Where
+# that begins, the audit before says: of the first one asked for it is known only if there is none before.
+_SPANS = """
+SELECT
+  max(CASE WHEN audit_id = :last THEN newest_log_timestamp END) AS newest,
+  max(CASE WHEN is_known AND end_offset - start_offset > records - records_reread THEN newest_log_timestamp END)
+    AS incomplete_to,
+  max(CASE WHEN NOT is_known THEN newest_log_timestamp END) AS not_known_to
+FROM (
+  SELECT
+    audit_id,
+    end_offset,
+    records,
+    records_reread,
+    newest_log_timestamp,
+    :first <= 1 OR lag(end_offset) OVER (PARTITION BY offsets_partition ORDER BY audit_id) IS NOT NULL AS is_known,
+    greatest(
+      start_offset, coalesce(lag(end_offset) OVER (PARTITION BY offsets_partition ORDER BY audit_id), start_offset)
+    ) AS start_offset
+  FROM audit_partitions
+  WHERE audit_id >= :first
+) AS spans
+"""
+# So many of the newest audits are asked first, then always as many times more.
+_FIRST_LOOK = 2
+_FURTHER_LOOK = 16
+
+
+class Spans(NamedTuple):
+    """`newest`: log time up to which the last audit read. `incomplete_to`: the newest log time when an audit last found
+    offsets missing; None: none has."""
+
+    newest: datetime | None
+    incomplete_to: datetime | None
+
+
+def spans(sql: Callable[..., dict[str, Any]], audit_id: int) -> Spans:
+    """From no more of the newest audits than it takes. `sql` gives the row of a query with parameters as :name,
+    `audit_id` is the last finished audit.
+
+    The newest time of a partition's log only rises from audit to audit: if a late audit found offsets missing, earlier
+    ones cannot have found any missing behind it.
+
+        audit           7     8     9    10
+        newest time    10:00 11:00 12:00 13:00
+        missing         yes   no    yes   no      of 9 and 10 are asked: of 9 alone it is not known, its time is 12:00;
+                                                  then all four: 12:00, and nothing not known is behind it
+    """
+    look = _FIRST_LOOK
+    while True:
+        first = max(0, audit_id - look + 1)
+        found = sql(_SPANS, first=first, last=audit_id)
+        incomplete_to, not_known_to = found["incomplete_to"], found["not_known_to"]
+        is_behind = not_known_to is not None and incomplete_to is not None and not_known_to <= incomplete_to
+        if first <= 1 or is_behind:
+            return Spans(found["newest"], incomplete_to)
+        look *= _FURTHER_LOOK
+
+
+def ends_of(newest: datetime | None, source: str | None, as_of: datetime | None) -> datetime | None:
+    """Up to when the history says what there was: of a live cluster also up to when it was read. Null: the log has no
+    times."""
+    return max(newest, as_of) if source == "kafka" and newest is not None and as_of is not None else newest
+
+
+class KnownRow(NamedTuple):
+    """The columns of the view."""
+
+    begins: datetime | None
+    incomplete_to: datetime | None
+    ends: datetime | None
+
+    def view_sql(self, dialect: Dialect) -> str:
+        """The statements that make the view with this row alone."""
+        whole = view_sql(NAME, dialect)
+        head, query = whole.split(" AS\n" if dialect == "duckdb" else "\nAS\n", 1)
+        comments = ";\n" + query.split(";\n", 1)[1] if dialect == "duckdb" else ""
+        time_type = "TIMESTAMPTZ" if dialect == "duckdb" else "TIMESTAMP"
+        row = ", ".join(f"CAST({_text(moment)} AS {time_type}) AS {name}" for name, moment in self._asdict().items())
+        return f"{head} AS\nSELECT {row}{comments}"
+
+
+def _text(moment: datetime | None) -> str:
+    return "NULL" if moment is None else f"'{moment.isoformat(sep=' ')}'"
+
+
+def inlined(query: str, parameters: Mapping[str, int]) -> str:
+    """The query with its parameters in it."""
+    for name, value in parameters.items():
+        query = query.replace(f":{name}", str(value))
+    return query
