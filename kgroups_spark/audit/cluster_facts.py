@@ -5,6 +5,7 @@ All of it is extra. What may not be asked for is left out, and a note names the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ DELETE_RETENTION = "delete.retention.ms"
 BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS)
 # The ledger's notes are for people: beyond so many groups they say how many more.
 GROUPS_TOLD = 100
+# Of Java's int and long.
+INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 MINUTE_MS = 60_000
 
 
@@ -94,10 +97,16 @@ def _ask_leader(cluster: Cluster, node: int) -> _Leader:
 
 def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list[str]]:
     """The shortest of the brokers' retentions, each of which expires the offsets of the partitions that it leads."""
-    minutes = {node: int(value) for node, each in configs.items() if (value := each.values.get(OFFSETS_RETENTION))}
+    said = {node: value for node, each in configs.items() if (value := each.values.get(OFFSETS_RETENTION))}
+    minutes = {node: number for node, value in said.items() if (number := _whole(value, 1, INT_MAX)) is not None}
     errors = [each for each in configs.values() if each.error]
     what = f"{OFFSETS_RETENTION} of the brokers"
     notes = [_not_known(what, each, "cluster kafka-cluster") for each in errors[:1]]
+    notes += [
+        _passed_over(f"{OFFSETS_RETENTION} of broker {node}", value)
+        for node, value in said.items()
+        if node not in minutes
+    ]
     if len(set(minutes.values())) > 1:
         of = ", ".join(f"{value} on broker {node}" for node, value in sorted(minutes.items()))
         notes.append(f"{OFFSETS_RETENTION} differs: {of}; the shortest is used for all partitions")
@@ -109,7 +118,22 @@ def _delete_retention(cluster: Cluster, offsets_topic: str) -> tuple[int | None,
     if configs.error:
         return None, [_not_known(f"{DELETE_RETENTION} of topic {offsets_topic}", configs, f"topic {offsets_topic}")]
     value = configs.values.get(DELETE_RETENTION)
-    return (int(value) if value else None), []
+    number = _whole(value, 0, LONG_MAX) if value else None
+    if value and number is None:
+        return None, [_passed_over(f"{DELETE_RETENTION} of topic {offsets_topic}", value)]
+    return number, []
+
+
+def _passed_over(what: str, value: str) -> str:
+    return f"{what} is passed over: {value!r} is no number that Kafka takes for it"
+
+
+def _whole(value: str, least: int, most: int) -> int | None:
+    """The number, as Java's Integer.parseInt takes it after trim(); None: it is none, or out of bounds."""
+    text = value.strip()
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+        return None
+    return number if least <= (number := int(text)) <= most else None
 
 
 def _group_config_notes(cluster: Cluster) -> Iterator[str]:

@@ -41,7 +41,7 @@ def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = No
         release_version,
         retention_ms,
         source,
-        options.delete_retention_ms or of_topic or DEFAULT_DELETE_RETENTION_MS,
+        next(ms for ms in (options.delete_retention_ms, of_topic, DEFAULT_DELETE_RETENTION_MS) if ms is not None),
         clock_ms,
         options.as_of,
         options.offsets_partitions,

@@ -8,6 +8,8 @@ import pytest
 
 from kgroups_spark.audit import cluster_configs, cluster_facts
 from kgroups_spark.audit.cluster_facts import ClusterFacts
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.settings import settle
 from tests.audit.fake_brokers import FakeBrokers, topic
 
 OFFSETS = "__consumer_offsets"
@@ -34,6 +36,32 @@ def test_everything_that_is_told() -> None:
         delete_retention_ms=86_400_000,
         notes=("group g: consumer.heartbeat.interval.ms = 3000, consumer.session.timeout.ms = 60000 (group config)",),
     )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "ms"),
+    [("abc", "abc"), ("1.5", "1.5"), ("0", "-1"), ("2147483648", "9223372036854775808"), ("9" * 400, "9" * 400)],
+)
+def test_a_number_that_no_broker_has_is_passed_over(minutes: str, ms: str) -> None:
+    told = facts(
+        known=[topic(OFFSETS, (1, 2), "o" * 22)],
+        features={1: 30, 2: 30},
+        configs={1: {"offsets.retention.minutes": minutes}, 2: {"offsets.retention.minutes": " 20 "}},
+        topic_configs={"delete.retention.ms": ms},
+    )
+    assert (told.offsets_retention_ms, told.delete_retention_ms) == (20 * 60_000, None)
+    assert [note.partition(" is passed over: ")[0] for note in told.notes] == [
+        "offsets.retention.minutes of broker 1",
+        f"delete.retention.ms of topic {OFFSETS}",
+    ]
+
+
+def test_a_delete_retention_of_nothing_is_one() -> None:
+    told = facts(topic_configs={"delete.retention.ms": "0"})
+    assert told.delete_retention_ms == 0
+    options = AuditOptions(lake="lake", segments=[])
+    assert settle(options, 0, told).delete_retention_ms == 0
+    assert settle(options, 0, None).delete_retention_ms == 24 * 3_600_000
 
 
 ALL = {

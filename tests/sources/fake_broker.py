@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
+from kafka.protocol.admin import DescribeConfigsRequest, ListConfigResourcesRequest
 from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
@@ -17,7 +18,9 @@ REQUESTS = {
     each.API_KEY: each
     for each in (
         ApiVersionsRequest,
+        DescribeConfigsRequest,
         FetchRequest,
+        ListConfigResourcesRequest,
         ListOffsetsRequest,
         MetadataRequest,
         SaslAuthenticateRequest,

@@ -3,17 +3,20 @@ and in time."""
 
 from __future__ import annotations
 
+import base64
 import random
 import struct
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kafka.protocol.admin import DescribeConfigsResponse, ListConfigResourcesResponse
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
+from kgroups_spark.audit.cluster_facts import cluster_facts
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources import patience
 from kgroups_spark.sources.client_properties import client_properties
@@ -26,6 +29,7 @@ from tests.sources.fake_broker import FakeBroker
 
 TOPIC, TOPIC_ID = "__consumer_offsets", uuid.UUID(int=77)
 API_VERSIONS, METADATA, LIST_OFFSETS, FETCH = 18, 3, 2, 1
+SASL_HANDSHAKE, SASL_AUTHENTICATE, DESCRIBE_CONFIGS, LIST_CONFIG_RESOURCES = 17, 36, 32, 74
 BATCHES = [batch(10 * number, [(b"k", b"v")] * 10) for number in range(100)]
 # All time-outs are 300 and 400 ms; a machine that is busy takes its time.
 FAR_TOO_LONG = 30
@@ -65,7 +69,12 @@ class MutatingBroker(FakeBroker):
 
     def __init__(self, target: int, rng: random.Random) -> None:
         self._target, self._rng = target, rng
-        super().__init__({"Metadata": self._metadata, "ListOffsets": list_offsets, "Fetch": fetch})
+        answers = {"Metadata": self._metadata, "ListOffsets": list_offsets, "Fetch": fetch}
+        answers |= {"DescribeConfigs": describe_configs, "ListConfigResources": list_config_resources}
+        if target in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+            self._scram = ScramServer()
+            answers |= {"SaslHandshake": handshake, "SaslAuthenticate": self._scram.answer}
+        super().__init__(answers)
 
     def _answer(self, frame: bytes) -> Any:
         answer = super()._answer(frame)
@@ -116,11 +125,61 @@ def fetch(request: Any) -> dict[str, Any]:
     return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": responses}
 
 
+def describe_configs(request: Any) -> dict[str, Any]:
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    value = result.DescribeConfigsResourceResult
+    said = [("offsets.retention.minutes", "10080"), ("delete.retention.ms", "86400000"), ("a.b", None)]
+    configs = [
+        value(name=name, value=text, read_only=False, config_source=1, is_sensitive=False, synonyms=[])
+        for name, text in said
+    ]
+    results = [
+        result(
+            error_code=0,
+            error_message=None,
+            resource_type=each.resource_type,
+            resource_name=each.resource_name,
+            configs=configs,
+        )
+        for each in request.resources
+    ]
+    return {"throttle_time_ms": 0, "results": results}
+
+
+def list_config_resources(request: Any) -> dict[str, Any]:
+    resource = ListConfigResourcesResponse.ConfigResource
+    found = [resource(resource_name=name, resource_type=32) for name in ("orders-etl", "billing")]
+    return {"throttle_time_ms": 0, "error_code": 0, "config_resources": found}
+
+
+def handshake(request: Any) -> dict[str, Any]:
+    return {"error_code": 0, "mechanisms": ["SCRAM-SHA-256"]}
+
+
+class ScramServer:
+    """Begins as a broker does, and does not know the password in the end."""
+
+    def answer(self, request: Any) -> dict[str, Any]:
+        said = request.auth_bytes.decode()
+        if said.startswith("n,,"):
+            nonce = said.rpartition("r=")[2]
+            text = f"r={nonce}server,s={base64.b64encode(b'salt' * 4).decode()},i=4096"
+        else:
+            text = f"v={base64.b64encode(bytes(32)).decode()}"
+        return {"error_code": 0, "error_message": None, "auth_bytes": text.encode(), "session_lifetime_ms": 0}
+
+
 PROPERTIES = {
     "default.api.timeout.ms": "300",
     "request.timeout.ms": "400",
     "reconnect.backoff.ms": "1",
     "reconnect.backoff.max.ms": "20",
+}
+LOGIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-256",
+    "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="ali" password="secret";',
 }
 
 
@@ -140,6 +199,29 @@ def read_all(broker: FakeBroker) -> int:
         return size
 
 
+def facts_of(broker: FakeBroker) -> None:
+    with Cluster(client_properties(broker.address, PROPERTIES)) as cluster:
+        cluster_facts(cluster)
+
+
+def log_in(broker: FakeBroker) -> None:
+    with Cluster(client_properties(broker.address, PROPERTIES | LOGIN)) as cluster:
+        _ = cluster.cluster_id
+
+
+# What is asked, so that an answer of that kind is looked at.
+ASKS: dict[int, Callable[[FakeBroker], object]] = {
+    API_VERSIONS: read_all,
+    METADATA: read_all,
+    LIST_OFFSETS: read_all,
+    FETCH: read_all,
+    SASL_HANDSHAKE: log_in,
+    SASL_AUTHENTICATE: log_in,
+    DESCRIBE_CONFIGS: facts_of,
+    LIST_CONFIG_RESOURCES: facts_of,
+}
+
+
 def ends(seed: str) -> str:
     """How reading from a broker with answers mutated by this seed ends: `read`, or a message."""
     rng = random.Random(seed)
@@ -147,8 +229,9 @@ def ends(seed: str) -> str:
 
     def go() -> None:
         try:
-            with MutatingBroker(rng.choice([METADATA, LIST_OFFSETS, FETCH, FETCH, API_VERSIONS]), rng) as broker:
-                read_all(broker)
+            kind = rng.choice([*ASKS, FETCH])
+            with MutatingBroker(kind, rng) as broker:
+                ASKS[kind](broker)
             found.append("read")
         except KgroupsError as error:
             found.append(str(error))
