@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from dataclasses import dataclass
@@ -78,7 +79,11 @@ class OpenFile(Protocol):
 
 
 class LocalFile(io.FileIO):
-    """A local file. It stays readable when its path is deleted or names another file."""
+    """A local file. It stays readable when its path is deleted or names another file. Raises OSError also for what is
+    no regular file: who opens a pipe waits for its other end, and a device may have none."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, opener=_open_regular)
 
     def version(self) -> FileVersion:
         """That of the open descriptor."""
@@ -116,6 +121,15 @@ class StoredFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _open_regular(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    kind = os.fstat(descriptor).st_mode
+    if S_ISREG(kind) or S_ISDIR(kind):  # Python itself refuses a folder
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def _etag(file: fs.NativeFile) -> str | None:
@@ -187,13 +201,19 @@ def open_file(path: str) -> LocalFile | StoredFile:
     return LocalFile(inside) if isinstance(system, fs.LocalFileSystem) else StoredFile(system, inside)
 
 
+# A broker's checkpoint of a million partitions is as large.
+MOST_TEXT_BYTES = 64 << 20
+
+
 def read_text(path: str) -> str:
-    """A small text file; raises UnreadableFolder if it cannot be read."""
+    """A small text file; raises UnreadableFolder if it cannot be read, or has more than MOST_TEXT_BYTES."""
     try:
         with open_file(path) as file:
-            content: bytes = file.read()
+            content: bytes = file.read(MOST_TEXT_BYTES + 1)
     except OSError as err:
         raise UnreadableFolder(f"{path} cannot be read: {err}") from err
+    if len(content) > MOST_TEXT_BYTES:
+        raise UnreadableFolder(f"{path} cannot be read: it has more than {MOST_TEXT_BYTES >> 20} MiB")
     return content.decode("utf-8", errors="replace")
 
 

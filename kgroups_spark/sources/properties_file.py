@@ -16,6 +16,8 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.client_property import BadClientProperty
 
 BLANKS = " \t\f"
+# Of settings, certificates, tokens: far more than any of them has. /dev/zero has no end.
+MOST_BYTES = 16 << 20
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -31,14 +33,17 @@ def read_properties_file(path: str) -> dict[str, str]:
 
 
 def read_bytes(path: str, what: str) -> bytes:
-    """The whole file. Raises UsageError, whose text names `what` it is."""
+    """The whole file, of at most MOST_BYTES. Raises UsageError, whose text names `what` it is."""
     try:
         with open(path, "rb") as file:
-            return file.read()
+            content = file.read(MOST_BYTES + 1)
     except OSError as err:
         raise UsageError(f"{what} {path} cannot be read: {os.strerror(err.errno or 0)}") from err
     except ValueError as err:
         raise UsageError(f"{what} cannot be read: its path has a NUL in it") from err
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"{what} {path} cannot be read: it has more than {MOST_BYTES >> 20} MiB")
+    return content
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kgroups_spark.audit.log_source import open_source
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import plan_audit
+from kgroups_spark.sources.files import UnreadableFolder
 from kgroups_spark.sources.high_watermarks import BadCheckpoint, committed_offsets, parse_checkpoint
 from kgroups_spark.sources.segment_log import segment_logs
 from tests.audit.test_changing_segments import Broker, Lake
@@ -27,6 +29,24 @@ def test_the_entries_of_a_log_directory(tmp_path: Path) -> None:
     assert committed_offsets(str(tmp_path)) == {(TOPIC, 0): 21, (TOPIC, 1): 0}
     (tmp_path / "replication-offset-checkpoint").write_bytes(b"")
     assert committed_offsets(str(tmp_path)) == {}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_file_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "replication-offset-checkpoint"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(UnreadableFolder, match=f"{path} cannot be read: .*not a regular file"):
+        committed_offsets(str(tmp_path))
+
+
+def test_a_checkpoint_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path, 21)
+    monkeypatch.setattr("kgroups_spark.sources.files.MOST_TEXT_BYTES", 10)
+    with pytest.raises(UnreadableFolder, match="cannot be read: it has more than 0 MiB"):
+        committed_offsets(str(tmp_path))
 
 
 def test_what_the_cleaner_has_cleaned_is_committed(tmp_path: Path) -> None:

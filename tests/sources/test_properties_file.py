@@ -63,6 +63,11 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path, monkeypat
         read_properties_file(path)
 
 
+def test_a_file_without_an_end_is_not_read_to_its_end():
+    with pytest.raises(UsageError, match=r"^the properties file /dev/zero cannot be read: it has more than 16 MiB$"):
+        read_properties_file("/dev/zero")
+
+
 def test_a_file_that_we_may_not_read_is_named_with_the_reason(monkeypatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied")
