@@ -1,7 +1,7 @@
 """Upkeep of a lake, under the audit's claim: one audit at a time, and maintenance is one of them.
 
     claim a number -> clear up -> [save the state at H -> ledger -> claim the next number] -> reduce history below H
-    -> optimize -> vacuum -> ledger
+    -> optimize -> vacuum, old versions of logs -> ledger
 
 What `keep` needs to go on rebuilding is finished before anything is reduced: a reduction that was killed has lost
 nothing, and the next one ends it.
@@ -28,6 +28,7 @@ from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow, Ledger
+from kgroups_spark.tables.log_files import old_versions, remove_old_versions
 from kgroups_spark.tables.removed_audits import removal_note
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.unfinished import clear_up, remove_work
@@ -64,6 +65,7 @@ class MaintainSummary:
     rewritten: list[Rewritten] = field(default_factory=list)
     rows_removed: dict[str, int] = field(default_factory=dict)
     bytes_freed: int = 0
+    versions_removed: int = 0  # of the tables' logs
     notes: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
@@ -85,6 +87,8 @@ class MaintainSummary:
                 size += f" to {sized(each.bytes_after)}"
             yield f"{each.table}: {counted(each.files_before, 'file')} to {each.files_after:,} ({size})"
         yield f"{sized(self.bytes_freed)} of files deleted that no version needed"
+        if self.versions_removed:
+            yield f"{counted(self.versions_removed, 'old version')} removed from the tables' logs"
         yield from self.notes
 
 
@@ -174,6 +178,7 @@ def _maintained(
     for name in TABLES:
         options.progress(f"deleting files of {name} that no version needs")
         summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
+        summary.versions_removed += remove_old_versions(writer.lake, name, before.audit_id)
     remove_work(writer.fence)
     summary.audit = claim.finish(**_carried_over(before, tuple(summary.told())))
     return summary
@@ -209,4 +214,5 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     for name in lake.names():
         options.progress(f"looking for files of {name} that no version needs")
         summary.bytes_freed += vacuumable(lake, name, options.vacuum_ms)
+        summary.versions_removed += old_versions(lake, name, before.audit_id)
     return summary

@@ -361,8 +361,7 @@ class KernelTable:
             actions = actions.combine(self._iterator(removals))
         result = delta_transaction.commit(engine, self._api("utils.CloseableIterable").inMemoryIterable(actions))
         for hook in items_of(result.getPostCommitHooks()):
-            # Kernel leaves it to its user to write the checkpoints that delta.checkpointInterval asks for. Only one of
-            # the newest version takes expired versions away, too; the hook's own does not, and listing them costs.
+            # Kernel leaves it to its user to write the checkpoints that delta.checkpointInterval asks for.
             if hook.getType().name() == "CHECKPOINT":
                 # It saves time and no more: without it the commit counts all the same, as in Spark's own writer.
                 with suppress(Py4JJavaError, PySparkException):

@@ -183,9 +183,14 @@ class Lake:
         return bool(found.type == pa.fs.FileType.Directory)
 
     @cached_property
+    def properties(self) -> dict[str, str]:
+        """What the ledger's log says of the lake."""
+        return self.table("audits").properties()
+
+    @property
     def version(self) -> int:
         """Which layout the lake says it has; 0: none, as a table `audits` of somebody else."""
-        return lake_version_in(self.table("audits").properties())
+        return lake_version_in(self.properties)
 
     def _require_table(self, name: str) -> None:
         if not self.has(name):
@@ -217,6 +222,8 @@ def table_properties(table: Table) -> dict[str, str]:
     return {
         "delta.dataSkippingStatsColumns": ",".join(table.statistics),
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+        # Versions that readers go back to are not Delta's to delete (log_files.py).
+        "delta.enableExpiredLogCleanup": "false",
         LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
     }
 

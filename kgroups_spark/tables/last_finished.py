@@ -85,9 +85,10 @@ def finished_backwards(
 def version_gone(table_path: str, audit_id: int) -> KgroupsError:
     """What readers are to say where the version that the audit left cannot be read any more.
 
-    Spark's Delta writer writes a checkpoint every so many commits and then deletes versions before it that are older
-    than 30 days. If the commit was an unfinished audit's, and the table had none for so long, that version goes with
-    them; its files do not. Kernel deletes only up to a checkpoint that is itself that old.
+    Our tables have `delta.enableExpiredLogCleanup=false` against it (log_files.py). Where an older lake does not have
+    that property yet, or somebody has removed it, Spark's Delta writer deletes at a checkpoint the versions before it
+    that are older than 30 days. If the commit was an unfinished audit's, and the table had none for so long, the
+    version goes with them; its files do not.
     """
     name = table_path.rstrip("/").rpartition("/")[2]
     return KgroupsError(

@@ -5,7 +5,8 @@ migration that was killed is done again from its start, and each step leaves alo
 layout keeps out from the claim on, whose row names the layout that it was written with.
 
 What a layout needs is mostly said by its tables: those missing are made, columns that are missing are added as nullable
-ones, and an internal table of other columns is defined again if it is empty. STEPS has what goes beyond.
+ones, and an internal table of other columns is defined again if it is empty. STEPS has what goes beyond. Properties
+that tables lack are set without a new layout, because they mean nothing to older software.
 
     layout 1 -> 2: `state_corrections` has columns for a rebuild (no software of layout 1 wrote to it);
                    `previous_offset_expiry` is new
@@ -19,7 +20,7 @@ ones, and an internal table of other columns is defined again if it is empty. ST
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from pyspark.sql.types import StructField, StructType
@@ -28,7 +29,7 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.ddl import column_definition
 from kgroups_spark.tables.fence import Fence, Transaction, named_if_lost
 from kgroups_spark.tables.lake import Lake, table_properties
-from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
+from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY, lake_version_in
 from kgroups_spark.tables.schemas import TABLES, Table
 
 # From a layout to the next one: what the tables' columns do not say.
@@ -48,15 +49,13 @@ def migrate(fence: Fence) -> str | None:
     lake = fence.lake
     older = lake.version
     if older == LAKE_VERSION:
-        return None
+        return _bring_to_properties(fence)
     for layout in range(older, LAKE_VERSION):
         STEPS[layout](fence)
     there = set(lake.place.names())
     for table in TABLES.values():
         _bring_to_columns(fence, table, may_be_there=table.name in there)
-    for table in sorted(TABLES.values(), key=lambda table: table.kind == "ledger"):
-        _raise_version(fence, table)
-    del lake.version
+    _bring_to_properties(fence)
     return f"the lake was brought from layout {older} to {LAKE_VERSION}"
 
 
@@ -116,12 +115,31 @@ def _place(table: Table, at: int) -> str:
     return f"AFTER `{table.schema[at - 1].name}`" if at else "FIRST"
 
 
-def _raise_version(fence: Fence, table: Table) -> None:
+def _bring_to_properties(fence: Fence) -> str | None:
+    """Gives all tables the properties that they lack, the ledger last, by which the others are judged; a sentence for
+    the ledger, None: they lack none."""
     lake = fence.lake
-    log, properties = lake.table(table.name), {LAKE_VERSION_PROPERTY: str(LAKE_VERSION)}
-    if log.properties().get(LAKE_VERSION_PROPERTY) == str(LAKE_VERSION):
-        return
-    by = f"kgroups-spark, from layout {lake.version} to {LAKE_VERSION}"
-    fence.commit(
-        table.name, "alter", lambda transaction: log.set_properties(properties, by=by, transaction=transaction)
-    )
+    if not _lacking(lake.properties, TABLES["audits"]):
+        return None
+    there = set(lake.place.names())  # one that has gone is made again with all of them
+    for table in sorted(TABLES.values(), key=lambda table: table.kind == "ledger"):
+        if table.name not in there:
+            continue
+        lacking = _lacking(lake.table(table.name).properties(), table)
+        if lacking:
+            fence.commit(table.name, "alter", partial(_set_properties, lake, table, lacking))
+    del lake.properties
+    return "the tables' logs now keep every version that readers go back to; kgroups maintain removes older ones"
+
+
+def _lacking(properties: Mapping[str, str], table: Table) -> dict[str, str]:
+    """Which of a table's properties it does not have. One that somebody has set to something else stays."""
+    there = dict(properties)
+    if lake_version_in(there) < LAKE_VERSION:
+        there.pop(LAKE_VERSION_PROPERTY, None)
+    return {name: value for name, value in table_properties(table).items() if name not in there}
+
+
+def _set_properties(lake: Lake, table: Table, properties: dict[str, str], transaction: Transaction) -> None:
+    by = f"kgroups-spark, to layout {LAKE_VERSION}"
+    lake.table(table.name).set_properties(properties, by=by, transaction=transaction)

@@ -16,7 +16,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.claim import Claim
 from kgroups_spark.tables.fence import Fence
 from kgroups_spark.tables.kernel import KernelTable
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.lake import Lake, table_properties
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.migrations import migrate
 from kgroups_spark.tables.schemas import TABLES
@@ -65,6 +65,10 @@ def log(tmp_path_factory):
     return folder / "logs" / "transactions-4.3"
 
 
+# What somebody has set to something else stays.
+CHOSEN = "delta.checkpointInterval"
+
+
 def layouts(lake):
     return {name: int(lake.table(name).properties()[LAKE_VERSION_PROPERTY]) for name in TABLES}
 
@@ -100,6 +104,22 @@ def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_p
     assert set(layouts(lake).values()) == {LAKE_VERSION}
     assert columns(lake) == TODAYS_COLUMNS
     assert contents(old) == made_anew
+
+
+def test_tables_without_one_of_todays_properties_get_it_with_the_next_claim(spark, tmp_path, monkeypatch):
+    name, others = "delta.enableExpiredLogCleanup", dict(table_properties(TABLES["groups"]))
+    del others[name]
+    with monkeypatch.context() as before:
+        before.setattr("kgroups_spark.tables.lake.table_properties", lambda table: {**others, CHOSEN: "7"})
+        lake = Lake.create(spark, str(tmp_path / "lake"))
+        assert name not in lake.table("groups").properties()
+    shutil.rmtree(tmp_path / "lake" / "topics")
+    with Claim.take(lake) as claim:
+        assert claim.migrated is not None and claim.migrated.startswith("the tables' logs now keep every version")
+    with Claim.take(lake) as claim:
+        assert claim.migrated is None
+    found = {each: lake.table(each).properties() for each in TABLES if each != "topics"}
+    assert {(each[name], each[CHOSEN]) for each in found.values()} == {("false", "7")}
 
 
 @pytest.mark.parametrize("layout", LACKS)
