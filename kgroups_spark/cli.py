@@ -35,7 +35,7 @@ from kgroups_spark.commands import (
 from kgroups_spark.commands.options import OptionParser, add_lake_option
 from kgroups_spark.commands.output import say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interruptible
+from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interruptible, is_interruption
 from kgroups_spark.nearest import did_you_mean
 
 COMMANDS = (
@@ -82,6 +82,7 @@ def entry_point() -> None:
     """The process of one command line, to its end."""
     with interruptible():
         code = main(sys.argv[1:])
+        SIGNALS.process_ends = True
         is_interrupted = code in (INTERRUPTED, TERMINATED)
         if is_interrupted and "kgroups_spark.jvm" in sys.modules:
             sys.modules["kgroups_spark.jvm"].stop()
@@ -125,7 +126,7 @@ def _ended_by(error: BaseException) -> int:
     if isinstance(error, Terminated) or received == signal.SIGTERM:
         say("kgroups: terminated")
         return TERMINATED
-    if isinstance(error, KeyboardInterrupt) or received is not None:
+    if is_interruption(error):
         say("kgroups: interrupted")
         return INTERRUPTED
     if isinstance(error, KgroupsError):

@@ -35,18 +35,26 @@ class _Signals:
         # While the main thread is in C no handler runs, and fewer are handled than have arrived.
         self.arrived = 0
         self.handled = 0
-        # At the first signal, in its handler: quick, without locks. At the second one.
-        self.at_first: list[Callable[[], object]] = []
+        # The work is done, and all is said: what comes now ends the process, which is about to end.
+        self.process_ends = False
+        # When the first signal has arrived, each in a thread of its own: what the main thread waits for is to end, else
+        # it does not get to its exception. At the second signal.
+        self.on_arrival: list[Callable[[], object]] = []
         self.at_end: list[Callable[[], object]] = []
+        # Who works for a signal that is still to be answered holds it.
+        self.lock = threading.Lock()
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
         self.handled += 1
-        if self.received is not None and not self.comes_again:
+        if self.process_ends or (self.received is not None and not self.comes_again):
             end_at_once(number)
         self.received, self.comes_again = number, False
-        for act in self.at_first:
-            act()
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether a signal has come, and the work goes on or ends because of it."""
+        return self.received is not None or self.arrived > self.handled
 
 
 SIGNALS = _Signals()
@@ -69,7 +77,7 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = hook
-        for number, handler in handlers.items():
+        for number, handler in handlers.items() if not SIGNALS.process_ends else ():
             signal.signal(number, handler)
         signal.set_wakeup_fd(wakeup)
         os.close(writes)  # ends the watcher
@@ -77,12 +85,15 @@ def interruptible() -> Iterator[None]:
 
 
 def _watch(pipe: int) -> None:
-    """Ends the process at a second signal of which the main thread does not get to see the first."""
+    """Has done what is to be done when a signal arrives, and ends the process at a second one of which the main thread
+    does not get to see the first."""
     while numbers := os.read(pipe, 1):
         if numbers[0] in (signal.SIGINT, signal.SIGTERM):
             SIGNALS.arrived += 1
             if SIGNALS.arrived - SIGNALS.handled > 1:
                 end_at_once(numbers[0])
+            for act in SIGNALS.on_arrival:
+                threading.Thread(target=act, daemon=True).start()
     os.close(pipe)
 
 
@@ -129,11 +140,17 @@ def still_in_force() -> Iterator[None]:
             signal.signal(signal.SIGINT, SIGNALS.handle)
 
 
-def going_on(after: KeyboardInterrupt) -> None:
-    """Ctrl-C has done what it was typed for, at a prompt; raises it again where it is SIGTERM."""
-    if isinstance(after, Terminated):
-        raise after
-    SIGNALS.received = None
+def is_interruption(error: BaseException) -> bool:
+    """Whether that was raised by a signal, or by what a signal has ended."""
+    return isinstance(error, KeyboardInterrupt) or SIGNALS.received is not None
+
+
+def going_on(after: BaseException) -> None:
+    """Ctrl-C has done what it was typed for, at a prompt; raises Terminated where it was SIGTERM."""
+    if isinstance(after, Terminated) or SIGNALS.received == signal.SIGTERM:
+        raise Terminated from after
+    with SIGNALS.lock:
+        SIGNALS.received = None
 
 
 def exit_code(number: int) -> int:

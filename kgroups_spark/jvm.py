@@ -6,14 +6,16 @@ they say is about that.
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pyspark import java_gateway
+from pyspark import SparkContext, java_gateway
 
 from kgroups_spark.interruption import SIGNALS
 
@@ -76,10 +78,13 @@ class Jvm:
 
 
 _running: list[Jvm] = []
+_is_stopping = threading.Event()
 
 
 def stop() -> None:
-    """Ends what this process has started."""
+    """Ends what this process has started, and lets no library speak of the connections that break."""
+    _is_stopping.set()
+    logging.disable(logging.CRITICAL)
     for jvm in _running:
         jvm.stop()
 
@@ -90,6 +95,24 @@ def _kill() -> None:
 
 
 SIGNALS.at_end.append(_kill)
+
+SECONDS_BETWEEN_TRIES = 0.5
+
+
+def _cancel_jobs() -> None:
+    """Ends Spark's jobs until the signal has been answered. PySpark waits in a `finally` for the end of the job whose
+    rows it fetches; and one may be started just when the signal comes."""
+    while True:
+        with SIGNALS.lock:
+            context = SparkContext._active_spark_context
+            if context is None or _is_stopping.is_set() or not SIGNALS.is_unanswered:
+                return
+            with suppress(Exception):
+                context.cancelAllJobs()
+        time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+SIGNALS.on_arrival.append(_cancel_jobs)
 
 
 @contextmanager

@@ -207,6 +207,58 @@ def test_what_interruptible_work_returns_and_raises_comes_out() -> None:
                 run_interruptibly(fail, fail)
 
 
+def test_a_signal_when_all_is_done_ends_the_process_without_a_word() -> None:
+    script = """
+        import atexit, sys, time
+        from kgroups_spark import cli
+        from kgroups_spark.commands import dump
+
+        def last():
+            print("ready", flush=True)
+            time.sleep(600)
+
+        atexit.register(last)
+        dump.run = lambda arguments: 0
+        sys.argv = ["kgroups", "dump", "x"]
+        from kgroups_spark.entry import entry_point
+        entry_point()
+    """
+    process = start(script)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+
+
+ARRIVES = """
+    import threading, time
+    from kgroups_spark.interruption import SIGNALS, going_on, interruptible, is_interruption
+
+    ended = threading.Event()
+    SIGNALS.on_arrival.append(ended.set)
+    with interruptible():
+        print("ready", flush=True)
+        try:
+            try:
+                time.sleep(600)
+            finally:
+                ended.wait(600)  # as PySpark for the end of a job
+                raise RuntimeError("the job was cancelled")
+        except RuntimeError as error:
+            assert is_interruption(error)
+            going_on(error)
+            assert not SIGNALS.is_unanswered
+            print("goes on", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "goes on\n"), (signal.SIGTERM, "")])
+def test_what_the_main_thread_waits_for_is_ended_when_a_signal_arrives(number: signal.Signals, said: str) -> None:
+    process = start(ARRIVES)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (out, "Terminated" in err) == (said, number == signal.SIGTERM)
+
+
 def test_handlers_of_others_are_as_before_behind_the_block() -> None:
     from kgroups_spark.interruption import interruptible, is_in_force, still_in_force
 

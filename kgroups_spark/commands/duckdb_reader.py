@@ -70,7 +70,10 @@ class DuckDbReader(LakeReader):
             raise SqlError(NO_QUERY)
 
     def _kinds(self, text: str) -> list[Any]:
-        return [statement.type for statement in self.lake.connection.extract_statements(text)]
+        try:
+            return [statement.type for statement in self.lake.connection.extract_statements(text)]
+        except ValueError:
+            return []  # a kind without a name in Python, as UPDATE EXTENSIONS
 
 
 @contextmanager

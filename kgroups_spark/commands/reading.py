@@ -77,9 +77,6 @@ class LakeReader(ABC):
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         """What a query answers, for Arrow: as `sql`. Raises SqlError, also for what is no query."""
 
-    def cancel(self) -> None:  # noqa: B027  not abstract: a query by DuckDB ends with its call
-        """Ends what an interrupted query has left running."""
-
     def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
         """What a query answers, as it comes, for answers that are too large for Python objects: as `arrow`. The reader
         answers nothing else until all of it has come."""

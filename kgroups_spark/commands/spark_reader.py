@@ -62,9 +62,6 @@ class SparkReader(LakeReader):
             # What Spark itself calls a bug of its own, as a WITH inside of a function's argument.
             raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
 
-    def cancel(self) -> None:
-        self.spark.sparkContext.cancelAllJobs()
-
     def make(self, names: list[str] | tuple[str, ...]) -> None:
         """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""
         for name in names:

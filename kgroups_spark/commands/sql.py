@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from kgroups_spark.commands.sql_prompt import Prompt
 from kgroups_spark.commands.sql_statements import is_for_prompt, statements
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.interruption import going_on
+from kgroups_spark.interruption import going_on, is_interruption
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import VIEWS
@@ -70,13 +71,30 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints what the queries answer."""
     if arguments.query is not None and arguments.file is not None:
         raise UsageError("QUERY and --file are two places to read from: give one of them")
-    text = Path(arguments.file).read_text() if arguments.file is not None else arguments.query
+    text = arguments.query
+    if arguments.file is not None:
+        with _is_text(arguments.file):
+            text = Path(arguments.file).read_text("utf-8")
     session = Session(open_lake(arguments), arguments.format)
     if text is None and sys.stdin.isatty():
         session.talk()
         return 0
-    session.run(sys.stdin.read() if text is None else text)
+    if text is None:
+        with _is_text("stdin"):
+            text = sys.stdin.read()
+    session.run(text)
     return 0
+
+
+@contextmanager
+def _is_text(where: str) -> Iterator[None]:
+    """Raises UsageError if what the block reads is none."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{where} is no text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}"
+        ) from error
 
 
 class Session:
@@ -106,6 +124,9 @@ class Session:
                 typed = ""
                 say("")
                 continue
+            except UnicodeDecodeError:
+                say("what was typed is no text in UTF-8")
+                continue
             if line is None:
                 return
             complete, rest = statements(f"{typed}{line}\n")
@@ -124,12 +145,14 @@ class Session:
     def _guarded(self, do: Callable[[str], None], text: str) -> None:
         try:
             do(text)
-        except KgroupsError as error:
-            say_lines(error.lines)
-        except KeyboardInterrupt as asked:
-            self.reader.cancel()
-            going_on(asked)
-            say("interrupted")
+        except BaseException as error:
+            if is_interruption(error):
+                going_on(error)
+                say("interrupted")
+            elif isinstance(error, KgroupsError):
+                say_lines(error.lines)
+            else:
+                raise
 
     def _answer(self, statement: str) -> None:
         table = self.reader.arrow(statement)
@@ -139,7 +162,7 @@ class Session:
                     show(line)
             return
         table = table.rename_columns(_distinct(table.schema.names))
-        rows = [{name: _printable(value) for name, value in row.items()} for row in to_rows(table)]
+        rows = [{name: _printable(value) for name, value in row.items()} for row in _python_rows(table)]
         write_rows(rows, [Column(name, name) for name in table.schema.names], self.form)
         sys.stdout.flush()
         say(f"{counted(len(rows), 'row')} ({_known_as_of(self.reader)})")
@@ -219,6 +242,27 @@ def _known_as_of(reader: LakeReader) -> str:
         return reader.known_as_of()
     except KgroupsError:
         return "no audit has finished"
+
+
+def _python_rows(table: pa.Table) -> Rows:
+    """The rows. Raises KgroupsError for a value that Python has nothing for: a time outside of the years 1 to 9999, a
+    map whose keys are lists."""
+    try:
+        return to_rows(table)
+    except (OverflowError, TypeError, ValueError, pa.ArrowException) as error:
+        name = next((name for name in table.schema.names if _has_no_values_for_python(table.select([name]))), "?")
+        raise KgroupsError(
+            f'column "{name}" has a value that cannot be shown, as a time outside of the years 1 to 9999; '
+            "CAST(... AS VARCHAR) shows it"
+        ) from error
+
+
+def _has_no_values_for_python(column: pa.Table) -> bool:
+    try:
+        to_rows(column)
+    except (OverflowError, TypeError, ValueError, pa.ArrowException):
+        return True
+    return False
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

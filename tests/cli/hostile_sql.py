@@ -197,6 +197,7 @@ DUCKDB_STATEMENTS = (
     "ATTACH '{outside}/made' AS a",
     "DETACH memory",
     "INSTALL httpfs",
+    "UPDATE EXTENSIONS",
     "LOAD httpfs",
     "LOAD '{outside}/secret'",
     "SET enable_external_access = true",

@@ -90,6 +90,37 @@ def test_several_statements_from_a_file_and_from_stdin(
     assert main(["sql", "--lake", lake, "SELECT 1", "--file", str(file)]) == 2
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "'infinity'::TIMESTAMP",
+        "DATE '290000-01-01'",
+        "TIMESTAMPTZ '12000-01-01 00:00:00Z'",
+        "MAP {[1]: 2}",
+        "{'in': [TIMESTAMP '290000-01-01']}",
+    ],
+)
+def test_a_value_that_python_has_nothing_for_is_one_message(lake: str, capsys: Captured, value: str) -> None:
+    assert main(["sql", "--lake", lake, f"SELECT 1 AS one, {value} AS odd"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith('kgroups: column "odd" has a value that cannot be shown')
+    assert main(["sql", "--lake", lake, f"SELECT ({value})::VARCHAR AS odd"]) == 0
+
+
+def test_what_is_no_text_is_one_message(
+    lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "queries.sql"
+    file.write_bytes(b"SELECT 1\xff;")
+    assert main(["sql", "--lake", lake, "--file", str(file)]) == 2
+    assert capsys.readouterr().err == f"kgroups: {file} is no text in UTF-8: byte 8 is 0xff\n"
+    with open(file, encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert main(["sql", "--lake", lake]) == 2
+    assert capsys.readouterr().err == "kgroups: stdin is no text in UTF-8: byte 8 is 0xff\n"
+
+
 def test_lines_with_a_point_work_as_at_the_prompt(
     lake: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,17 @@
-"""Ctrl-C and SIGTERM to the process group of a command that uses Spark: one line, the exit code, no JVM left behind."""
+"""Ctrl-C and SIGTERM to the process group of a command: one line, the exit code, no process left behind.
+
+A process with Spark takes ten seconds: `make test` has one that is interrupted while Spark starts, one at a moment of
+MOMENTS that the seed chooses, and the prompt; the soak has all of them.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import pty
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,9 +22,21 @@ from typing import IO
 import pytest
 
 from kgroups_spark.commands.demo import SEGMENTS
+from tests.chosen import Chosen
+from tests.cli.written_lake import ledger, write_lake
+from tests.views.recorded import tables_of
 
 ROOT = Path(__file__).parent.parent.parent
 STARTING = "starting Spark ..."
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of one audit, made without Spark."""
+    tables = tables_of("transactions-4.3")
+    (row,) = tables["audits"].to_pylist(maps_as_pydicts="strict")
+    audits = ledger({name: value for name, value in row.items() if value is not None} | {"audit_id": 1})
+    return Path(write_lake(tmp_path_factory.mktemp("recorded") / "lake", {**tables, "audits": audits}))
 
 
 @pytest.fixture
@@ -30,11 +50,13 @@ def kgroups(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-def start(processes: list[subprocess.Popen[str]], *words: str) -> subprocess.Popen[str]:
+def start(
+    processes: list[subprocess.Popen[str]], *words: str, module: str = "kgroups_spark", stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "kgroups_spark", *words],
+        [sys.executable, "-m", module, *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -87,29 +109,130 @@ def wait_for(process: subprocess.Popen[str], program: str) -> None:
         time.sleep(0.05)
 
 
+# Spark shows what it does, where it takes longer; ended by a signal, it may have said half of it.
+SHOWN = ("starting", "reading", "replaying", "committing", "deciding", "looking", "asking", "saving", "optimizing")
+SHOWN += ("deleting", "removing", "counting", "finding", "comparing", "drawing")
+
+
 def assert_ended(process: subprocess.Popen[str], code: int, last: str) -> None:
-    out, err = process.communicate(timeout=120)
-    told = [
-        line for line in err.splitlines(keepends=True) if not line.startswith("replaying")
-    ]  # while it was asked for
-    assert (process.returncode, out, told) == (code, "", [last])
+    out, err = process.communicate(timeout=300)
+    said = [line for line in err.splitlines(keepends=True) if not line.startswith(SHOWN)]
+    assert (process.returncode, out, said) == (code, "", [last])
     assert_nothing_is_left(process)
 
 
-def test_an_audit_ends_with_one_line_whenever_the_signal_comes(
-    kgroups: list[subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    audit = ("audit", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS))
-
-    starting = start(kgroups, *audit)
+def test_an_audit_ends_while_spark_starts(kgroups: list[subprocess.Popen[str]], tmp_path: Path) -> None:
+    starting = start(kgroups, "audit", "--lake", str(tmp_path / "lake"), "--segments", str(SEGMENTS))
     lines_until(starting.stderr, STARTING)
     wait_for(starting, "java")
     os.killpg(starting.pid, signal.SIGTERM)
     assert_ended(starting, 143, "kgroups: terminated\n")
 
-    reading = start(kgroups, *audit)
-    said = lines_until(reading.stderr, "reading")
-    wait_for(reading, "pyspark.daemon")
-    os.killpg(reading.pid, signal.SIGINT)
-    assert_ended(reading, 130, "kgroups: interrupted\n")
-    assert [line.split()[0] for line in said] == ["starting", "reading"], said
+
+AUDIT = ("audit", "--lake", "{new}", "--segments", str(SEGMENTS))
+KEEP = ("maintain", "--lake", "{lake}", "--keep", "1d")
+COMPARE = ("compare", "--lake", "{lake}", "--release-version", "4.3", "--release-version", "3.9")
+LONG_QUERY = "SELECT count(*) FROM range(1000000000000) a, range(100000) b"
+# What is called when the signal comes, after how many seconds.
+MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
+    "tables are made": (AUDIT, "kgroups_spark.tables.lake:Lake.create_table", 0.05),
+    "segments are planned": (AUDIT, "kgroups_spark.audit.run:plan_audit", 0),
+    "stage 1": (AUDIT, "kgroups_spark.audit.by_parts:read_by_parts", 1),
+    "stage 2": (AUDIT, "kgroups_spark.audit.by_parts:replay_by_parts", 0.3),
+    "history is committed": (AUDIT, "kgroups_spark.tables.writer:LakeWriter.append_parts", 0.05),
+    "tables are replaced": (AUDIT, "kgroups_spark.tables.writer:LakeWriter.replace_parts", 0.02),
+    "expiry is decided": (AUDIT, "kgroups_spark.audit.run:decide", 0.1),
+    "findings are looked for": (AUDIT, "kgroups_spark.audit.run:find", 0.1),
+    "rebuild": (("rebuild", "--lake", "{lake}"), "kgroups_spark.audit.run_rebuild:rebuild", 0.2),
+    "history is reduced": (KEEP, "kgroups_spark.audit.maintain:reduction", 0.2),
+    "files are brought together": (KEEP, "kgroups_spark.audit.maintain:optimize", 0.2),
+    "files are deleted": (KEEP, "kgroups_spark.audit.maintain:vacuum", 0.2),
+    "releases are compared": (COMPARE, "kgroups_spark.commands.compare:_compare", 6),
+    "reasons are found": (COMPARE, "kgroups_spark.audit.compare:_with_reasons", 0.1),
+    "report by Spark": (
+        ("report", "--lake", "{lake}", "--output", "{new}.html", "--engine", "spark"),
+        "kgroups_spark.commands.spark_reader:SparkReader.arrow",
+        1,
+    ),
+    "query by Spark": (
+        ("sql", "--engine", "spark", "--lake", "{lake}", LONG_QUERY),
+        "kgroups_spark.commands.spark_reader:SparkReader.arrow",
+        4,
+    ),
+}
+
+
+def start_signalled(
+    processes: list[subprocess.Popen[str]], words: tuple[str, ...], call: str, after_s: float, number: int
+) -> subprocess.Popen[str]:
+    """The command, which sends its process group the signal so long after it has called that."""
+    when = json.dumps({"call": call, "after_s": after_s, "number": number})
+    return start(processes, when, *words, module="tests.crash.signalled")
+
+
+ENDS = {signal.SIGINT: (130, "kgroups: interrupted\n"), signal.SIGTERM: (143, "kgroups: terminated\n")}
+
+
+def test_a_command_ends_with_one_line_whenever_the_signal_comes(
+    kgroups: list[subprocess.Popen[str]], tmp_path: Path, recorded: Path, chosen: Chosen
+) -> None:
+    for number, name in enumerate(chosen.some(MOMENTS, 1)):
+        words, call, after_s = MOMENTS[name]
+        lake = tmp_path / f"lake-{number}"
+        if "{lake}" in words:
+            shutil.copytree(recorded, lake)
+        places = {"lake": str(lake), "new": str(tmp_path / f"new-{number}")}
+        words = tuple(word.format(**places) if word.startswith("{") else word for word in words)
+        sent = chosen.one(ENDS)
+        print(name, sent)  # noqa: T201  pytest shows it if the test fails
+        assert_ended(start_signalled(kgroups, words, call, after_s, sent), *ENDS[sent])
+
+
+@pytest.fixture
+def silent_broker() -> Iterator[str]:
+    """An address that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_commands_without_spark_end_with_one_line(
+    kgroups: list[subprocess.Popen[str]], tmp_path: Path, recorded: Path, silent_broker: str, chosen: Chosen
+) -> None:
+    lake = str(recorded)
+    page = ("report", "--lake", lake, "--output", str(tmp_path / "report.html"))
+    arrow = "kgroups_spark.commands.duckdb_reader:DuckDbReader.arrow"
+    moments: dict[str, tuple[tuple[str, ...], str, float]] = {
+        "a broker that never answers": (
+            ("audit", "--lake", str(tmp_path / "new"), "--bootstrap-server", silent_broker),
+            "kgroups_spark.sources.cluster:Cluster.__init__",
+            1,
+        ),
+        "report asks": (page, "kgroups_spark.report.page:query", 0),
+        "report is drawn": (page, "kgroups_spark.report.page:html", 0.05),
+        "query by DuckDB": (("sql", "--lake", lake, "SELECT count(*) FROM range(1000000000000)"), arrow, 0.5),
+    }
+    for name in chosen.some(moments, 2):
+        sent = chosen.one(ENDS)
+        print(name, sent)  # noqa: T201
+        assert_ended(start_signalled(kgroups, *moments[name], sent), *ENDS[sent])
+    assert list(tmp_path.glob("*report*")) == []
+
+
+def test_at_the_prompt_ctrl_c_ends_a_query_by_spark_and_the_next_one_runs(
+    kgroups: list[subprocess.Popen[str]], recorded: Path
+) -> None:
+    terminal, stdin = pty.openpty()
+    process = start(kgroups, "sql", "--engine", "spark", "--lake", str(recorded), stdin=stdin)
+    os.close(stdin)
+    said = lines_until(process.stderr, "audit 1, as of")
+    os.write(terminal, f"{LONG_QUERY};\n".encode())
+    wait_for(process, "java")
+    time.sleep(5)  # until its job runs; before, it would be interrupted all the same
+    os.killpg(process.pid, signal.SIGINT)
+    said += lines_until(process.stderr, "kgroups> interrupted")
+    os.write(terminal, b"SELECT 41 + 1 AS answer;\n.quit\n")
+    out, err = process.communicate(timeout=300)
+    os.close(terminal)
+    assert (process.returncode, out.split()) == (0, ["answer", "42"])
+    assert "Traceback" not in "".join([*said, err]) and "Exception" not in "".join([*said, err])
+    assert_nothing_is_left(process)
