@@ -23,7 +23,7 @@ from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marke
 from kgroups_spark.audit.member_blocks import GROUP_METADATA
 from kgroups_spark.audit.odd_records import Large, OddRecords, Off
 from kgroups_spark.audit.offset_moves import OffsetMoves
-from kgroups_spark.audit.partition_count import fitting_partition_counts
+from kgroups_spark.audit.partition_count import FittingCounts
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer, readable_versions
 from kgroups_spark.audit.rows import LAST_MS
@@ -165,7 +165,7 @@ class RangeDecoder:
         self._moves = OffsetMoves(self._commits.keys, reads, all_stay=all_stay) if tells else None
         self._markers = RangeMarkers(log_range.begins_log)
         self._traffic, self._odd = GroupTraffic(), OddRecords()
-        self._topics = TopicNames()
+        self._topics, self._fitting = TopicNames(), FittingCounts(log_range.offsets_partition)
         self._damaged_to = log_range.start_offset
         self._places_of_damage: dict[int, int] = {}  # each with the next one that may be free
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
@@ -199,9 +199,8 @@ class RangeDecoder:
         self._topics.settle_commits(self._commits.keys.topic)
         self.progress.topics = self._topics.rows()
         self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
-        self.progress.partition_counts = fitting_partition_counts(
-            self._commits.keys.groups, self._range.offsets_partition
-        )
+        self._fitting.see(self._commits.keys.groups)
+        self.progress.partition_counts = self._fitting.rest()
 
     def _segments(self, pieces: Sequence[SegmentPiece]) -> Iterator[Output]:
         log, progress = self._range, self.progress
@@ -318,6 +317,7 @@ class RangeDecoder:
         self._topics.add_commits(
             commits.code.astype(np.int64), commits.topic_id, records.timestamp[commits.rows], self._topic_of
         )
+        self._fitting.see({record.group_id for _, record in decoded})
         for row, record in decoded:
             if record.record_type in TOPIC_FIELDS:
                 self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))

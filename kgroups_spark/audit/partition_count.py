@@ -12,14 +12,28 @@ from kgroups_spark.messages.group_partition import java_hash
 MOST_PARTITIONS = 2000
 
 
+class FittingCounts:
+    """The numbers of partitions under which all groups that were seen belong to the partition."""
+
+    def __init__(self, offsets_partition: int) -> None:
+        self._offsets_partition = offsets_partition
+        self._counts = np.arange(offsets_partition + 1, MOST_PARTITIONS + 1)
+
+    def see(self, group_ids: Iterable[str]) -> None:
+        hashes = np.array([java_hash(group_id) for group_id in group_ids], np.int64)
+        magnitudes = np.where(hashes == -(1 << 31), 0, np.abs(hashes))
+        for magnitude in np.unique(magnitudes).tolist():
+            self._counts = self._counts[magnitude % self._counts == self._offsets_partition]
+
+    def rest(self) -> list[int]:
+        return [int(count) for count in self._counts]
+
+
 def fitting_partition_counts(group_ids: Iterable[str], offsets_partition: int) -> list[int]:
     """The numbers of partitions under which all these groups belong to the partition."""
-    hashes = np.array([java_hash(group_id) for group_id in group_ids], np.int64)
-    magnitudes = np.where(hashes == -(1 << 31), 0, np.abs(hashes))
-    counts = np.arange(offsets_partition + 1, MOST_PARTITIONS + 1)
-    for magnitude in np.unique(magnitudes).tolist():
-        counts = counts[magnitude % counts == offsets_partition]
-    return [int(count) for count in counts]
+    fitting = FittingCounts(offsets_partition)
+    fitting.see(group_ids)
+    return fitting.rest()
 
 
 def fitting_by_partition(groups: Iterable[tuple[int, str]]) -> list[list[int]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.partition_count import partition_count
+from kgroups_spark.audit.partition_count import fitting_partition_counts, partition_count
 from tests.audit import broker_answers
 from tests.audit.pipeline import Audited, How, audit, read_zip
 
@@ -99,3 +99,13 @@ def test_the_number_of_offsets_partitions_follows_from_the_groups(corpus: str) -
     fitting = [each.partition_counts for each in audited(corpus).progress]
     assert all(partitions in counts for counts in fitting if counts)
     assert partition_count(fitting) in (partitions, None)
+
+
+@of_all_releases
+def test_all_groups_of_the_log_tell_the_number_of_offsets_partitions(corpus: str) -> None:
+    """Share groups and those that never committed, too: the next audit finds them in `groups`."""
+    found = audited(corpus)
+    rows = [*found.rows("offset_commits"), *found.rows("group_records")]
+    for each in found.progress:
+        groups = {row["group_id"] for row in rows if row["offsets_partition"] == each.offsets_partition}
+        assert each.partition_counts == fitting_partition_counts(groups, each.offsets_partition)
