@@ -19,6 +19,7 @@ from kgroups_spark.audit.read_again import damaged_batches
 from kgroups_spark.audit.result import quarantined_by_reason
 from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.sources.segment_log import segment_logs
+from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.cleaned_nights import Nights, random_night, write_folder
 from tests.audit.cleaner import Files, GrowingLog
@@ -86,8 +87,9 @@ def groups_by_versions(audited: Audited) -> list[Row]:
 
 
 def groups_now(audited: Audited) -> list[Row]:
-    dropped = ("topology", "log_offset")
-    return [{name: value for name, value in row.items() if name not in dropped} for row in audited.rows("groups")]
+    """The rows of `groups`, with the columns that versions have."""
+    of_versions = {*arrow_schema("group_versions").names} - {"log_offset"}
+    return [{name: value for name, value in row.items() if name in of_versions} for row in audited.rows("groups")]
 
 
 def members_by_versions(audited: Audited) -> set[tuple[int, str, str]]:
