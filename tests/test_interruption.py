@@ -236,9 +236,9 @@ ARRIVES = """
     ended = threading.Event()
     SIGNALS.on_arrival.append(ended.set)
     with interruptible():
-        print("ready", flush=True)
         try:
             try:
+                print("ready", flush=True)
                 time.sleep(600)
             finally:
                 ended.wait(600)  # as PySpark for the end of a job

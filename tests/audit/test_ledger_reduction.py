@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from kgroups_spark.audit.ledger_reduction import old_audits, reduced_ledger
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.commands.held_back import logs_read
-from kgroups_spark.commands.moments import _SPANS
 from kgroups_spark.tables.conditions import expression_of
 from kgroups_spark.tables.ledger_rows import readings_backwards, what_was_read
 from kgroups_spark.tables.removed_audits import Removal, removal_note, removal_of, removed_up_to
 from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.views.known_history import inlined, spans
 from tests.tables.table_rows import rows_of
 from tests.views.arrow_tables import in_duckdb
 from tests.views.arrow_tables import rows_of as answers
@@ -94,11 +94,10 @@ def told(table: pa.Table, horizons: dict[int, int]) -> dict[str, Any]:
             last_reads.setdefault(number, (reading.started_at, reading.newest_log_timestamp))
     read = what_was_read(ledger, 11)  # type: ignore[arg-type]
     by = ReadBy.of(read)
-    spans = _SPANS.replace(":first", "1")
     return {
         "totals": answers(views, "SELECT * FROM log_totals ORDER BY offsets_partition"),
         "now": answers(views, "SELECT * FROM audit_partitions WHERE audit_id = 11 ORDER BY offsets_partition"),
-        "compacted": answers(views, spans),
+        "compacted": spans(lambda query, **names: answers(views, inlined(query, names))[0], 11).incomplete_to,
         "last_reads": last_reads,
         "held_back": logs_read(ledger, list(NUMBERS)),  # type: ignore[arg-type]
         "read_by": {

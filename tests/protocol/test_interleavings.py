@@ -187,14 +187,14 @@ def test_an_audit_that_stalls_while_it_calls_another_one_abandoned_does_not_make
 
 
 @pytest.mark.parametrize(("has_finished", "said"), [(False, ClaimLost), (True, ZeroDivisionError)])
-def test_who_fails_after_it_was_taken_over_says_so_unless_it_had_finished(trials, monkeypatch, has_finished, said):
+def test_who_fails_after_it_was_taken_over_says_so_unless_it_had_finished(trials, has_finished, said):
     trial = trials(killed="")
     lake = fake_lake(trial.store, trial.folder)
     with pytest.raises(said), Claim.take(lake) as claim:
         if has_finished:
             claim.finish()
-        monkeypatch.setattr("kgroups_spark.tables.owner.this_host", lambda: "elsewhere")
-        Claim.take(lake, take_over=True).release()
+        with mock.patch("kgroups_spark.tables.owner.this_host", lambda: "elsewhere"):
+            Claim.take(lake, take_over=True).release()
         raise ZeroDivisionError
 
 
