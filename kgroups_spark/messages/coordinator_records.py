@@ -11,17 +11,15 @@ from functools import cache
 from typing import Any
 
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, CoordinatorLog
+from kgroups_spark.messages.known_keys import KnownKeys
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated
-from kgroups_spark.messages.value_layouts import BadValue, Content, Layout, read_value, value_layouts
-
-_CACHED_KEYS = 1 << 16
-_CACHED_KEY_BYTES = 16 << 20
+from kgroups_spark.messages.value_layouts import BadValue, Content, Layout, WithContent, read_value, value_layouts
 
 
 @dataclass(slots=True)
-class CoordinatorRecord:
+class CoordinatorRecord(WithContent):
     """A decoded record of a coordinator's log, or a tombstone. Nothing in it may be changed."""
 
     record_type: int
@@ -31,24 +29,6 @@ class CoordinatorRecord:
     layout: str  # "" released; "4.0" early access; "?4.0" released, but the bytes fit both wholly (T58)
     is_key_exact: bool
     content: Content | None  # None: tombstone
-
-    @property
-    def is_tombstone(self) -> bool:
-        return self.content is None
-
-    @property
-    def value(self) -> dict[str, Any] | None:
-        """The decoded value; None: tombstone."""
-        return None if self.content is None else self.content.value
-
-    @property
-    def keeps_raw(self) -> bool:
-        """Whether key and value bytes say more than this record: left-over bytes, unknown tags, improper UTF-8."""
-        return not self.is_key_exact or (self.content is not None and not self.content.is_exact)
-
-    def value_json(self) -> str | None:
-        """The value as JSON text; None: tombstone."""
-        return None if self.content is None else self.content.json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +43,11 @@ class CoordinatorRecordDecoder:
 
     def __init__(self, log: CoordinatorLog) -> None:
         self.log = log
-        self._keys: dict[bytes, _Key | Undecodable] = {}
-        self._key_bytes = 0
+        self._keys = KnownKeys(self._read_key)
 
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | Undecodable:
         """The record, its tombstone, or why it cannot be used."""
-        if key is None:
-            return Undecodable("null_key", "The record has no key, so nothing says what it is about")
-        known = self._key(key)
+        known = self._keys.of(key)
         if isinstance(known, Undecodable):
             return known
         kind = known.record_type
@@ -83,21 +60,7 @@ class CoordinatorRecordDecoder:
         content = Content(fields, notes, None)
         return CoordinatorRecord(kind.number, kind.name, known.fields, version, layout, known.is_exact, content)
 
-    def _key(self, key: bytes) -> _Key | Undecodable:
-        known = self._keys.get(key)
-        if known is None:
-            known = self._read_key(key)
-            self._key_bytes += len(key)
-            if len(self._keys) >= _CACHED_KEYS or self._key_bytes > _CACHED_KEY_BYTES:
-                self._keys.clear()
-                self._key_bytes = len(key)
-            self._keys[key] = known
-        return known
-
-    def _read_key(self, key: bytes) -> _Key | Undecodable:
-        if len(key) < 2:
-            return Undecodable("truncated", f"The key has {len(key)} bytes, too few for a record type")
-        number = int.from_bytes(key[:2], "big", signed=True)
+    def _read_key(self, number: int, key: bytes) -> _Key | Undecodable:
         record_type = self.log.record_types.get(number)
         if record_type is None:
             detail = f"Record type {number} of {self.log.topic} is unknown to every release"

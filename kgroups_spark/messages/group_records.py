@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.messages.group_metadata import ProtocolTexts
 from kgroups_spark.messages.json_columns import group_metadata_texts
+from kgroups_spark.messages.known_keys import KnownKeys
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
@@ -28,6 +29,7 @@ from kgroups_spark.messages.value_layouts import (
     Content,
     Layout,
     ToJson,
+    WithContent,
     early_access,
     layout_of_json,
     read_value,
@@ -36,9 +38,6 @@ from kgroups_spark.messages.value_layouts import (
 from kgroups_spark.records.columns import RecordColumns
 
 __all__ = ["EARLY_ACCESS", "GroupRecord", "GroupRecordDecoder", "Undecodable", "layout_from_json", "value_from_json"]
-
-_CACHED_KEYS = 1 << 16
-_CACHED_KEY_BYTES = 16 << 20
 
 
 class UnreadContent(Content):
@@ -59,7 +58,7 @@ class UnreadContent(Content):
 
 
 @dataclass(slots=True)
-class GroupRecord:
+class GroupRecord(WithContent):
     """A decoded record of a group, or its tombstone. Nothing in it may be changed: equal parts may be one object."""
 
     record_type: int
@@ -71,24 +70,6 @@ class GroupRecord:
     layout: str  # "" released; "3.7", "4.0" early access; "?3.7" released, but the bytes fit both wholly (T58)
     is_key_exact: bool
     content: Content | None  # None: tombstone
-
-    @property
-    def is_tombstone(self) -> bool:
-        return self.content is None
-
-    @property
-    def value(self) -> dict[str, Any] | None:
-        """The decoded value; None: tombstone. Parsed when first asked for."""
-        return None if self.content is None else self.content.value
-
-    @property
-    def keeps_raw(self) -> bool:
-        """Whether key and value bytes say more than this record: left-over bytes, unknown tags, improper UTF-8."""
-        return not self.is_key_exact or (self.content is not None and not self.content.is_exact)
-
-    def value_json(self) -> str | None:
-        """The value as JSON text; None: tombstone."""
-        return None if self.content is None else self.content.json()
 
 
 def value_from_json(record_type: int, text: str) -> dict[str, Any]:
@@ -115,8 +96,7 @@ class GroupRecordDecoder:
     """Decodes group records one by one; remembers keys and protocol blobs it has seen."""
 
     def __init__(self) -> None:
-        self._keys: dict[bytes, _Key | Undecodable] = {}
-        self._key_bytes = 0
+        self._keys = KnownKeys(self._read_key)
         self._key_readers = {number: _key_reader(number) for number in CONSUMER_OFFSETS}
         self._layouts = {number: _layouts(number) for number in CONSUMER_OFFSETS if number not in OFFSET_COMMIT_TYPES}
         protocols = ProtocolTexts()
@@ -124,7 +104,7 @@ class GroupRecordDecoder:
 
     def decode(self, key: bytes | None, value: bytes | None) -> GroupRecord | Undecodable:
         """The record. Raises ValueError for an offset commit: OffsetCommitDecoder decodes those."""
-        known = self._key(key)
+        known = self._keys.of(key)
         if isinstance(known, Undecodable):
             return known
         if value is None:
@@ -164,7 +144,7 @@ class GroupRecordDecoder:
         ]
 
     def _decode_later(self, records: RecordColumns, row: int, key: bytes | None) -> GroupRecord | Undecodable:
-        known = self._key(key)
+        known = self._keys.of(key)
         if isinstance(known, Undecodable):
             return known
         version = int(records.data[int(records.value_start[row]) + 1])
@@ -175,29 +155,13 @@ class GroupRecordDecoder:
         key = records.key(row)
         if text is None:
             return self.decode(key, records.value(row))
-        known = self._key(key)
+        known = self._keys.of(key)
         if isinstance(known, Undecodable):
             return known
         version = int(records.data[int(records.value_start[row]) + 1])
         return _record(known, version, "", Content({}, [], None, text))
 
-    def _key(self, key: bytes | None) -> _Key | Undecodable:
-        if key is None:
-            return Undecodable("null_key", "The record has no key, so nothing says what it is about")
-        known = self._keys.get(key)
-        if known is None:
-            known = self._read_key(key)
-            self._key_bytes += len(key)
-            if len(self._keys) >= _CACHED_KEYS or self._key_bytes > _CACHED_KEY_BYTES:
-                self._keys.clear()
-                self._key_bytes = len(key)
-            self._keys[key] = known
-        return known
-
-    def _read_key(self, key: bytes) -> _Key | Undecodable:
-        if len(key) < 2:
-            return Undecodable("truncated", f"The key has {len(key)} bytes, too few for a record type")
-        number = int.from_bytes(key[:2], "big", signed=True)
+    def _read_key(self, number: int, key: bytes) -> _Key | Undecodable:
         if number in OFFSET_COMMIT_TYPES:
             raise ValueError(f"A record of type {number} is an offset commit: OffsetCommitDecoder decodes it")
         record_type = CONSUMER_OFFSETS.get(number)
