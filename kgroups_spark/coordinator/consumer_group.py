@@ -15,12 +15,11 @@ from kgroups_spark.coordinator.modern_group import (
     ModernGroup,
     Value,
     assigned_partitions,
-    none_if_unset,
     state_name,
 )
 from kgroups_spark.coordinator.partition_epochs import PartitionEpochs
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.rows import MemberRow
+from kgroups_spark.coordinator.rows import MemberRow, none_if_unset
 from kgroups_spark.coordinator.topics import Partitions, Topics
 
 STABLE, UNREVOKED_PARTITIONS, UNRELEASED_PARTITIONS = 0, 1, 2

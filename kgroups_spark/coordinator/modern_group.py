@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.rows import GroupRow, MemberRow
+from kgroups_spark.coordinator.rows import GroupRow, MemberRow, none_if_unset
 from kgroups_spark.coordinator.topics import Topics
 
 LEFT = -1  # member epoch, and assignment epoch, after their tombstone
@@ -159,11 +159,6 @@ class ModernGroup(Generic[Member, Target]):
 
     def member_rows(self, offsets_partition: int, topics: Topics) -> list[MemberRow]:
         return [self.member_row(offsets_partition, member_id, topics) for member_id in self.members]
-
-
-def none_if_unset(number: int | None) -> int | None:
-    """Kafka's -1 as None."""
-    return None if number == -1 else number
 
 
 def unique(entries: Iterable[Value], key: str, item: Callable[[Value], Item]) -> dict[Any, Item]:

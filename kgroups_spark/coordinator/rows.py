@@ -9,6 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+def none_if_unset(number: int | None) -> int | None:
+    """Kafka's -1 as None."""
+    return None if number == -1 else number
+
+
 class AssignedPartition(NamedTuple):
     """One partition of an assignment: the log names its topic by name (classic) or by id (consumer, share)."""
 

@@ -14,12 +14,11 @@ from kgroups_spark.coordinator.modern_group import (
     ModernGroup,
     Value,
     assigned_partitions,
-    none_if_unset,
     state_name,
     unique,
 )
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.rows import MemberRow
+from kgroups_spark.coordinator.rows import MemberRow, none_if_unset
 from kgroups_spark.coordinator.topics import Partitions, Topics
 
 STABLE = 0

@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kgroups_spark.coordinator.modern_group import LEFT, ModernGroup, Value, none_if_unset, state_name, unique
+from kgroups_spark.coordinator.modern_group import LEFT, ModernGroup, Value, state_name, unique
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.rows import MemberRow, Task
+from kgroups_spark.coordinator.rows import MemberRow, Task, none_if_unset
 from kgroups_spark.coordinator.topics import Topics
 
 STABLE = 1

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.rows import none_if_unset
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.share_coordinator.rows import ShareBatchRow, ShareEvent, SharePartitionRow
 from kgroups_spark.share_coordinator.rules import ShareRules
@@ -49,7 +50,7 @@ DELIVERY_STATES = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archivi
 AVAILABLE, ARCHIVED = 0, 4
 # group.share.delivery.count.limit, its default since 4.0.
 DELIVERY_COUNT_LIMIT = 5
-BATCHES = 7  # where the batches stand in a SharePartition
+BATCHES = 7  # the index of `batches` among the fields of SharePartition
 _UNSET = -1
 _NO_TIMESTAMP = 0
 _UNINITIALIZED_EPOCH = 0
@@ -146,11 +147,11 @@ class ShareCoordinatorShard:
                 key.topic_id,
                 None,
                 key.partition,
-                _known(state.start_offset),
-                _known(state.state_epoch),
-                _known(state.leader_epoch),
-                _known(state.snapshot_epoch),
-                _known(state.delivery_complete_count),
+                none_if_unset(state.start_offset),
+                none_if_unset(state.state_epoch),
+                none_if_unset(state.leader_epoch),
+                none_if_unset(state.snapshot_epoch),
+                none_if_unset(state.delivery_complete_count),
                 None,
                 state.create_timestamp if state.create_timestamp != _NO_TIMESTAMP else None,
                 state.write_timestamp if state.write_timestamp != _NO_TIMESTAMP else None,
@@ -256,10 +257,10 @@ class ShareCoordinatorShard:
                     log_timestamp,
                     *key,
                     event,
-                    None if before is None else _known(before.start_offset),
-                    None if after is None else _known(after.start_offset),
-                    None if before is None else _known(before.state_epoch),
-                    None if after is None else _known(after.state_epoch),
+                    None if before is None else none_if_unset(before.start_offset),
+                    None if after is None else none_if_unset(after.start_offset),
+                    None if before is None else none_if_unset(before.state_epoch),
+                    None if after is None else none_if_unset(after.state_epoch),
                 )
             )
 
@@ -293,7 +294,3 @@ def _batch_row(state_partition: int, key: SharePartitionKey, batch: StateBatch, 
         max(limit - batch.delivery_count, 0) if state == AVAILABLE else None,
         None if state != ARCHIVED else "attempts_used_up" if is_used_up else "rejected_or_gap",
     )
-
-
-def _known(number: int) -> int | None:
-    return None if number == _UNSET else number

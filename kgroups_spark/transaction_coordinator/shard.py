@@ -28,6 +28,7 @@ from typing import Any
 import orjson
 
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.rows import none_if_unset
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.transaction_coordinator.rows import TopicPartition, TransactionalIdRow, TransactionEvent
 from kgroups_spark.transaction_coordinator.rules import TRANSACTIONAL_ID_EXPIRATION_MS, TransactionRules
@@ -121,16 +122,16 @@ class TransactionCoordinatorShard:
             yield TransactionalIdRow(
                 self.state_partition,
                 transactional_id,
-                _known(known.producer_id),
-                _known(known.producer_epoch),
-                _known(known.previous_producer_id),
-                _known(known.next_producer_id),
-                _known(known.next_producer_epoch),
+                none_if_unset(known.producer_id),
+                none_if_unset(known.producer_epoch),
+                none_if_unset(known.previous_producer_id),
+                none_if_unset(known.next_producer_id),
+                none_if_unset(known.next_producer_epoch),
                 known.state,
                 known.timeout_ms,
                 list(known.topic_partitions),
-                _known(known.start_timestamp),
-                _known(known.last_update_timestamp),
+                none_if_unset(known.start_timestamp),
+                none_if_unset(known.last_update_timestamp),
                 expires_at(known.state, known.last_update_timestamp, expiration_ms),
                 known.log_offset,
             )
@@ -192,7 +193,7 @@ class TransactionCoordinatorShard:
                     event,
                     before.producer_id,
                     before.producer_epoch,
-                    _known(before.start_timestamp),
+                    none_if_unset(before.start_timestamp),
                     before.timeout_ms,
                     list(before.topic_partitions),
                 )
@@ -223,10 +224,6 @@ def _fields(known: TransactionalId) -> list[Any]:
     fields = [getattr(known, name) for name in TransactionalId.__slots__]
     fields[_PARTITIONS] = [list(each) for each in known.topic_partitions]
     return fields
-
-
-def _known(number: int) -> int | None:
-    return None if number == _UNSET else number
 
 
 _PARTITIONS = TransactionalId.__slots__.index("topic_partitions")
