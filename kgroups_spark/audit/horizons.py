@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.log_ends import LOG_TABLES, log_ends_as_of
+from kgroups_spark.audit.log_ends import log_ends_as_of
 from kgroups_spark.audit.log_times import believed_until_ms
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.times import to_epoch_ms
 
 # offsets partition -> H: history below it is old.

@@ -8,10 +8,10 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.log_ends import LOG_TABLES
 from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.times import to_epoch_ms
 
 

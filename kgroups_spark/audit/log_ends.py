@@ -12,8 +12,6 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
-
 
 def log_ends_as_of(log: Sequence[DataFrame], as_of_ms: int, believed_until_ms: int) -> DataFrame:
     """Per offsets partition the log_offset (`end_offset`) of its first record above the moment, of the LOG_TABLES;

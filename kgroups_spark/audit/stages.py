@@ -47,6 +47,7 @@ from kgroups_spark.audit.replay_rows import (
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
+from kgroups_spark.tables.schemas import LOG_TABLES
 
 Hand = Sequence[LogRange]
 # Where a range's replay rows are, and its climbs (None: there are none).
@@ -67,8 +68,6 @@ REPLAY_TABLES = (
     "coordinator_state",
     "state_corrections",
 )
-# What stage 1 writes.
-STAGE_1_HISTORY = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 # What travels with them: the progress of each range as JSON.
 PROGRESS = "progress"
 PROGRESS_TEXT = StructType([StructField(PROGRESS, StringType(), False)])
@@ -249,7 +248,7 @@ def read_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for decoder, name, rows in _outputs(hands, _numbers(batches), context):
-            if name in STAGE_1_HISTORY:
+            if name in LOG_TABLES:
                 yield from packed_outputs([(name, rows)])
             elif name == REPLAY and decoder is not None:
                 # Nothing of what is read again is added to history: the replay finds it here alone.

@@ -40,6 +40,8 @@ PLACE = ("offsets_partition", "log_offset")
 GROUP = ("offsets_partition", "group_id")
 SLOT = (*GROUP, "topic", "partition")
 # audit_id is what rows of an unfinished audit are found by.
+# The tables that together are the log: each record that was read is in exactly one of them.
+LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 HISTORY_STATISTICS = ("audit_id", "offsets_partition", "log_offset", "log_timestamp", "group_id")
 
 

@@ -22,7 +22,7 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.views import DECIDED_BY, known_history, view_sql
 from kgroups_spark.views.ledger_entries import ledger_entries
 from kgroups_spark.views.needed import NAMES, needed_for
@@ -164,13 +164,8 @@ class DuckDbLake:
             [found] = self.query(known_history.inlined(query, parameters)).to_pylist()
             return dict(found)
 
-        found = known_history.spans(row, self.audit_id)
-        last = [Condition("audit_id", "==", self.audit_id), Condition("status", "==", FINISHED)]
-        audits = self.rows("audits", ["source", "as_of"], last).to_pylist()
-        source, as_of = (audits[0]["source"], audits[0]["as_of"]) if audits else (None, None)
-        begins = min(filter(None, map(self._oldest, known_history.LOG_TABLES)), default=None)
-        ends = known_history.ends_of(found.newest, source, as_of)
-        return known_history.KnownRow(begins, found.incomplete_to, ends).view_sql("duckdb")
+        begins = min(filter(None, map(self._oldest, LOG_TABLES)), default=None)
+        return known_history.KnownRow.of(self.audit_id, row, self.rows, begins).view_sql("duckdb")
 
     def _oldest(self, name: str) -> datetime | None:
         """The oldest log time in a table; None: there is none. Delta's log says it of most files."""

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.last_finished import FINISHED
 from kgroups_spark.views import Dialect, view_sql
 
 NAME = "known_history"
-# Their oldest time is where history begins.
-LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
-
 # What an audit that found offsets missing had not seen: records of its new span, without those it read once more. Where
 # that begins, the audit before says: of the first one asked for it is known only if there is none before.
 _SPANS = """
@@ -75,18 +76,26 @@ def spans(sql: Callable[..., dict[str, Any]], audit_id: int) -> Spans:
         look *= _FURTHER_LOOK
 
 
-def ends_of(newest: datetime | None, source: str | None, as_of: datetime | None) -> datetime | None:
-    """Up to when the history says what there was: of a live cluster also up to when it was read. Null: the log has no
-    times."""
-    return max(newest, as_of) if source == "kafka" and newest is not None and as_of is not None else newest
-
-
 class KnownRow(NamedTuple):
     """The columns of the view."""
 
     begins: datetime | None
     incomplete_to: datetime | None
     ends: datetime | None
+
+    @classmethod
+    def of(
+        cls, audit_id: int, sql: Callable[..., dict[str, Any]], rows: Callable[..., pa.Table], begins: datetime | None
+    ) -> KnownRow:
+        """As that audit left the lake. `sql`: as for `spans`; `rows`: the rows of a table with these columns that meet
+        these conditions; `begins`: the oldest time in LOG_TABLES."""
+        newest, incomplete_to = spans(sql, audit_id)
+        conditions = [Condition("audit_id", "==", audit_id), Condition("status", "==", FINISHED)]
+        for audit in rows("audits", ["source", "as_of"], conditions).to_pylist():
+            # Of a live cluster what there was is known up to when it was read.
+            if audit["source"] == "kafka" and newest is not None and audit["as_of"] is not None:
+                return cls(begins, incomplete_to, max(newest, audit["as_of"]))
+        return cls(begins, incomplete_to, newest)
 
     def view_sql(self, dialect: Dialect) -> str:
         """The statements that make the view with this row alone."""

@@ -8,10 +8,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import FINISHED
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.schemas import LOG_TABLES, TABLES
 from kgroups_spark.views import known_history, view_sql
 from kgroups_spark.views.needed import NAMES
 
@@ -42,10 +40,6 @@ def _known_history(spark: SparkSession, tables: LakeAsOfAudit) -> known_history.
     def row(query: str, **parameters: int) -> dict[str, Any]:
         return dict(spark.sql(known_history.inlined(query, parameters)).toArrow().to_pylist()[0])
 
-    oldest = " UNION ALL ".join(f"SELECT min(log_timestamp) AS begins FROM {name}" for name in known_history.LOG_TABLES)
+    oldest = " UNION ALL ".join(f"SELECT min(log_timestamp) AS begins FROM {name}" for name in LOG_TABLES)
     begins = row(f"SELECT min(begins) AS begins FROM ({oldest})")["begins"]
-    found = known_history.spans(row, tables.audit_id)
-    last = [Condition("audit_id", "==", tables.audit_id), Condition("status", "==", FINISHED)]
-    audits = tables.rows("audits", ["source", "as_of"], last).to_pylist()
-    source, as_of = (audits[0]["source"], audits[0]["as_of"]) if audits else (None, None)
-    return known_history.KnownRow(begins, found.incomplete_to, known_history.ends_of(found.newest, source, as_of))
+    return known_history.KnownRow.of(tables.audit_id, row, tables.rows, begins)
