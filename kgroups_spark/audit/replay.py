@@ -260,7 +260,7 @@ class _ShardReplay:
                 found.finish()
 
     def _without_traffic(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches of a range without what it counted, which stands in batches of its own."""
+        """The batches of a range without its counts for group_traffic, which come in batches of their own."""
         for batch in batches:
             if batch.num_rows and batch.column(KIND)[0].as_py() == TRAFFIC:
                 self._traffic += batch.column(RAW_VALUE).to_pylist()

@@ -18,7 +18,7 @@ from kgroups_spark.times import format_time_for_people
 class AuditSummary:
     """A finished audit: its row of the ledger, the tables of now, how they differ from those before (None: there were
     none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before
-    decided on (None: nothing was decided anew). `failures`: what could not be summed up."""
+    decided on (None: this audit made no new decisions). `failures`: notes on figures that could not be computed."""
 
     audit: AuditRow
     now: TablesOfNow

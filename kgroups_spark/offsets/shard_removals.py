@@ -1,4 +1,4 @@
-"""Removed offsets of a whole shard: what its tombstones report, what was committed after them, what is remembered."""
+"""Removed offsets of a whole shard: what tombstones report, first commits after removals, removals to remember."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ShardRemovals:
     def add(
         self, folded: Fold, records: pa.Table, markers: Markers, saved: pa.Table, saved_slot: I64, first_slot: int
     ) -> None:
-        """Takes in a range. `saved`: what was remembered of its groups, and the slots of that."""
+        """Adds a range of groups. `saved`: their removed offsets in the saved state; `saved_slot`: the slot of each."""
         commits, effects = folded.commits, folded.effects
         self._saved.append(saved.append_column("slot", pa.array(saved_slot + first_slot)))
         self._tombstones.append(_tombstone_rows(folded, records, first_slot))
@@ -115,7 +115,7 @@ def _tombstone_rows(folded: Fold, records: pa.Table, first_slot: int) -> pa.Tabl
 
 
 def _restart_events(born: pa.Table, gone: pa.Table, restarts: I64) -> pa.Table:
-    """Events of first commits behind removals of which it is known what was removed."""
+    """Events of the first commits after removals whose removed offset is known."""
     after = np.flatnonzero(restarts >= 0)
     was = gone.take(pa.array(restarts[after]))
     known = was.column("committed_offset").is_valid().to_numpy()

@@ -111,7 +111,7 @@ def _add_columns(lake: Lake, table: Table, found: StructType) -> None:
 
 
 def _place(table: Table, at: int) -> str:
-    """Where the column stands in a lake of today's layout."""
+    """The position of the column, as in a lake of today's layout."""
     return f"AFTER `{table.schema[at - 1].name}`" if at else "FIRST"
 
 
@@ -121,7 +121,7 @@ def _bring_to_properties(fence: Fence) -> str | None:
     lake = fence.lake
     if not _lacking(lake.properties, TABLES["audits"]):
         return None
-    there = set(lake.place.names())  # one that has gone is made again with all of them
+    there = set(lake.place.names())  # a table that is gone is created again with all properties
     for table in sorted(TABLES.values(), key=lambda table: table.kind == "ledger"):
         if table.name not in there:
             continue

@@ -140,7 +140,7 @@ def test_what_is_left_of_old_audits_does_not_grow(days: int) -> None:
     ledger = nightly(days)
     old = old_audits(finished(ledger), to_epoch_ms(at(days - 4)), None)
     left = reduced_ledger(ledger, old, dict.fromkeys(NUMBERS, 10 * (days - 4)))
-    # What was added up stands in one audit, the last reading in the one after it; five are not old.
+    # One audit has the sums, the one after it the last reading; five audits are not old.
     assert left["audit_id"].unique().sort().to_pylist() == [days - 6, days - 5, *range(days - 4, days + 1)]
     sums = finished(left)["partitions"][0].as_py()
     assert [(e["start_offset"], e["end_offset"], e["records"]) for e in sums] == [

@@ -136,7 +136,7 @@ def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
 
 
 def replayed(cluster: FakeCluster, plan: AuditPlan) -> tuple[list[dict[str, Any]], list[RangeProgress]]:
-    """Rows of group_traffic of partition 0, of which each range is a file to the replay; and what was read."""
+    """Rows of group_traffic of partition 0, whose ranges go to the replay as one file each, and their progress."""
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     context = ReadContext(1, "4.3", open, open_fetch=opener, end_of=opener.end_of, lose_patience=opener.lose_patience)
     files: list[pa.RecordBatch] = []

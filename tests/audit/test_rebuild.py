@@ -214,7 +214,7 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java
     for name in ("group_records", "offset_commits"):
         settled = {"audit_id", "outcome", "marker_offset", "producer_epoch"}
         assert strings(lake, name, settled) == strings(java, name, settled)
-    # What was decoded again and what the night read are of the same groups and hours.
+    # The records that were decoded again belong to the same groups and hours as those that the night read.
     assert_keys(lake)
     assert traffic(lake) == traffic(java)
     counted = sum(r.get("record_count", 1) for n in HISTORY for r in rows(lake, n) if r.get("resolved_by") is None)

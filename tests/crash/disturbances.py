@@ -72,7 +72,7 @@ class Try:
 
     @property
     def was_read_after(self) -> bool:
-        """What was planned when the files were replaced was read afterwards."""
+        """The files were replaced between planning and reading."""
         return self.struck is not None and READING in self.seen
 
     def __str__(self) -> str:

@@ -51,7 +51,7 @@ events AS (
     AND commits.log_offset < committed.log_offset
   WHERE commits.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry)
   UNION ALL
-  -- Of what was read before, only values whose transaction was open then can have taken effect since.
+  -- Records that were read before can have taken effect since only if their transaction was open then.
   SELECT
     commits.offsets_partition,
     commits.group_id,
