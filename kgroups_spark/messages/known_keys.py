@@ -10,8 +10,8 @@ from kgroups_spark.messages.outcome import Undecodable
 K = TypeVar("K")
 
 # All are forgotten where they become more. Names may be long, so their bytes are bounded, too.
-_MOST_KEYS = 1 << 16
-_MOST_BYTES = 16 << 20
+MOST_KEYS = 1 << 16
+MOST_BYTES = 16 << 20
 
 _NO_KEY = Undecodable("null_key", "The record has no key, so nothing says what it is about")
 
@@ -32,7 +32,7 @@ class KnownKeys(Generic[K]):
         if known is None:
             known = self._read_new(key)
             self._bytes += len(key)
-            if len(self._known) >= _MOST_KEYS or self._bytes > _MOST_BYTES:
+            if len(self._known) >= MOST_KEYS or self._bytes > MOST_BYTES:
                 self._known.clear()
                 self._bytes = len(key)
             self._known[key] = known

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kgroups_spark.audit import ranges
-from kgroups_spark.messages import group_records, offset_keys
+from kgroups_spark.messages import group_records, known_keys, offset_keys
 from kgroups_spark.tables.schemas import TABLES
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import GrowingLog
@@ -136,11 +136,11 @@ def test_compressed_messages_that_begin_below_what_was_read_are_quarantined(magi
 
 
 def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_records, "_CACHED_KEY_BYTES", 500)
+    monkeypatch.setattr(known_keys, "MOST_BYTES", 500)
     monkeypatch.setattr(offset_keys, "BAD_KEY_BYTES", 500)
     decoder, keys = group_records.GroupRecordDecoder(), offset_keys.OffsetKeys()
     for number in range(100):
-        decoder._key(b"\0\2\0\x40" + b"%064d" % number)
+        decoder.decode(b"\0\2\0\x40" + b"%064d" % number, None)
         keys._remember_bad(os.urandom(60))
-        assert sum(map(len, decoder._keys)) <= 500 and sum(map(len, keys._bad)) <= 500
-    assert decoder._keys and keys._bad
+        assert sum(map(len, decoder._keys._known)) <= 500 and sum(map(len, keys._bad)) <= 500
+    assert decoder._keys._known and keys._bad

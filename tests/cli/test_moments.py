@@ -14,9 +14,9 @@ import pytest
 from kgroups_spark.cli import main
 from kgroups_spark.commands.moments import known_times
 from kgroups_spark.commands.reading import open_lake
+from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.times import format_time
 from kgroups_spark.views import known_history
-from kgroups_spark.views.known_history import LOG_TABLES
 from tests.cli.written_lake import ledger, write_lake
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.recorded import tables_of
