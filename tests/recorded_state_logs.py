@@ -42,3 +42,15 @@ def decoded(recording, log):
     """(partition, log offset, log timestamp, CoordinatorRecord) of a log's records."""
     decoder = CoordinatorRecordDecoder(log)
     return [(*place, decoder.decode(key, value)) for *place, key, value in records(recording, log.topic)]
+
+
+def write_logs(recording, folder, topic=""):
+    """Writes the recorded folders of partitions, of that topic or of all; gives the log directory."""
+    prefix = f"logs/{recording}/"
+    with zipfile.ZipFile(_ZIP) as archive:
+        for name in archive.namelist():
+            if name.startswith(prefix + topic):
+                path = folder / name.removeprefix(prefix)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(archive.read(name))
+    return folder

@@ -37,7 +37,7 @@ COMMAND = """
     from kgroups_spark import cli
     from kgroups_spark.commands import dump
 
-    def work(path):
+    def work(path, topic):
         {work}
 
     dump.segments_at = work
@@ -162,7 +162,7 @@ QUERY = """
     from kgroups_spark.commands import dump
     from kgroups_spark.interruption import run_interruptibly
 
-    def work(path):
+    def work(path, topic):
         connection = duckdb.connect()
         query = lambda: connection.execute("SELECT count(*) FROM range(1000000000000)").fetchall()
         print("ready", flush=True)

@@ -16,6 +16,8 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 
 if TYPE_CHECKING:
+    from kgroups_spark.messages.coordinator_logs import CoordinatorLog
+    from kgroups_spark.records.columns import RecordColumns
     from kgroups_spark.sources.segments import PartitionCopy
 
 NAME = "dump"
@@ -23,14 +25,20 @@ SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
 DESCRIPTION = """\
 Prints every record in the order of the log, one JSON object a line: where it stands, its batch, its type, its key and
 its value with Kafka's own field names. What cannot be decoded has a reason, a detail and its bytes in base64; a damaged
-batch has its file and position. A lake is neither read nor written."""
+batch has its file and position. Decodes the logs of all three coordinators: __consumer_offsets, __share_group_state and
+__transaction_state. Which one it is says the folder's name, else the look of its keys, or --topic. A lake is neither
+read nor written."""
 EXAMPLES = """\
 examples:
   kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
   kgroups dump /var/lib/kafka --group my-service | tail -3      its last three records
-  kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded"""
+  kgroups dump copy/__consumer_offsets-7 | grep '"reason"'       what cannot be decoded
+  kgroups dump /var/lib/kafka --topic __transaction_state       what the transaction coordinator wrote"""
 
-TOPIC = "__consumer_offsets"
+# The coordinators' logs, in messages/coordinator_logs.py: the parser of options is made without decoders.
+TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
+# So many of a segment's first keys tell which log it is of.
+KEYS_LOOKED_AT = 1000
 
 Line = dict[str, Any]
 
@@ -40,13 +48,15 @@ _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
 
 @dataclass(frozen=True)
 class Segments:
-    """Files of one offsets partition in log order; topic and partition None: the folder's name does not say.
+    """Files of one partition in log order; topic and partition None: the folder's name does not say.
 
-    `copy`: the whole partition in its folder; None where files were named one by one."""
+    `log`: one of TOPICS; None: by the keys' look. `copy`: the whole partition in its folder; None where files were
+    named one by one."""
 
     topic: str | None
     partition: int | None
     files: tuple[str, ...]
+    log: str | None = None
     copy: PartitionCopy | None = None
 
 
@@ -56,7 +66,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="FILE|DIR",
-        help=f"a segment (*.log), a folder of segments, or a folder with {TOPIC}-<p> folders in it",
+        help="a segment (*.log), a folder of segments, or a folder with folders such as __consumer_offsets-7 in it",
+    )
+    parser.add_argument(
+        "--topic",
+        type=name_value(TOPICS),
+        metavar="T",
+        help=f"which log: {', '.join(TOPICS)} (default: as folders are named, else by the keys' look)",
     )
     parser.add_argument(
         "--group",
@@ -70,7 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the records; fails if there are only damaged batches."""
-    found = [segments for path in arguments.paths for segments in segments_at(path)]
+    found = [segments for path in arguments.paths for segments in segments_at(path, arguments.topic)]
     groups = set(arguments.group or [])
     seen = Seen()
     for segments in found:
@@ -79,50 +95,79 @@ def run(arguments: argparse.Namespace) -> int:
     for group in sorted(groups - seen.groups):
         say(f"no record of the group {group}{did_you_mean(group, seen.groups)}")
     if seen.damaged_batches and not seen.records:
-        raise KgroupsError(f"nothing in {' '.join(arguments.paths)} can be read: is it a segment of {TOPIC}?")
+        raise KgroupsError(f"nothing in {' '.join(arguments.paths)} can be read: is it a segment of {_one_of(TOPICS)}?")
     return 0
 
 
-def segments_at(path: str) -> list[Segments]:
-    """What a path on the command line means. Raises UsageError if there is no segment of __consumer_offsets."""
-    from kgroups_spark.sources.segments import NoPartitions, find_partitions
+def segments_at(path: str, topic: str | None = None) -> list[Segments]:
+    """What a path on the command line means; of a folder of partitions those of the topic, None: of all TOPICS.
+
+    Raises UsageError if there is no segment of a coordinator's log."""
+    from kgroups_spark.sources.segments import NoPartitions
 
     local = Path(path)
     if local.is_file():
-        return [_of_folder(local.absolute().parent, (path,))]
+        return [_of_folder(local.absolute().parent, (path,), topic)]
     try:
-        copies = find_partitions([path])
+        return _partitions_in(path, TOPICS if topic is None else (topic,))
     except NoPartitions:
         files = tuple(sorted(str(file) for file in local.glob("*.log")))
         if not files:
             raise
-        return [_of_folder(local.absolute(), files)]
-    return [Segments(copy.topic, copy.partition, tuple(file.path for file in copy.segments), copy) for copy in copies]
+        return [_of_folder(local.absolute(), files, topic)]
 
 
-def _of_folder(folder: Path, files: tuple[str, ...]) -> Segments:
+def _partitions_in(folder: str, topics: tuple[str, ...]) -> list[Segments]:
+    """Partitions by topic. Raises NoPartitions if there is none of any topic."""
+    from kgroups_spark.sources.segments import NoPartitions, find_partitions
+
+    found: list[Segments] = []
+    missing: NoPartitions | None = None
+    for topic in topics:
+        try:
+            copies = find_partitions([folder], topic)
+        except NoPartitions as error:
+            missing = missing or error
+            continue
+        found += [Segments(c.topic, c.partition, tuple(file.path for file in c.segments), topic, c) for c in copies]
+    if missing is not None and not found:
+        raise missing
+    return found
+
+
+def _of_folder(folder: Path, files: tuple[str, ...], topic: str | None) -> Segments:
     """Segments named one by one, or copied into a folder of any name; Kafka's own name tells topic and partition."""
     match = _PARTITION_FOLDER.fullmatch(folder.name)
     if match is None:
-        return Segments(None, None, files)
-    if match["topic"] != TOPIC and match["topic"].startswith("__"):
-        raise UsageError(f"{folder} holds {match['topic']}; only {TOPIC} can be decoded")
-    return Segments(match["topic"], int(match["partition"]), files)
+        return Segments(topic, None, files, topic)
+    named = match["topic"]
+    if named not in TOPICS and named.startswith("__"):
+        raise UsageError(f"{folder} holds {named}; only {_one_of(TOPICS, 'and')} can be decoded")
+    if named in TOPICS and topic not in (None, named):
+        raise UsageError(f"{folder} holds {named}, not {topic}")
+    return Segments(named, int(match["partition"]), files, named if named in TOPICS else topic)
+
+
+def _one_of(names: Iterable[str], joined_by: str = "or") -> str:
+    *others, last = names
+    return f"{', '.join(others)} {joined_by} {last}"
 
 
 def _lines(segments: Segments) -> Iterator[Line]:
     from kgroups_spark.commands.dump_lines import RecordLines
+    from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
     from kgroups_spark.records.columns import CorruptBatch
     from kgroups_spark.sources.partition_log import SegmentPiece
     from kgroups_spark.sources.segment_reading import SegmentReading, Span
 
-    lines = RecordLines(segments.topic, segments.partition)
+    log = None if segments.log is None else COORDINATOR_LOGS[segments.log]
+    lines = RecordLines(segments.topic, segments.partition, log)
     if segments.copy is not None:
         lots = [[SegmentPiece(file.path, 0, file.size, file) for file in segments.copy.segments]]
     else:
         lots = [[SegmentPiece(path, 0, Path(path).stat().st_size)] for path in segments.files]
     for pieces in lots:
-        reading = SegmentReading(Span(segments.topic or TOPIC, segments.partition or 0, pieces))
+        reading = SegmentReading(Span(segments.topic or TOPICS[0], segments.partition or 0, pieces))
         items = reading.items()
         if segments.copy is None and not _is_segment(pieces[0].path):
             items = _with_records(items, pieces[0].path)
@@ -130,12 +175,27 @@ def _lines(segments: Segments) -> Iterator[Line]:
             if isinstance(item, CorruptBatch):
                 yield lines.of_corrupt_batch(item, path)
             else:
+                lines.log = lines.log or _log_by_keys(item, path)
                 yield from lines.of_records(item)
         if reading.unconfirmed is not None:
             say(f"{reading.unconfirmed}; it is not shown until another batch stands behind it")
         if reading.half_written is not None:
             path, position, why = reading.half_written
             say(f"{path}: reading ended at byte {position}: {why}")
+
+
+def _log_by_keys(records: RecordColumns, path: str) -> CoordinatorLog:
+    """The log that the records are of. Raises UsageError if their keys do not say."""
+    from kgroups_spark.messages.coordinator_logs import GROUP_LOG
+    from kgroups_spark.messages.coordinator_records import log_of_keys
+
+    if bool(records.is_control.all()):
+        return GROUP_LOG  # in the other logs nobody writes in transactions
+    data = records.take(~records.is_control)
+    log = log_of_keys(data.key(row) for row in range(min(len(data), KEYS_LOOKED_AT)))
+    if log is None:
+        raise UsageError(f"{path}: the keys of its records do not say if it is of {_one_of(TOPICS)}; --topic says it")
+    return log
 
 
 def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple[str, Any]]:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kgroups_spark.messages.coordinator_logs import GROUP_LOG, CoordinatorLog
+from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.outcome import Undecodable
@@ -22,19 +24,20 @@ CONTROL_TYPES = {0: "ABORT", 1: "COMMIT"}  # Kafka: ControlRecordType.java
 
 
 class RecordLines:
-    """Lines of one offsets partition, segment by segment; keeps what the decoders remember between them."""
+    """Lines of one partition of a coordinator's log, segment by segment; keeps what the decoders remember between
+    them. `log` None: not known yet, to be set before records come."""
 
-    def __init__(self, topic: str | None, partition: int | None) -> None:
+    def __init__(self, topic: str | None, partition: int | None, log: CoordinatorLog | None) -> None:
         self._place = {"topic": topic, "partition": partition}
-        self._commits = OffsetCommitDecoder()
-        self._group_records = GroupRecordDecoder()
+        self.log = log
+        self._decoder: _GroupLogRecords | _CoordinatorRecords | None = None
 
     def of_records(self, records: RecordColumns) -> Iterator[Line]:
         """One line a record, in log order."""
-        commit_rows, other_rows, control_rows = classify(records)
-        decoded = self._offset_commits(records, commit_rows)
-        decoded |= {int(row): self._group_record(records, int(row)) for row in other_rows}
-        decoded |= {int(row): _marker(records, int(row)) for row in control_rows}
+        assert self.log is not None
+        if self._decoder is None:
+            self._decoder = _GroupLogRecords() if self.log is GROUP_LOG else _CoordinatorRecords(self.log)
+        decoded = self._decoder.decode(records)
         for row in range(len(records)):
             yield self._place | _record_facts(records, row) | decoded[row]
 
@@ -50,6 +53,20 @@ class RecordLines:
             "file_position": batch.position,
             "size_bytes": batch.size,
         }
+
+
+class _GroupLogRecords:
+    """Records of `__consumer_offsets`: by row, what their keys and values say."""
+
+    def __init__(self) -> None:
+        self._commits = OffsetCommitDecoder()
+        self._group_records = GroupRecordDecoder()
+
+    def decode(self, records: RecordColumns) -> dict[int, Line]:
+        commit_rows, other_rows, control_rows = classify(records)
+        decoded = self._offset_commits(records, commit_rows)
+        decoded |= {int(row): self._group_record(records, int(row)) for row in other_rows}
+        return decoded | {int(row): _marker(records, int(row)) for row in control_rows}
 
     def _offset_commits(self, records: RecordColumns, rows: NDArray[np.int64]) -> dict[int, Line]:
         columns = self._commits.decode(records, rows)
@@ -90,11 +107,42 @@ class RecordLines:
         }
 
 
+class _CoordinatorRecords:
+    """The same of `__share_group_state` or `__transaction_state`."""
+
+    def __init__(self, log: CoordinatorLog) -> None:
+        self._decoder = CoordinatorRecordDecoder(log)
+
+    def decode(self, records: RecordColumns) -> dict[int, Line]:
+        return {
+            row: _marker(records, row) if records.is_control[row] else self._record(records, row)
+            for row in range(len(records))
+        }
+
+    def _record(self, records: RecordColumns, row: int) -> Line:
+        outcome = self._decoder.decode(_key(records, row), _value(records, row))
+        if isinstance(outcome, Undecodable):
+            return _undecodable(records, row, outcome)
+        return {
+            "record_type": outcome.record_type,
+            "record_name": outcome.record_name,
+            **_whose(outcome.key.get("groupId"), outcome.key.get("transactionalId")),
+            "key": outcome.key,
+            "value_version": outcome.value_version,
+            "value": outcome.value,
+            **(_raw(records, row) if outcome.keeps_raw else {}),
+        }
+
+
+def _whose(group_id: str | None, transactional_id: str | None) -> Line:
+    return {"group_id": group_id} if transactional_id is None else {"transactional_id": transactional_id}
+
+
 def _undecodable(records: RecordColumns, row: int, outcome: Undecodable) -> Line:
     return {
         "record_type": outcome.record_type,
         "record_name": outcome.record_name,
-        "group_id": outcome.group_id,
+        **_whose(outcome.group_id, outcome.transactional_id),
         "value_version": outcome.value_version,
         "reason": outcome.reason,
         "detail": outcome.detail,

@@ -6,6 +6,8 @@ TransactionLog.read, 4.3: a key begins with the record type, which that class ca
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -71,6 +73,25 @@ class CoordinatorRecordDecoder:
         except Truncated as error:
             return Undecodable("truncated", str(error), number, record_type.name)
         return _Key(record_type, fields, end == len(key) and not notes)
+
+
+def log_of_keys(keys: Iterable[bytes | None]) -> CoordinatorLog | None:
+    """The log that most keys are written for, to the last byte; None: none is, or as many for two logs."""
+    fits = Counter(topic for key in keys if key is not None for topic in COORDINATOR_LOGS if _is_key_of(topic, key))
+    most = fits.most_common(2)
+    if not most or (len(most) == 2 and most[0][1] == most[1][1]):
+        return None
+    return COORDINATOR_LOGS[most[0][0]]
+
+
+def _is_key_of(topic: str, key: bytes) -> bool:
+    number = int.from_bytes(key[:2], "big", signed=True)
+    if len(key) < 2 or number not in COORDINATOR_LOGS[topic].record_types:
+        return False
+    try:
+        return _key_reader(topic, number).read(key, 2, [])[1] == len(key)
+    except Truncated:
+        return False
 
 
 @cache

@@ -240,7 +240,7 @@ def test_the_lake_may_be_named_before_the_command_after_it_or_by_the_environment
     ids=["interrupted", "terminated", "unreadable", "hostile names", "hostile system"],
 )
 def test_what_ends_a_command_is_one_line(error, code, message, capsys, monkeypatch):
-    def fail(path):
+    def fail(path, topic):
         raise error
 
     monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
@@ -249,7 +249,7 @@ def test_what_ends_a_command_is_one_line(error, code, message, capsys, monkeypat
 
 
 def test_a_fault_of_ours_shows_where_it_is(capsys, monkeypatch):
-    def fail(path):
+    def fail(path, topic):
         raise ZeroDivisionError("ours")
 
     monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
@@ -260,7 +260,7 @@ def test_a_fault_of_ours_shows_where_it_is(capsys, monkeypatch):
 
 
 def test_not_even_a_stack_brings_control_characters_to_the_terminal(capsys, monkeypatch):
-    def fail(path):
+    def fail(path, topic):
         raise ZeroDivisionError("orders\x1bc\u202e")
 
     monkeypatch.setattr("kgroups_spark.commands.dump.segments_at", fail)
@@ -271,7 +271,7 @@ def test_not_even_a_stack_brings_control_characters_to_the_terminal(capsys, monk
 
 
 def test_what_libraries_log_is_spelled_out_and_py4js_stacks_are_not_shown(capsys, monkeypatch):
-    def log(path):
+    def log(path, topic):
         logging.getLogger("a.library").warning("orders\x1bc")
         logging.getLogger("a.library").info("more than a person wants")
         logging.getLogger().handle(logging.LogRecord("root", 40, "/x/py4j/java_gateway.py", 1, "a stack", (), None))

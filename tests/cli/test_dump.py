@@ -6,9 +6,12 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
+from tests import recorded_state_logs
+from tests.records.build import batch
 
 PARTITION_0 = SEGMENTS / "__consumer_offsets-0"
 FIRST_SEGMENT = PARTITION_0 / "00000000000000000000.log"
+THREE_LOGS = "__consumer_offsets, __share_group_state or __transaction_state"
 
 
 @pytest.fixture
@@ -164,7 +167,7 @@ def test_a_segment_of_which_nothing_can_be_read_fails_with_one_message(dump, tmp
     code, lines, err = dump(path)
     assert code == 1
     assert [line["reason"] for line in lines] == ["corrupt_batch"]
-    assert err == f"kgroups: nothing in {path} can be read: is it a segment of __consumer_offsets?\n"
+    assert err == f"kgroups: nothing in {path} can be read: is it a segment of {THREE_LOGS}?\n"
 
 
 def test_a_segment_of_another_name_is_read_also_where_its_beginning_is_lost(dump, tmp_path):
@@ -212,9 +215,143 @@ def test_deleted_segments_are_no_part_of_the_log(dump, tmp_path):
 
 
 def test_another_internal_topic_is_refused(dump, tmp_path):
-    folder = tmp_path / "__transaction_state-3"
+    folder = tmp_path / "__cluster_metadata-0"
     folder.mkdir()
     (folder / "00000000000000000000.log").touch()
     code, lines, err = dump(folder)
     assert (code, lines) == (2, [])
-    assert err == f"kgroups: {folder} holds __transaction_state; only __consumer_offsets can be decoded\n"
+    assert err == (
+        f"kgroups: {folder} holds __cluster_metadata; "
+        "only __consumer_offsets, __share_group_state and __transaction_state can be decoded\n"
+    )
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Writes the recorded folders of a broker whose names begin with the topic; gives the log directory."""
+
+    def write(recording, topic=""):
+        return recorded_state_logs.write_logs(recording, tmp_path / recording, topic)
+
+    return write
+
+
+def test_a_share_snapshot_and_an_update_have_kafkas_field_names(dump, recorded):
+    code, lines, err = dump(recorded("share-4.4") / "__share_group_state-0")
+    assert (code, err, len(lines)) == (0, "", 17)
+    assert lines[0] == {
+        "topic": "__share_group_state",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": "2026-11-22T13:49:07.223Z",
+        "timestamp_type": "CreateTime",
+        "batch_base_offset": 0,
+        "batch_magic": 2,
+        "leader_epoch": 0,
+        "producer_id": None,
+        "producer_epoch": None,
+        "is_transactional": False,
+        "record_type": 0,
+        "record_name": "ShareSnapshot",
+        "group_id": "shipping-30247a",
+        "key": {"groupId": "shipping-30247a", "topicId": "BAXF1dH8Ti6Wl5VsCuqbaA", "partition": 1},
+        "value_version": 0,
+        "value": {
+            "snapshotEpoch": 0,
+            "stateEpoch": 2,
+            "leaderEpoch": 0,
+            "startOffset": -1,
+            "deliveryCompleteCount": -1,
+            "createTimestamp": 1795355347223,
+            "writeTimestamp": 1795355347223,
+            "stateBatches": [],
+        },
+    }
+    assert (lines[2]["record_type"], lines[2]["record_name"]) == (1, "ShareUpdate")
+    assert lines[2]["value"] == {
+        "snapshotEpoch": 0,
+        "leaderEpoch": 0,
+        "startOffset": 0,
+        "deliveryCompleteCount": 30,
+        "stateBatches": [{"firstOffset": 0, "lastOffset": 29, "deliveryState": 2, "deliveryCount": 1}],
+    }
+    assert (lines[7]["value_version"], lines[7]["value"]) == (None, None)
+
+
+def test_a_transaction_has_its_id_and_kafkas_field_names(dump, recorded):
+    code, lines, err = dump(recorded("transactions-4.4") / "__transaction_state-0")
+    assert (code, err) == (0, "")
+    line = lines[1]
+    assert (line["topic"], line["record_type"], line["record_name"]) == ("__transaction_state", 0, "TransactionLog")
+    assert "group_id" not in line
+    assert line["transactional_id"] == "txn-30d2a1"
+    assert line["key"] == {"transactionalId": "txn-30d2a1"}
+    assert line["value_version"] == 1
+    assert line["value"] == {
+        "producerId": 5,
+        "previousProducerId": 5,
+        "nextProducerId": -1,
+        "producerEpoch": 0,
+        "nextProducerEpoch": -1,
+        "transactionTimeoutMs": 900000,
+        "transactionStatus": 1,
+        "transactionPartitions": [{"topic": "__consumer_offsets", "partitionIds": [2]}],
+        "transactionLastUpdateTimestampMs": 1795355598099,
+        "transactionStartTimestampMs": 1795355598099,
+        "clientTransactionVersion": 2,
+    }
+
+
+def test_a_log_directory_is_read_log_by_log_and_a_topic_chooses_one(dump, recorded):
+    folder = recorded("share-4.4")
+    _, lines, err = dump(folder)
+    assert err == ""
+    places = [(line["topic"], line["partition"], line["offset"]) for line in lines]
+    assert places == sorted(places)
+    assert {line["topic"] for line in lines} == {"__consumer_offsets", "__share_group_state"}
+    _, of_topic, _ = dump(folder, "--topic", "__share_group_state")
+    assert of_topic == [line for line in lines if line["topic"] == "__share_group_state"]
+    code, _, err = dump(folder, "--topic", "__transaction_state")
+    assert code == 2
+    assert "has no folder named __transaction_state-<partition>" in err
+
+
+@pytest.mark.parametrize(
+    ("recording", "topic"),
+    [
+        ("share-4.3", "__consumer_offsets"),
+        ("share-4.3", "__share_group_state"),
+        ("transactions-4.3", "__transaction_state"),
+        ("legacy-0.11", "__transaction_state"),
+    ],
+)
+def test_keys_tell_the_log_where_no_folder_does(dump, recorded, tmp_path, recording, topic):
+    folder = recorded(recording) / f"{topic}-1"
+    _, named, _ = dump(folder)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (segment,) = folder.glob("*.log")
+    (copy / segment.name).write_bytes(segment.read_bytes())
+    code, lines, err = dump(copy)
+    assert (code, err) == (0, "")
+    assert lines == [line | {"topic": None, "partition": None} for line in named]
+    assert dump(copy, "--topic", topic)[1] == [line | {"partition": None} for line in named]
+
+
+def test_keys_that_tell_nothing_are_a_clear_message(dump, tmp_path):
+    folder = tmp_path / "orders-3"
+    folder.mkdir()
+    path = folder / "00000000000000000000.log"
+    path.write_bytes(batch(0, [(b"order-17", b"{}"), (None, b"{}")]))
+    code, lines, err = dump(folder)
+    assert (code, lines) == (2, [])
+    assert err == f"kgroups: {path}: the keys of its records do not say if it is of {THREE_LOGS}; --topic says it\n"
+    code, lines, _ = dump(folder, "--topic", "__transaction_state")
+    assert (code, [line["reason"] for line in lines]) == (0, ["unknown_record_type", "null_key"])
+
+
+def test_a_topic_against_the_folders_name_is_refused(dump, recorded):
+    (segment,) = (recorded("share-4.4") / "__share_group_state-1").glob("*.log")
+    code, lines, err = dump(segment, "--topic", "__transaction_state")
+    assert (code, lines) == (2, [])
+    assert err == f"kgroups: {segment.parent} holds __share_group_state, not __transaction_state\n"

@@ -1,0 +1,80 @@
+"""Keys and values of records of any coordinator's log, as Arrow columns: what the public `decode` gives.
+
+Keys and values are JSON with Kafka's own field names, protocol blobs in values of groups parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, GROUP_LOG, CoordinatorLog
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.messages.record_types import OFFSET_COMMIT_TYPES
+
+DECODED = pa.struct(
+    [
+        pa.field("record_type", pa.int16()),
+        pa.field("record_name", pa.string()),
+        pa.field("group_id", pa.string()),
+        pa.field("transactional_id", pa.string()),
+        pa.field("record_key", pa.string()),
+        pa.field("value_version", pa.int16()),
+        pa.field("record_value", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
+Decoded = tuple[Any, ...]
+_NOTHING: Decoded = (None,) * DECODED.num_fields
+
+
+class RecordsDecoder:
+    """Decodes records one by one, of all logs; remembers keys it has seen."""
+
+    def __init__(self) -> None:
+        self._of_log = {topic: CoordinatorRecordDecoder(log) for topic, log in COORDINATOR_LOGS.items()}
+        self._group_records = GroupRecordDecoder()
+
+    def decode(self, topics: Iterable[str | None], keys: pa.Array, values: pa.Array) -> pa.StructArray:
+        """A row of DECODED for each record; all nulls where the topic is no coordinator's log, or null."""
+        records = zip(topics, keys.to_pylist(), values.to_pylist(), strict=True)
+        rows = [
+            self._row(COORDINATOR_LOGS[topic], key, value) if topic in COORDINATOR_LOGS else _NOTHING
+            for topic, key, value in records
+        ]
+        columns = list(zip(*rows, strict=True)) or [() for _ in DECODED]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, DECODED, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=list(DECODED))
+
+    def _row(self, log: CoordinatorLog, key: bytes | None, value: bytes | None) -> Decoded:
+        record = self._of_log[log.topic].decode(key, value)
+        if isinstance(record, Undecodable):
+            whose = (record.record_type, record.record_name, record.group_id, record.transactional_id)
+            return (*whose, None, record.value_version, None, record.reason, record.detail)
+        fields = record.key
+        return (
+            record.record_type,
+            record.record_name,
+            fields.get("groupId", fields.get("group")),
+            fields.get("transactionalId"),
+            orjson.dumps(fields).decode(),
+            record.value_version,
+            self._value_json(log, record, key, value),
+            None,
+            None,
+        )
+
+    def _value_json(
+        self, log: CoordinatorLog, record: CoordinatorRecord, key: bytes | None, value: bytes | None
+    ) -> str | None:
+        if log is not GROUP_LOG or record.record_type in OFFSET_COMMIT_TYPES:
+            return record.value_json()
+        # Only this decoder parses the protocol blobs of members.
+        group_record = self._group_records.decode(key, value)
+        return record.value_json() if isinstance(group_record, Undecodable) else group_record.value_json()

@@ -1,0 +1,67 @@
+"""`decode`: records of the coordinators' logs in any DataFrame, wherever it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ShortType, StringType, StructField, StructType
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, GROUP_LOG
+from kgroups_spark.messages.decoded_columns import RecordsDecoder
+from kgroups_spark.nearest import did_you_mean
+
+COLUMNS = StructType(
+    [
+        StructField("record_type", ShortType(), True, {"comment": "Kafka's number; null: not a coordinator's record"}),
+        StructField("record_name", StringType(), True, {"comment": "GroupMetadata, ShareSnapshot, TransactionLog ..."}),
+        StructField("group_id", StringType(), True, {"comment": "null: the record is about no group"}),
+        StructField("transactional_id", StringType(), True, {"comment": "null: not of __transaction_state"}),
+        StructField("record_key", StringType(), True, {"comment": "JSON with Kafka's field names"}),
+        StructField("value_version", ShortType(), True, {"comment": "null: tombstone"}),
+        StructField("record_value", StringType(), True, {"comment": "JSON with Kafka's field names; null: tombstone"}),
+        StructField("reason", StringType(), True, {"comment": "why it cannot be decoded; null: it can"}),
+        StructField("detail", StringType(), True, {"comment": "one sentence about that"}),
+    ]
+)
+
+_TOPIC = "_whose"
+
+
+def decode(frame: DataFrame, topic: str | None = None) -> DataFrame:
+    """The frame's columns, then COLUMNS: what the records in its columns `key` and `value` (binary) say.
+
+    `topic` says whose records they are: `__consumer_offsets` (the default), `__share_group_state` or
+    `__transaction_state`. A column `topic` says it for each row where the argument does not; records of other topics
+    have nulls. So have control records where there is a column `control_type`, as `kafka-segments` and `kafka-raw` have
+    it. (Other sources hide these.) Raises UsageError for another topic, or a frame without the two columns.
+
+        decode(spark.read.format("kafka-segments").option("subscribe", "__transaction_state").load("/var/kafka-logs"))
+    """
+    _require(frame, topic)
+    whose = F.col("topic") if topic is None and "topic" in frame.columns else F.lit(topic or GROUP_LOG.topic)
+    if "control_type" in frame.columns:
+        whose = F.when(F.col("control_type").isNull(), whose)
+    schema = StructType([*frame.schema.fields, *COLUMNS.fields])
+    return frame.select("*", whose.cast("string").alias(_TOPIC)).mapInArrow(_with_decoded, schema)
+
+
+def _with_decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    decoder = RecordsDecoder()
+    for batch in batches:
+        *columns, topics = batch.columns
+        decoded = decoder.decode(topics.to_pylist(), batch.column("key"), batch.column("value"))
+        names = [*batch.schema.names[:-1], *COLUMNS.names]
+        yield pa.RecordBatch.from_arrays([*columns, *decoded.flatten()], names=names)
+
+
+def _require(frame: DataFrame, topic: str | None) -> None:
+    if topic is not None and topic not in COORDINATOR_LOGS:
+        raise UsageError(f"{topic} is no coordinator's log{did_you_mean(topic, COORDINATOR_LOGS)}")
+    if missing := [name for name in ("key", "value") if name not in frame.columns]:
+        raise UsageError(f"decode needs the columns key and value; there is no {missing[0]}")
+    if taken := [name for name in COLUMNS.names if name in frame.columns]:
+        raise UsageError(f"the frame has a column {taken[0]} already: rename it, decode makes one of that name")

@@ -1,0 +1,71 @@
+"""The public `decode`: rows of any DataFrame with keys and values, against what `kgroups dump` prints."""
+
+import json
+
+import pytest
+
+import kgroups_spark
+from kgroups_spark.cli import main
+from kgroups_spark.errors import UsageError
+from kgroups_spark.sources.kafka_segments import KafkaSegmentsDataSource
+from tests import recorded_state_logs
+from tests.messages.vectors import KEY_OF_TYPE
+
+FACTS = ("record_type", "record_name", "group_id", "transactional_id", "value_version", "reason", "detail")
+
+
+@pytest.mark.parametrize(
+    ("recording", "topic"),
+    [
+        ("share-4.4", "__consumer_offsets"),
+        ("share-4.4", "__share_group_state"),
+        ("transactions-4.4", "__transaction_state"),
+    ],
+)
+def test_records_of_the_data_source_say_what_dump_prints(spark, tmp_path, capsys, recording, topic):
+    folder = str(recorded_state_logs.write_logs(recording, tmp_path, topic))
+    spark.dataSource.register(KafkaSegmentsDataSource)
+    frame = spark.read.format("kafka-segments").option("subscribe", topic).load(folder)
+    rows = kgroups_spark.decode(frame).orderBy("partition", "offset").collect()
+    main(["dump", folder, "--topic", topic])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == len(lines) > 15
+    for row, line in zip(rows, lines, strict=True):
+        assert {name: row[name] for name in FACTS} == {name: line.get(name) for name in FACTS}
+        assert json.loads(row.record_value or "null") == line.get("value")
+        if topic != "__consumer_offsets":
+            assert json.loads(row.record_key or "null") == line.get("key")
+
+
+def test_what_cannot_be_decoded_has_a_reason_and_other_topics_have_nothing(spark):
+    rows = [
+        ("__consumer_offsets", bytearray(KEY_OF_TYPE[2]), bytearray(b"\0\x63"), None),
+        ("__consumer_offsets", None, None, None),
+        ("__consumer_offsets", bytearray(b"\0\0\0\1"), bytearray(6), "COMMIT"),
+        ("orders", bytearray(b"17"), bytearray(b"{}"), None),
+    ]
+    frame = spark.createDataFrame(rows, "topic string, key binary, value binary, control_type string")
+    bad, no_key, marker, other = kgroups_spark.decode(frame).collect()
+    assert (bad.record_type, bad.record_name, bad.value_version) == (2, "GroupMetadata", 99)
+    assert (bad.reason, bad.record_value) == ("unknown_value_version", None)
+    assert no_key.reason == "null_key"
+    assert marker[4:] == other[4:] == (None,) * 9
+
+
+def test_the_topic_is_said_where_the_frame_does_not_say_it(spark):
+    frame = spark.createDataFrame([(bytearray(b"\0\0\0\2me"), None)], "key binary, value binary")
+    (row,) = kgroups_spark.decode(frame, "__transaction_state").collect()
+    assert (row.transactional_id, row.record_value, row.reason) == ("me", None, None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "said"),
+    [
+        ("key binary, value binary", "__transaction_stat", "did you mean __transaction_state"),
+        ("key binary", None, "there is no value"),
+        ("key binary, value binary, reason string", None, "has a column reason already"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(spark, columns, topic, said):
+    with pytest.raises(UsageError, match=said):
+        kgroups_spark.decode(spark.createDataFrame([], columns), topic)
