@@ -5,9 +5,10 @@
 #             replaces; without a JVM), the same by Spark and Delta (--beside-spark 100), then audits that are killed as
 #             processes (--kills 40). SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5 --kills 5"
 #             shorten it; --seed N repeats what a run printed.
-#             Only here: nights by Spark's writer, but for those of audit/test_run.py and of the Hive lake; clearing up,
-#             the next night and upkeep after a kill at every commit point; ten nights with both writers; a rebuild
-#             killed before every table; every size of a full disk; two audits as processes at once; lakes of layout 2.
+#             Only here: nights by Spark's writer, but for those of audit/test_run.py; clearing up, the next night and
+#             upkeep after a kill at every commit point; ten nights with both writers; a rebuild killed before every
+#             table; every size of a full disk; two audits as processes at once; lakes of layout 2; upkeep of the ledger
+#             by Spark's writer.
 # make kafka-watch   what a Kafka release (the newest on Maven; KAFKA_WATCH_ARGS="--release 4.4.0") writes or takes as a
 #             default that we do not know. Exit code of python -m tests.kafka_watch: 0 nothing, 1 differences
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)

@@ -16,6 +16,7 @@ from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import WriterName
+from tests.chosen import by_each_writer
 from tests.expiry import test_twin
 from tests.expiry.cases import NOW, R
 from tests.expiry.frames import AUDIT_ID, READ, arrow_table
@@ -139,7 +140,7 @@ def test_files_without_statistics_are_read_whole(
     assert decided(lake, "parts") == (in_order(offsets), in_order(groups))
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_what_was_decided_before_is_kept(spark: SparkSession, tmp_path: Path, writer: WriterName) -> None:
     """That of the last finished audit: one that was killed since has decided anew."""
     lake = Lake.create(spark, str(tmp_path / "lake"))

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.cli import main
 from kgroups_spark.views.duckdb_views import DuckDbLake
+from tests.chosen import by_each_writer
 from tests.cli.written_lake import AS_OF, ledger, write_lake
 from tests.report.made_lakes import partition_read
 from tests.tables.table_rows import rows_of
@@ -42,7 +43,7 @@ def numbers(lake: str, query: str) -> list[int]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_old_audits_and_their_findings_go(spark: SparkSession, writer: str, tmp_path: Path, capsys) -> None:
     found = [{"audit_id": n, "finding": "mixed_commits", "severity": "notice"} for n in range(1, NIGHTS + 1)]
     nights = ledger(*(night(number) for number in range(1, NIGHTS + 1)))

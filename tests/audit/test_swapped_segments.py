@@ -9,13 +9,14 @@ import pytest
 
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.audit.test_changing_segments import Broker, state
+from tests.chosen import by_each_writer
 from tests.crash.commit_points import audit
 from tests.sources.test_high_watermarks import write_checkpoint
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_segments_that_the_cleaner_merges_between_planning_and_reading(spark, tmp_path: Path, writer: str) -> None:
     broker, lake = Broker(tmp_path / "log"), tmp_path / "lake"
     write_checkpoint(tmp_path / "log", 20)

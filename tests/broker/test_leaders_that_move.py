@@ -21,6 +21,7 @@ from tests.broker.live_audits import copy_audit, last_finished, live_audit
 from tests.broker.members import SILENT
 from tests.broker.proxy import Proxies, put_proxies_before
 from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
+from tests.chosen import by_each_writer
 
 pytestmark = pytest.mark.spark
 
@@ -145,7 +146,7 @@ def assert_all_but_one_partition(lake: Path, both: TwoBrokers) -> None:
     assert of_the_log(lake) == {name: [row for row in rows if other not in row] for name, rows in both.expected.items()}
 
 
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_a_partition_whose_leader_is_lost_while_it_is_read_is_left_to_the_next_audit(spark, both, tmp_path, writer):
     lake, (_, second) = tmp_path / "lake", both.proxies.each
     both.await_replicas()

@@ -18,6 +18,7 @@ from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import WriterName
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.spark_views import register_views
+from tests.chosen import by_each_writer
 from tests.tables.table_rows import MOMENT, rows_of
 from tests.views.arrow_tables import in_duckdb, in_spark
 from tests.views.arrow_tables import rows_of as view_rows
@@ -120,7 +121,7 @@ def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[di
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("writer", ["parts", "spark"])
+@by_each_writer
 def test_what_an_unfinished_audit_saw_does_not_count(spark: SparkSession, tmp_path: Path, writer: WriterName) -> None:
     lake = Lake.create(spark, str(tmp_path / "lake"))
     offsets = [committed("g", "t", 0, 40)]
