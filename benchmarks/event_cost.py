@@ -88,7 +88,7 @@ def _measure(folder: Path, rounds: int) -> None:
 
 
 def _switch_off(stack: ExitStack) -> None:
-    for name in ("kgroups_spark.audit.decode_range.OffsetMoves", "kgroups_spark.coordinator.shard.GroupEvents"):
+    for name in ("kgroups_spark.audit.decode_range.OffsetMoves", "kgroups_spark.coordinator.shard.ShardEvents"):
         stack.enter_context(mock.patch(name, _Silent))
     init, tell = RangeReducer.__init__, "kgroups_spark.coordinator.shard.Shard.tell_events"
     stack.enter_context(mock.patch.object(RangeReducer, "__init__", lambda *a, **k: init(*a, **{**k, "pins": False})))

@@ -217,9 +217,9 @@ class RowReplay:
             record.member_id,
             record.regular_expression,
             record.value,
-            row[PRODUCER],
-            row[TRANSACTIONAL],
             record.value_version,
+            producer_id=row[PRODUCER],
+            is_transactional=row[TRANSACTIONAL],
         )
 
 

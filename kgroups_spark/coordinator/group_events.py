@@ -1,7 +1,7 @@
 """What happened to groups, told while their records are replayed: rows of `group_events`.
 
-Offsets. Each value that takes effect is compared with the committed offset it replaces, each tombstone with what it
-removes. Whether the group had members is what the log says at that place.
+Offsets. Each tombstone is told with what it removes, and its cause. Where offsets moved is told elsewhere (by columns:
+offsets/moves.py; by objects: shard_events.py).
 
 Groups. What one act of a coordinator writes (records of types 2 to 23 and offset tombstones that follow each other with
 the same log timestamp) is told as one change: an upgrade to the consumer protocol deletes a group and makes it anew, a
@@ -28,13 +28,14 @@ import orjson
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
-from kgroups_spark.coordinator.offset_metadata import OffsetCommit, Slot
+from kgroups_spark.coordinator.offset_metadata import Slot
 from kgroups_spark.coordinator.removal_causes import (
     EXPIRED,
     GROUP_DELETED,
     OVERDUE_MS,
     UNKNOWN,
     Fits,
+    RemovedValue,
     cause_of,
     due_at,
     is_exempt,
@@ -44,7 +45,7 @@ from kgroups_spark.coordinator.share_group import ShareGroup
 from kgroups_spark.coordinator.streams_group import StreamsGroup
 
 if TYPE_CHECKING:
-    from kgroups_spark.coordinator.shard import Shard
+    from kgroups_spark.coordinator.groups import Groups
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -106,14 +107,6 @@ class MemberEvents(NamedTuple):
     member_ids: list[str]
 
 
-class RemovedOffset(NamedTuple):
-    """What a slot had before a tombstone, for the first commit after it. `committed_offset` None: not known."""
-
-    committed_offset: int | None
-    topic_id: str | None
-    log_offset: int
-
-
 class Rules(NamedTuple):
     """By what causes are told. `retention`: (log offset from which on, retention in ms), ascending.
 
@@ -125,11 +118,26 @@ class Rules(NamedTuple):
     audit_ends: tuple[int, ...] = ()
 
 
+class RemovedCommit(NamedTuple):
+    """What a tombstone removed, and what is left behind it.
+
+    `value` None: the log does not have it (any more). `is_pending`: an open transaction held an offset of the slot.
+    `is_topic_left`: any group of the offsets partition has an offset of the topic left; `is_group_left`: the group has
+    an offset left.
+    """
+
+    slot: Slot
+    value: RemovedValue | None
+    is_pending: bool
+    is_topic_left: bool
+    is_group_left: bool
+
+
 class _Removal(NamedTuple):
     log_offset: int
     log_timestamp: int | None
     slot: Slot
-    commit: OffsetCommit
+    value: RemovedValue
     group_type: str | None
     due_at: int | None
     emptied: int | None  # since when the group has been Empty; None: it is not, or nobody knows
@@ -152,12 +160,12 @@ class _Touched:
 
     __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "place", "state_since", "unknown")
 
-    def __init__(self, shard: Shard, group_id: str, group: Group | None) -> None:
+    def __init__(self, groups: Groups, group_id: str, group: Group | None) -> None:
         self.group = group
         self.facts = None if group is None else _facts(group)
         self.state_since = None if group is None else group.state_since
-        self.had_offsets = group_id in shard.offsets.committed
-        self.had_pending = group_id in shard.offsets.pending_count
+        self.had_offsets = groups.held.has_committed(group_id)
+        self.had_pending = groups.held.has_pending(group_id)
         # Members of modern groups as they were before they were first touched; None: there was no such member.
         self.members: dict[str, Any] = {}
         self.place: tuple[int, int | None] | None = None
@@ -166,10 +174,11 @@ class _Touched:
 
 
 class GroupEvents:
-    """Tells the events of one shard. The shard says what it is about to replay and what has changed."""
+    """Tells what happens to the groups of one partition, and which committed offsets are removed. `groups` says what it
+    is about to replay and what has changed."""
 
-    def __init__(self, shard: Shard, rules: Rules) -> None:
-        self._shard = shard
+    def __init__(self, groups: Groups, rules: Rules) -> None:
+        self._groups = groups
         self._rules = rules
         self._told: list[GroupEvent | MemberEvents] = []
         self._audit_ends = list(reversed(rules.audit_ends))
@@ -182,17 +191,8 @@ class GroupEvents:
         self._unknown: list[_Unknown] = []
         # The value or marker that is being replayed.
         self._place: tuple[int, int | None] = (-1, None)
-        self._is_marker = False
-        self._tells_climb = True
-        # What it does to offsets; `ended` takes them in.
+        # What values and markers do to groups. Each is numbered together with the moves of offsets there.
         self.moves: list[GroupEvent] = []
-        # How many committed offsets there are by topic.
-        self._offsets_of: Counter[str] = Counter()
-        self.count_offsets()
-
-    def count_offsets(self) -> None:
-        """Counts the shard's offsets anew: it was loaded or corrected."""
-        self._offsets_of = Counter(topic for offsets in self._shard.offsets.committed.values() for topic, _ in offsets)
 
     def take(self) -> list[GroupEvent | MemberEvents]:
         """What has been told since the last call."""
@@ -222,10 +222,10 @@ class GroupEvents:
 
     def touches(self, group_id: str, member_id: str | None, record_type: int | None) -> None:
         """The record may change the group and this member of it."""
-        group = self._shard.groups.get(group_id)
+        group = self._groups.groups.get(group_id)
         touched = self._touched.get(group_id)
         if touched is None:
-            touched = self._touched[group_id] = _Touched(self._shard, group_id, group)
+            touched = self._touched[group_id] = _Touched(self._groups, group_id, group)
         if group is None or isinstance(group, ClassicGroup):
             if member_id is not None:
                 touched.members.setdefault(member_id, None)
@@ -249,94 +249,37 @@ class GroupEvents:
         if touched is not None and group_type is not None:
             touched.unknown = (log_offset, log_timestamp, group_type)
 
-    def value(self, log_offset: int, log_timestamp: int | None, *, tells_climb: bool = True) -> None:
-        """A value comes next. `tells_climb`: a move forward is told here, if it is one to tell."""
-        self._place, self._is_marker, self._tells_climb = (log_offset, log_timestamp), False, tells_climb
-
-    def marker(self, log_offset: int, log_timestamp: int | None) -> None:
-        """A control record comes next."""
-        self._place, self._is_marker, self._tells_climb = (log_offset, log_timestamp), True, False
-
-    def ended(self) -> None:
-        """The value or marker has been replayed."""
-        if self.moves:
-            moves = self.moves
-            if self._is_marker:
-                moves.sort(key=_in_order)
-            self._told += [move._replace(event_index=index) for index, move in enumerate(moves)]
-            self.moves = []
+    def at(self, log_offset: int, log_timestamp: int | None) -> None:
+        """A value or marker comes next."""
+        self._place = (log_offset, log_timestamp)
 
     def created(self, group_id: str) -> None:
         """A value has made a simple group, after the act was closed."""
-        self._shard.removed_groups.pop(group_id, None)
+        self._groups.removed_groups.pop(group_id, None)
         self.moves.append(self._event(group_id, "group_created", value_after="Empty"))
 
     def vanished(self, group: Group) -> None:
         """Scala: a marker has taken the last that was left of a simple group, after the act was closed."""
-        _remember(self._shard.removed_groups, group.group_id, self._place[0])
+        remember(self._groups.removed_groups, group.group_id, self._place[0])
         event = self._event(group.group_id, "group_removed", value_before=group.state, cause=UNKNOWN)
         self.moves.append(event._replace(group_type=group.group_type))
 
-    def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None:
-        """The offset has taken effect, in the place of `before`."""
-        value = commit.value
-        after, topic_id = value.committed_offset, value.topic_id
-        if before is None:
-            self._offsets_of[slot[1]] += 1
-            gone = self._shard.removed.pop(slot, None)
-            if gone is None or gone.committed_offset is None:
-                return
-            offset, known_id = gone.committed_offset, gone.topic_id
-        else:
-            offset, known_id = before.value.committed_offset, before.value.topic_id
-        is_recreated = topic_id != known_id and topic_id is not None and known_id is not None
-        if not is_recreated and before is not None:
-            # Of every record asked: most end here.
-            if after == offset or (after > offset and not self._tells_climb):
-                return
-            if after > offset and self.type_of_emptied(slot[0]) is None:
-                return
-        if is_recreated:
-            event = self._event(slot[0], "topic_recreated", topic=slot[1], partition=slot[2])
-            self.moves.append(event._replace(value_before=known_id, value_after=topic_id))
-        if before is None:
-            name = "offset_restarted"
-        elif after < offset:
-            name = "offset_rewound"
-        elif after > offset and not is_recreated:
-            name = "offset_skipped"
-        else:
+    def removed(self, removed: RemovedCommit) -> None:
+        """A tombstone has removed a committed offset, for the first time."""
+        place, slot, value = self._act or (-1, None), removed.slot, removed.value
+        group, rules = self._groups.groups.get(slot[0]), self._rules.expiry
+        group_type = None if group is None else group.group_type
+        if value is None:
+            self._unknown.append(_Unknown(*place, slot, group_type))
             return
-        cause = "topic_recreated" if is_recreated else self._cause_of_move(slot[0])
-        event = self._event(slot[0], name, topic=slot[1], partition=slot[2])
-        when = event.event_timestamp if self._is_marker else commit.value.commit_timestamp
-        self.moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
-
-    def removed(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None:
-        """A tombstone has removed the committed offset; None: one that is not known."""
-        remembered = self._shard.removed
-        place = self._act or (-1, None)
-        if commit is None:
-            # What is remembered has gone before: a tombstone more says nothing.
-            if slot in remembered:
-                return
-            _remember(remembered, slot, RemovedOffset(None, None, place[0]))
-            if not is_pending:
-                group = self._shard.groups.get(slot[0])
-                self._unknown.append(_Unknown(*place, slot, None if group is None else group.group_type))
-            return
-        _remember(remembered, slot, RemovedOffset(commit.value.committed_offset, commit.value.topic_id, place[0]))
-        group, rules = self._shard.groups.get(slot[0]), self._rules.expiry
-        due = due_at(group, slot[1], commit.value, rules, self._retention_ms, is_pending=is_pending)
+        due = due_at(group, slot[1], value, rules, self._retention_ms, is_pending=removed.is_pending)
         topics = (
             topics_of(group, rules) if group is not None and due is None and is_exempt(group, slot[1], rules) else ()
         )
         is_subscribed = topics is not None and slot[1] in topics
-        group_type = None if group is None else group.group_type
         emptied = None if group is None or group.state != "Empty" else group.state_since
-        self._offsets_of[slot[1]] -= 1
-        left = (self._offsets_of[slot[1]] > 0, slot[0] in self._shard.offsets.committed)
-        self._removals.append(_Removal(*place, slot, commit, group_type, due, emptied, is_subscribed, *left))
+        left = (removed.is_topic_left, removed.is_group_left)
+        self._removals.append(_Removal(*place, slot, value, group_type, due, emptied, is_subscribed, *left))
 
     def close(self) -> None:
         """The act has ended: tells what it did."""
@@ -347,7 +290,7 @@ class GroupEvents:
         removals, self._removals = self._removals, []
         unknown, self._unknown = self._unknown, []
         numbers: Counter[int] = Counter()
-        causes = _Causes(self._shard, self._rules.expiry, touched, removals, {each.slot[0] for each in unknown})
+        causes = _Causes(self._groups, self._rules.expiry, touched, removals, {each.slot[0] for each in unknown})
         for each in unknown:
             group_id, topic, partition = each.slot
             at = (each.log_offset, numbers[each.log_offset], each.log_timestamp, each.log_timestamp)
@@ -367,7 +310,7 @@ class GroupEvents:
                     "offset_removed",
                     topic=topic,
                     partition=partition,
-                    offset_before=removal.commit.value.committed_offset,
+                    offset_before=removal.value.committed_offset,
                     cause=causes.of_offset(removal),
                 )
             )
@@ -376,7 +319,7 @@ class GroupEvents:
             if group.place is not None:
                 self._tell_group(group_id, group, causes, numbers)
             elif group.unknown is not None and not (
-                group_id in self._shard.groups or group_id in self._shard.removed_groups
+                group_id in self._groups.groups or group_id in self._groups.removed_groups
             ):
                 log_offset, log_timestamp, group_type = group.unknown
                 at = (log_offset, numbers[log_offset], log_timestamp, log_timestamp)
@@ -387,38 +330,28 @@ class GroupEvents:
     def _remember_group(self, group_id: str, touched: _Touched) -> None:
         """After an act that touched the group: whether it is known to be gone."""
         place = touched.place or touched.unknown
-        if group_id in self._shard.groups:
-            self._shard.removed_groups.pop(group_id, None)
-        elif place is not None and group_id not in self._shard.removed_groups:
-            _remember(self._shard.removed_groups, group_id, place[0])
-
-    # Offsets.
+        if group_id in self._groups.groups:
+            self._groups.removed_groups.pop(group_id, None)
+        elif place is not None and group_id not in self._groups.removed_groups:
+            remember(self._groups.removed_groups, group_id, place[0])
 
     def _event(self, group_id: str, name: str, **fields: Any) -> GroupEvent:
         log_offset, log_timestamp = self._place
-        group = self._shard.groups.get(group_id)
+        group = self._groups.groups.get(group_id)
         group_type = None if group is None else group.group_type
         return GroupEvent(log_offset, 0, log_timestamp, log_timestamp, group_id, group_type, name, **fields)
 
     def type_of_emptied(self, group_id: str) -> str | None:
         """The type of a group that has members at times and has none now; None: it is not one."""
-        group = self._shard.groups.get(group_id)
-        return None if group is None or group.is_simple or _member_count(group) else group.group_type
-
-    def _cause_of_move(self, group_id: str) -> str:
-        if self._is_marker:
-            return "transaction"
-        group = self._shard.groups.get(group_id)
-        if group is None:
-            return UNKNOWN
-        return "with_members" if _member_count(group) else "no_members"
+        group = self._groups.groups.get(group_id)
+        return None if group is None or group.is_simple or member_count(group) else group.group_type
 
     # Groups.
 
     def _tell_group(self, group_id: str, touched: _Touched, causes: _Causes, numbers: Counter[int]) -> None:
         assert touched.place is not None
         log_offset, log_timestamp = touched.place
-        before, now = touched.group, self._shard.groups.get(group_id)
+        before, now = touched.group, self._groups.groups.get(group_id)
         old, new = touched.facts, None if now is None else _facts(now)
         group_type = new[0] if new is not None else None if old is None else old[0]
         at = (log_timestamp, log_timestamp, group_id, group_type)
@@ -455,14 +388,14 @@ class _Causes:
 
     def __init__(
         self,
-        shard: Shard,
+        groups: Groups,
         rules: ExpiryRules,
         touched: dict[str, _Touched],
         removals: list[_Removal],
         with_unknown: set[str],
     ) -> None:
         """`with_unknown`: groups of which the act removed offsets that are not known."""
-        self._shard = shard
+        self._groups = groups
         self._rules = rules
         self._touched = touched
         self._with_unknown = with_unknown
@@ -484,7 +417,7 @@ class _Causes:
             return causes.pop() if len(causes) == 1 else UNKNOWN
         if group_id in self._with_unknown or touched.group is None or touched.had_offsets:
             return UNKNOWN
-        if _member_count(touched.group):
+        if member_count(touched.group):
             return UNKNOWN
         spared = touched.had_pending and self._rules.open_transaction is OpenTransactionRule.ALWAYS
         if spared or (isinstance(touched.group, ShareGroup) and not self._rules.deletes_share_groups):
@@ -496,9 +429,9 @@ class _Causes:
     def _fits(self, removal: _Removal) -> Fits:
         group_id, topic, _ = removal.slot
         of_group = self._by_group[group_id]
-        is_scala = self._shard.release.coordinator == "scala"
+        is_scala = self._groups.release.coordinator == "scala"
         nothing_left = not of_group[-1].is_group_left
-        group, touched = self._shard.groups.get(group_id), self._touched.get(group_id)
+        group, touched = self._groups.groups.get(group_id), self._touched.get(group_id)
         before = group if touched is None else touched.group
         was_simple = before is not None and before.is_simple
         # Scala's simple group that has nothing but pending offsets left may have been deleted: no record would say so.
@@ -507,7 +440,7 @@ class _Causes:
         is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
         deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
         # A log from before an upgrade to 4.0 may be told by today's rules. Values with a topic id are Java's.
-        may_be_scalas = was_simple and nothing_left and any(each.commit.value.topic_id is None for each in of_group)
+        may_be_scalas = was_simple and nothing_left and any(each.value.topic_id is None for each in of_group)
         one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
         topics = {each.slot[1] for each in of_group}
         topic_gone = not self._last_of_topic[topic].is_topic_left
@@ -526,7 +459,7 @@ class _Causes:
         )
 
 
-def _remember(remembered: dict[K, V], key: K, value: V) -> None:
+def remember(remembered: dict[K, V], key: K, value: V) -> None:
     """Puts the key behind all others, and lets the oldest go where there are too many."""
     remembered.pop(key, None)
     remembered[key] = value
@@ -544,10 +477,6 @@ def _is_late(removal: _Removal) -> bool:
     return removal.emptied is not None and removal.log_timestamp - max(removal.due_at, removal.emptied) > OVERDUE_MS
 
 
-def _in_order(event: GroupEvent) -> tuple[str, str, int, str]:
-    return event.group_id, event.topic or "", -1 if event.partition is None else event.partition, event.event
-
-
 def _facts(group: Group) -> tuple[str, str, int]:
     """Type, state, and generation or group epoch."""
     if isinstance(group, ClassicGroup):
@@ -556,7 +485,7 @@ def _facts(group: Group) -> tuple[str, str, int]:
     return group.group_type, group.state, group.group_epoch
 
 
-def _member_count(group: Group) -> int:
+def member_count(group: Group) -> int:
     if isinstance(group, ClassicGroup):
         return 0 if group.value is None else len(group.value["members"])
     return len(group.members)

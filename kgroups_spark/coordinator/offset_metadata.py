@@ -44,11 +44,11 @@ class OffsetCommit(NamedTuple):
 
 
 class OffsetObserver(Protocol):
-    """Learns what becomes of committed offsets. `removed`: a tombstone came. `commit` None: there was no committed
+    """Learns what becomes of committed offsets. `removed_by`: a tombstone came. `commit` None: there was no committed
     offset. `is_pending`: an open transaction held an offset of the slot."""
 
     def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None: ...
-    def removed(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None: ...
+    def removed_by(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None: ...
 
 
 class OffsetMetadata:
@@ -89,7 +89,7 @@ class OffsetMetadata:
         if gone is not None and not offsets:
             del self.committed[slot[0]]
         if self.observer is not None:
-            self.observer.removed(slot, gone, is_pending=bool(self.pending_producers.get(slot)))
+            self.observer.removed_by(slot, gone, is_pending=bool(self.pending_producers.get(slot)))
         if removes == "of_all_producers":
             for producer in list(self.pending_producers.get(slot, ())):
                 self._drop(producer, slot)
@@ -122,9 +122,13 @@ class OffsetMetadata:
             self._drop(producer_id, slot)
         self.pending.pop(producer_id, None)
 
-    def has_offsets(self, group_id: str) -> bool:
-        """Whether the group has committed or pending offsets."""
-        return group_id in self.committed or group_id in self.pending_count
+    def has_committed(self, group_id: str) -> bool:
+        """Whether the group has committed offsets."""
+        return group_id in self.committed
+
+    def has_pending(self, group_id: str) -> bool:
+        """Whether an open transaction holds offsets of the group."""
+        return group_id in self.pending_count
 
     def groups_in_transactions(self) -> set[str]:
         """Groups that the coordinator takes to have an open transaction, and therefore does not delete."""

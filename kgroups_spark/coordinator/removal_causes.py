@@ -29,7 +29,6 @@ from kgroups_spark.coordinator.classic_group import CONSUMER_PROTOCOL_TYPE, Clas
 from kgroups_spark.coordinator.consumer_group import UNKNOWN_METADATA, ConsumerGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules
-from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.share_group import ShareGroup
 from kgroups_spark.coordinator.streams_group import StreamsGroup
@@ -46,6 +45,16 @@ CAUSES = (EXPIRED, GROUP_DELETED, OFFSET_DELETED, TOPIC_DELETED, UNKNOWN)
 
 # Overdue for longer than this, expiry is one explanation among others: the retention may be another one.
 OVERDUE_MS = 86_400_000
+
+
+class RemovedValue(NamedTuple):
+    """What of a removed value tells why it was removed. Times are ms; None: the value has none."""
+
+    committed_offset: int
+    topic_id: str | None
+    commit_timestamp: int
+    expire_timestamp: int | None
+    value_version: int
 
 
 class Fits(NamedTuple):
@@ -83,7 +92,7 @@ def cause_of(fits: Fits) -> str:
 def due_at(
     group: Group | None,
     topic: str,
-    value: OffsetAndMetadata,
+    value: RemovedValue,
     rules: ExpiryRules,
     retention_ms: int,
     *,

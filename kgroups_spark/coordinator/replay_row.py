@@ -68,9 +68,9 @@ def replay(shard: Shard, row: ReplayRow) -> None:
                 row.record_type or 0,
                 *names,
                 row.value,
-                row.producer_id,
-                row.is_transactional,
                 row.value_version,
+                producer_id=row.producer_id,
+                is_transactional=row.is_transactional,
             )
         case "marker":
             shard.end_transaction(row.log_offset, row.log_timestamp, row.producer_id, row.outcome)

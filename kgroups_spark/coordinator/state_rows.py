@@ -21,10 +21,10 @@ import orjson
 from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.consumer_group import ConsumerGroup, ConsumerMember
 from kgroups_spark.coordinator.conversions import Group
-from kgroups_spark.coordinator.group_events import RemovedOffset
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, Slot, TopicPartition
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.rows import Task
+from kgroups_spark.coordinator.shard_events import RemovedOffset
 from kgroups_spark.coordinator.share_group import ShareGroup, ShareMember
 from kgroups_spark.coordinator.streams_group import StreamsGroup, StreamsMember
 from kgroups_spark.coordinator.transactions import OpenTransaction

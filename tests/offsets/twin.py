@@ -10,17 +10,19 @@ from kgroups_spark.audit.replay import NoTopics
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
-from kgroups_spark.coordinator.group_events import GroupEvents, Rules
+from kgroups_spark.coordinator.group_events import Rules
+from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.offset_metadata import OffsetCommit, Slot
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.replay_row import ReplayRow, replay
 from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.shard_events import ShardEvents
 
 Row = dict[str, Any]
 
 
-class Listener(GroupEvents):
+class Listener(ShardEvents):
     """Also keeps which records took effect, and the facts of removals."""
 
     def __init__(self, shard: Shard, rules: Rules) -> None:
@@ -32,8 +34,8 @@ class Listener(GroupEvents):
         self.effective.add(commit.log_offset)
         super().committed(slot, before, commit)
 
-    def removed(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None:
-        super().removed(slot, commit, is_pending=is_pending)
+    def removed_by(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None:
+        super().removed_by(slot, commit, is_pending=is_pending)
         if commit is not None:
             removal = self._removals[-1]
             self.facts[removal.log_offset] = (is_pending, removal.is_topic_left, removal.is_group_left)
@@ -90,47 +92,49 @@ class Twin:
         return table_batch(name, kind._fields, list(source()), audit_id=1).to_pylist()
 
 
-class HeldOffsets:
+class Held:
     """What groups alone ask of offsets: whether a group has any, by what the columns say."""
 
     def __init__(self, held: set[str]) -> None:
         self.held = held
-        self.pending_count: dict[str, int] = {}
-        self.committed: dict[str, Any] = {}
 
-    def has_offsets(self, group_id: str) -> bool:
+    def has_committed(self, group_id: str) -> bool:
         return group_id in self.held
+
+    def has_pending(self, group_id: str) -> bool:
+        return False
 
 
 def groups_alone(
     rows: Sequence[ReplayRow], release: Release, values: Sequence[Row], holdings: Sequence[Row]
 ) -> tuple[list[Any], list[Any]]:
     """Group rows and versions of a shard that sees group records, and of offsets nothing but values and holdings."""
-    shard = Shard(release, 0, recording=True)
-    shard.topics = NoTopics()
-    offsets = HeldOffsets(set())
-    shard.offsets = offsets  # type: ignore[assignment]
+    offsets = Held(set())
+    groups = Groups(release, 0, offsets, recording=True)
+    groups.topics = NoTopics()
     first = {row["log_offset"]: row["group_id"] for row in values}
     changes: dict[int, list[Row]] = {}
     for change in holdings:
         changes.setdefault(change["since"], []).append(change)
     for row in rows:
         for change in changes.get(row.log_offset, ()):
-            _hold(shard, offsets, change, row)
+            _hold(groups, offsets, change, row)
         if row.log_offset in first and not release.simple_groups_follow_offsets:
-            shard.keep_group(row.log_offset, row.log_timestamp, first[row.log_offset])
+            groups.keep_group(row.log_offset, row.log_timestamp, first[row.log_offset])
         if row.kind == "group_record":
             with suppress(ReplayFailure):
-                replay(shard, row)
-    return list(shard.group_rows()), shard.take_changes()
+                names = (row.group_id or "", row.member_id, row.regular_expression)
+                place = (row.log_offset, row.log_timestamp, row.record_type or 0)
+                groups.replay_group_record(*place, *names, row.value, row.value_version)
+    return list(groups.group_rows()), groups.take_changes()
 
 
-def _hold(shard: Shard, offsets: HeldOffsets, change: Row, row: ReplayRow) -> None:
+def _hold(groups: Groups, offsets: Held, change: Row, row: ReplayRow) -> None:
     group_id, was = change["group_id"], change["group_id"] in offsets.held
     has = change["has_committed"] or change["has_pending"]
     (offsets.held.add if has else offsets.held.discard)(group_id)
-    if shard.release.simple_groups_follow_offsets and has != was:
+    if groups.release.simple_groups_follow_offsets and has != was:
         if has:
-            shard.keep_group(row.log_offset, row.log_timestamp, group_id)
+            groups.keep_group(row.log_offset, row.log_timestamp, group_id)
         else:
-            shard._remove_simple_groups([group_id], row.log_offset, row.log_timestamp)
+            groups.remove_simple_groups([group_id], row.log_offset, row.log_timestamp)

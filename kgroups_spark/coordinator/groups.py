@@ -1,0 +1,223 @@
+"""The groups of one offsets partition, record by record: the half of a coordinator shard that is not offsets.
+
+    groups = Groups(release("4.3"), offsets_partition=17, held)
+    groups.replay_group_record(...), .keep_group(...), .remove_simple_groups(...)   in log order
+    groups.group_rows(), .member_rows()                                             the current tables
+
+Offsets come in at two places. A value makes a simple group exist where there is none (T18, T29): in Java only a group
+tombstone ends it, offsets or not (T30). Scala joins groups and offsets at the end of its load, so that a group without
+metadata is there exactly as long as it has offsets. And what a group holds (`HeldOffsets`) tells why it was removed.
+
+It is pure: no Spark, no files, no clock. Times are milliseconds, None where a record has none. Where a real
+coordinator's load would fail, ReplayFailure is raised after what Kafka's classes had changed by then, and the next
+record may follow. Either way the state is at any time that of a load up to the last record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
+from kgroups_spark.coordinator.conversions import Group, persisted_group
+from kgroups_spark.coordinator.group_events import GroupEvents
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberRow
+from kgroups_spark.coordinator.share_group import check_hash_as_tags
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.coordinator.versions import Before, Place, Version, before, changes, last_at
+from kgroups_spark.messages.group_partition import offsets_partition
+
+Value = dict[str, Any]
+GROUP_METADATA = 2
+SHARE_GROUP_METADATA = 11
+
+
+class HeldOffsets(Protocol):
+    """Which groups hold offsets, behind the record that was replayed last."""
+
+    def has_committed(self, group_id: str) -> bool: ...
+    def has_pending(self, group_id: str) -> bool: ...
+
+
+class Groups:
+    """The groups of one partition. `recording`: keep version rows for `take_changes`."""
+
+    def __init__(self, release: Release, offsets_partition: int, held: HeldOffsets, *, recording: bool = False) -> None:
+        self.release = release
+        self.offsets_partition = offsets_partition
+        self.held = held
+        self.recording = recording
+        self.groups: dict[str, Group] = {}
+        self.topics = Topics()
+        # Groups with the log offset of their removal. Kept only where events are told.
+        self.removed_groups: dict[str, int] = {}
+        self.events: GroupEvents | None = None
+        self._versions: list[Version] = []
+        self._corrected_at: set[int] = set()
+
+    def replay_group_record(
+        self,
+        log_offset: int,
+        log_timestamp: int | None,
+        record_type: int,
+        group_id: str,
+        member_id: str | None,
+        regular_expression: str | None,
+        value: Value | None,
+        value_version: int | None = None,
+    ) -> None:
+        """A record of types 2 to 23; `value` None is a tombstone. Types unknown to the release do nothing.
+
+        `value_version` says whether a GroupMetadata value is of version 0 (T8); None is taken for that.
+        """
+        if self._skips(record_type):
+            return
+        group = self.groups.get(group_id)
+        if self.events is not None:
+            self.events.record(log_offset, log_timestamp)
+            self.events.touches(group_id, member_id, record_type)
+        start = before(group, member_id) if self.recording else None
+        state = None if group is None else (group.group_type, group.state)
+        state_since = None if group is None else group.state_since
+        try:
+            if record_type == GROUP_METADATA:
+                self._replay_group_metadata(log_offset, group_id, value, value_version)
+            else:
+                self._apply(log_offset, record_type, group_id, member_id or regular_expression, value)
+        finally:
+            was_there, group = group is not None, self.groups.get(group_id)
+            if value is None and not was_there and self.events is not None:
+                self.events.unknown_group(group_id, log_offset, log_timestamp, record_type)
+            if group is not None:
+                unchanged = state == (group.group_type, group.state)
+                group.state_since = state_since if unchanged else log_timestamp
+            if start is not None:
+                self._record(start, group, member_id, log_offset, log_timestamp)
+
+    def keep_group(self, log_offset: int, log_timestamp: int | None, group_id: str) -> None:
+        """A value that may be the first of its group: it makes a simple group exist."""
+        if group_id not in self.groups:
+            if self.events is not None:
+                self.events.at(log_offset, log_timestamp)
+            self._create_simple_group(group_id, log_offset, log_timestamp)
+
+    def remove_simple_groups(
+        self, group_ids: Iterable[str], log_offset: int, log_timestamp: int | None, *, by_marker: bool = False
+    ) -> None:
+        """Scala: groups without metadata go with their last offset."""
+        if not self.release.simple_groups_follow_offsets:
+            return
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            if isinstance(group, ClassicGroup) and group.value is None and not self.has_offsets(group_id):
+                if self.events is not None:
+                    if by_marker:
+                        self.events.close()
+                    else:
+                        self.events.touches(group_id, None, None)
+                del self.groups[group_id]
+                if self.events is not None and by_marker:
+                    self.events.vanished(group)
+                if self.recording:
+                    self._record(before(group, None), None, None, log_offset, log_timestamp)
+
+    def has_offsets(self, group_id: str) -> bool:
+        """Whether the group holds committed or pending offsets."""
+        return self.held.has_committed(group_id) or self.held.has_pending(group_id)
+
+    def take_changes(self, offsets_partitions: int | None = None) -> list[Version]:
+        """Version rows since the last call, in log order; topic names completed as known when they were made."""
+        versions, self._versions = last_at(self._corrected_at, self._versions), []
+        self._corrected_at = set()
+        return [
+            version._replace(is_misplaced=self._is_misplaced(version.group_id, offsets_partitions))
+            if isinstance(version, GroupVersion)
+            else version
+            for version in versions
+        ]
+
+    def group_rows(self, offsets_partitions: int | None = None) -> Iterator[GroupRow]:
+        """Rows of `groups`, by name. `offsets_partitions`: how many there are, to tell which groups are misplaced."""
+        for group_id, group in sorted(self.groups.items()):
+            row = group.row(self.offsets_partition)
+            yield row._replace(is_misplaced=self._is_misplaced(group_id, offsets_partitions))
+
+    def member_rows(self, *, on_demand: bool = True) -> Iterator[MemberRow]:
+        """Rows of `group_members`. `on_demand=False`: without those of `groups_on_demand`."""
+        for _, group in sorted(self.groups.items()):
+            if not on_demand and isinstance(group, ClassicGroup) and group.members_on_demand is not None:
+                continue
+            for member_id in sorted(group.members):
+                yield group.member_row(self.offsets_partition, member_id, self.topics)
+
+    def groups_on_demand(self) -> Iterator[ClassicGroup]:
+        """Groups whose members are made on demand, by name."""
+        for _, group in sorted(self.groups.items()):
+            if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
+                yield group
+
+    def _skips(self, record_type: int) -> bool:
+        if record_type in self.release.record_types:
+            return False
+        if record_type in self.release.unreplayable_types:
+            raise ReplayFailure(f"Received an unknown record type {record_type}")
+        if not self.release.skips_unknown_types:
+            raise ReplayFailure(f"Unknown group metadata message version {record_type}")
+        return True
+
+    def _apply(self, log_offset: int, record_type: int, group_id: str, name: str | None, value: Value | None) -> None:
+        if record_type == SHARE_GROUP_METADATA and value is not None and not self.release.has_metadata_hash:
+            check_hash_as_tags(value.get("metadataHash"))
+        before_record = self.groups.get(group_id)
+        group = persisted_group(self.groups, self.release, record_type, group_id, is_value=value is not None)
+        if group is None:
+            return
+        if group is not before_record:
+            group.log_offset = log_offset
+        if group.replay(log_offset, record_type, name, value):
+            del self.groups[group_id]
+        group.log_offset = log_offset
+
+    def _replay_group_metadata(
+        self, log_offset: int, group_id: str, value: Value | None, value_version: int | None
+    ) -> None:
+        if value is None:
+            self.groups.pop(group_id, None)
+            if self.release.simple_groups_follow_offsets and self.has_offsets(group_id):
+                self.groups[group_id] = ClassicGroup(self.release, group_id)
+            return
+        check_members(group_id, value)
+        if self.release.parses_subscriptions and not self.release.replaces_group_before_parsing:
+            check_subscriptions(value)
+        group = ClassicGroup(self.release, group_id, value, value_version or 0)
+        group.log_offset = log_offset
+        self.groups[group_id] = group
+        if self.release.parses_subscriptions and self.release.replaces_group_before_parsing:
+            check_subscriptions(value)
+
+    def _create_simple_group(self, group_id: str, log_offset: int, log_timestamp: int | None) -> None:
+        if self.events is not None:
+            self.events.close()
+        group = ClassicGroup(self.release, group_id)
+        group.state_since = log_timestamp
+        self.groups[group_id] = group
+        if self.events is not None:
+            self.events.created(group_id)
+        if self.recording:
+            self._record(before(None, None), group, None, log_offset, log_timestamp)
+
+    def _record(
+        self, start: Before, group: Group | None, member_id: str | None, log_offset: int, log_timestamp: int | None
+    ) -> None:
+        place = Place(self.offsets_partition, log_offset, log_timestamp)
+        versions = changes(start, group, member_id, place, self.topics)
+        if versions and self.events is not None:
+            self.events.changed(versions[0].group_id, log_offset, log_timestamp)
+        self._versions += versions
+
+    def _is_misplaced(self, group_id: str, offsets_partitions: int | None) -> bool | None:
+        if offsets_partitions is None:
+            return None
+        return offsets_partition(group_id, offsets_partitions) != self.offsets_partition

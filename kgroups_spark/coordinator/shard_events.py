@@ -1,0 +1,131 @@
+"""What happened to the groups and the offsets of a shard of objects: group_events.py, and where offsets moved.
+
+Each value that takes effect is compared with the committed offset it replaces. Whether the group had members is what
+the log says at that place. The shard remembers which offsets are gone, so that each removal is told once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgroups_spark.coordinator.group_events import GroupEvent, GroupEvents, RemovedCommit, Rules, member_count, remember
+from kgroups_spark.coordinator.offset_metadata import OffsetCommit, Slot
+from kgroups_spark.coordinator.removal_causes import UNKNOWN, RemovedValue
+
+if TYPE_CHECKING:
+    from kgroups_spark.coordinator.shard import Shard
+
+
+class RemovedOffset(NamedTuple):
+    """What a slot had before a tombstone, for the first commit after it. `committed_offset` None: not known."""
+
+    committed_offset: int | None
+    topic_id: str | None
+    log_offset: int
+
+
+class ShardEvents(GroupEvents):
+    """Tells the events of one shard, whose offsets it observes."""
+
+    def __init__(self, shard: Shard, rules: Rules) -> None:
+        super().__init__(shard, rules)
+        self._shard = shard
+        self._is_marker = False
+        self._tells_climb = True
+        # How many committed offsets there are by topic.
+        self._offsets_of: Counter[str] = Counter()
+        self.count_offsets()
+
+    def count_offsets(self) -> None:
+        """Counts the shard's offsets anew: it was loaded or corrected."""
+        self._offsets_of = Counter(topic for offsets in self._shard.offsets.committed.values() for topic, _ in offsets)
+
+    def at(self, log_offset: int, log_timestamp: int | None) -> None:
+        super().at(log_offset, log_timestamp)
+        self._is_marker, self._tells_climb = False, True
+
+    def value(self, log_offset: int, log_timestamp: int | None, *, tells_climb: bool = True) -> None:
+        """A value comes next. `tells_climb`: a move forward is told here, if it is one to tell."""
+        self.at(log_offset, log_timestamp)
+        self._tells_climb = tells_climb
+
+    def marker(self, log_offset: int, log_timestamp: int | None) -> None:
+        """A control record comes next."""
+        self.at(log_offset, log_timestamp)
+        self._is_marker, self._tells_climb = True, False
+
+    def ended(self) -> None:
+        """The value or marker has been replayed."""
+        if self.moves:
+            moves = self.moves
+            if self._is_marker:
+                moves.sort(key=_in_order)
+            self._told += [move._replace(event_index=index) for index, move in enumerate(moves)]
+            self.moves = []
+
+    def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None:
+        """The offset has taken effect, in the place of `before`."""
+        value = commit.value
+        after, topic_id = value.committed_offset, value.topic_id
+        if before is None:
+            self._offsets_of[slot[1]] += 1
+            gone = self._shard.removed.pop(slot, None)
+            if gone is None or gone.committed_offset is None:
+                return
+            offset, known_id = gone.committed_offset, gone.topic_id
+        else:
+            offset, known_id = before.value.committed_offset, before.value.topic_id
+        is_recreated = topic_id != known_id and topic_id is not None and known_id is not None
+        if not is_recreated and before is not None:
+            # Of every record asked: most end here.
+            if after == offset or (after > offset and not self._tells_climb):
+                return
+            if after > offset and self.type_of_emptied(slot[0]) is None:
+                return
+        if is_recreated:
+            event = self._event(slot[0], "topic_recreated", topic=slot[1], partition=slot[2])
+            self.moves.append(event._replace(value_before=known_id, value_after=topic_id))
+        if before is None:
+            name = "offset_restarted"
+        elif after < offset:
+            name = "offset_rewound"
+        elif after > offset and not is_recreated:
+            name = "offset_skipped"
+        else:
+            return
+        cause = "topic_recreated" if is_recreated else self._cause_of_move(slot[0])
+        event = self._event(slot[0], name, topic=slot[1], partition=slot[2])
+        when = event.event_timestamp if self._is_marker else commit.value.commit_timestamp
+        self.moves.append(event._replace(offset_before=offset, offset_after=after, cause=cause, event_timestamp=when))
+
+    def removed_by(self, slot: Slot, commit: OffsetCommit | None, *, is_pending: bool) -> None:
+        """A tombstone has removed the committed offset; None: one that is not known."""
+        remembered = self._shard.removed
+        log_offset = -1 if self._act is None else self._act[0]
+        if commit is None:
+            # What is remembered has gone before: a tombstone more says nothing.
+            if slot in remembered:
+                return
+            remember(remembered, slot, RemovedOffset(None, None, log_offset))
+            if not is_pending:
+                self.removed(RemovedCommit(slot, None, is_pending=False, is_topic_left=False, is_group_left=False))
+            return
+        value = commit.value
+        remember(remembered, slot, RemovedOffset(value.committed_offset, value.topic_id, log_offset))
+        self._offsets_of[slot[1]] -= 1
+        left = (self._offsets_of[slot[1]] > 0, slot[0] in self._shard.offsets.committed)
+        of_value = (value.committed_offset, value.topic_id, value.commit_timestamp, value.expire_timestamp)
+        self.removed(RemovedCommit(slot, RemovedValue(*of_value, value.value_version), is_pending, *left))
+
+    def _cause_of_move(self, group_id: str) -> str:
+        if self._is_marker:
+            return "transaction"
+        group = self._groups.groups.get(group_id)
+        if group is None:
+            return UNKNOWN
+        return "with_members" if member_count(group) else "no_members"
+
+
+def _in_order(event: GroupEvent) -> tuple[str, str, int, str]:
+    return event.group_id, event.topic or "", -1 if event.partition is None else event.partition, event.event
