@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
 from kgroups_spark.coordinator.conversions import Group, persisted_group
 from kgroups_spark.coordinator.group_events import GroupEvents
+from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberRow
@@ -157,6 +158,11 @@ class Groups:
         for _, group in sorted(self.groups.items()):
             if isinstance(group, ClassicGroup) and group.members_on_demand is not None:
                 yield group
+
+    def tell_events(self, rules: EventRules) -> GroupEvents:
+        """From now on what happens to groups is told."""
+        self.events = GroupEvents(self, rules)
+        return self.events
 
     def _skips(self, record_type: int) -> bool:
         if record_type in self.release.record_types:

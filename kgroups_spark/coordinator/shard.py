@@ -66,7 +66,8 @@ class Shard(Groups):
         if value is None:
             if is_transactional:
                 self.transactions.record(log_offset, log_timestamp, producer_id, producer_epoch)
-            if self.events is not None:
+            is_of_transaction = is_transactional and self.release.tombstone_removes_pending == "of_its_transaction"
+            if self.events is not None and not is_of_transaction:
                 self.events.record(log_offset, log_timestamp)
             self.offsets.remove(slot, producer_id, is_transactional)
             self.remove_simple_groups([group_id], log_offset, log_timestamp)

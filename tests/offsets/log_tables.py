@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from kgroups_spark.audit.rows import FIRST_MS, LAST_MS
@@ -20,10 +21,16 @@ Row = dict[str, Any]
 
 def history_of(rows: Sequence[ReplayRow]) -> OffsetHistory:
     """The history of these records alone."""
-    return offset_history(
+    commits, group_records, markers, quarantine = history_tables(rows)
+    return offset_history(commits, markers, group_records, quarantine)
+
+
+def history_tables(rows: Sequence[ReplayRow]) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+    """offset_commits, group_records, transaction_markers and quarantine of these records."""
+    return (
         table("offset_commits", [commit_row(row) for row in rows if row.kind == "offset_commit"]),
-        table("transaction_markers", [_marker_row(row) for row in rows if row.kind == "marker"]),
         table("group_records", [_record_row(row) for row in rows if row.kind == "group_record"]),
+        table("transaction_markers", [_marker_row(row) for row in rows if row.kind == "marker"]),
         table("quarantine", [_quarantine_row(row) for row in rows if row.kind == "undecodable"]),
     )
 
@@ -85,7 +92,9 @@ def _marker_row(row: ReplayRow) -> Row:
 
 
 def _record_row(row: ReplayRow) -> Row:
-    return {**_place(row), "record_type": row.record_type, "group_id": row.group_id, "value_version": row.value_version}
+    fields = {"record_type": row.record_type, "group_id": row.group_id, "value_version": row.value_version}
+    value = None if row.value is None else orjson.dumps(row.value).decode()
+    return {**_place(row), **fields, "member_id": row.member_id, "value": value}
 
 
 def _quarantine_row(row: ReplayRow) -> Row:

@@ -1,0 +1,68 @@
+"""Group records, and what of offsets matters to groups, through the coordinator's groups in log order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from kgroups_spark.coordinator.group_events import GroupEvents
+from kgroups_spark.coordinator.groups import Groups
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.replay.group_times import GroupTimes
+from kgroups_spark.replay.held_offsets import HeldByColumns
+from kgroups_spark.replay.offset_steps import OffsetStep, TombstoneStep, ValueStep
+from kgroups_spark.replay.shard_history import PlacedRecord
+
+
+@dataclass(eq=False)
+class GroupReplay:
+    """Replays into groups, which have their saved state already. `failures`: records at which a coordinator's load
+    would have failed."""
+
+    groups: Groups
+    events: GroupEvents
+    held: HeldByColumns
+    times: GroupTimes
+    failures: list[tuple[PlacedRecord, str]] = field(default_factory=list)
+
+    def run(self, records: Iterable[PlacedRecord], steps: Iterable[OffsetStep]) -> Iterator[None]:
+        """Replays both; comes back after each of them."""
+        for step in heapq.merge(records, steps, key=itemgetter(0)):
+            self.held.at(step.log_offset)
+            if isinstance(step, PlacedRecord):
+                self._record(step)
+            elif isinstance(step, ValueStep):
+                self.groups.keep_group(*step)
+                self._changed(step.group_id, step.log_offset)
+            elif isinstance(step, TombstoneStep):
+                self._tombstone(step)
+            else:
+                self.groups.remove_simple_groups(step.group_ids, step.log_offset, step.log_timestamp, by_marker=True)
+                for group_id in step.group_ids:
+                    self._changed(group_id, step.log_offset)
+            yield
+        self.events.close()
+
+    def _record(self, placed: PlacedRecord) -> None:
+        record = placed.record
+        names = (record.group_id, record.member_id, record.regular_expression)
+        try:
+            self.groups.replay_group_record(
+                placed.log_offset, placed.log_timestamp, record.record_type, *names, record.value, record.value_version
+            )
+        except ReplayFailure as failure:
+            self.failures.append((placed, str(failure)))
+        self._changed(record.group_id, placed.log_offset)
+
+    def _tombstone(self, step: TombstoneStep) -> None:
+        self.events.record(step.log_offset, step.log_timestamp)
+        if step.removed is not None:
+            self.events.removed(step.removed)
+        if step.takes_last:
+            self.groups.remove_simple_groups([step.group_id], step.log_offset, step.log_timestamp)
+            self._changed(step.group_id, step.log_offset)
+
+    def _changed(self, group_id: str, log_offset: int) -> None:
+        self.times.changed(group_id, log_offset, self.groups.groups.get(group_id))

@@ -1,0 +1,96 @@
+"""What a group was at each place in the log, as far as moves of its offsets depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kgroups_spark.coordinator.conversions import Group
+from kgroups_spark.coordinator.group_events import member_count
+from kgroups_spark.offsets.moves import Quiet
+from kgroups_spark.offsets.numbers import I64, NEVER, Places
+
+
+class GroupFacts(NamedTuple):
+    """`is_emptied`: the group has members at times, and none now."""
+
+    group_type: str | None
+    has_members: bool
+    is_emptied: bool
+
+
+NO_GROUP = GroupFacts(None, False, False)
+
+
+def facts_of(group: Group | None) -> GroupFacts:
+    """The facts of a group as it is; None: there is none."""
+    if group is None:
+        return NO_GROUP
+    has_members = member_count(group) > 0
+    return GroupFacts(group.group_type, has_members, not has_members and not group.is_simple)
+
+
+class GroupTimes:
+    """The facts of the groups of a partition by log offset: what changed behind which record.
+
+    GroupTimes({"g": stable}); changed("g", 12, empty); changed("g", 15, None)
+        at(["g", "g", "h"], [11, 14, 20])  ->  stable, empty, NO_GROUP
+        quiet(["g"])                       ->  group [0], since [12], until [15]
+    """
+
+    def __init__(self, saved: Mapping[str, Group]) -> None:
+        self._numbers: dict[str, int] = {}
+        self._group: list[int] = []
+        self._since: list[int] = []
+        self._facts: list[GroupFacts] = []
+        self._newest: dict[str, GroupFacts] = {}
+        for group_id, group in saved.items():
+            self.changed(group_id, -1, group)
+
+    def changed(self, group_id: str, log_offset: int, group: Group | None) -> None:
+        """The group may be another one behind the record there. Log offsets ascend."""
+        facts = facts_of(group)
+        if self._newest.get(group_id, NO_GROUP) != facts:
+            self._newest[group_id] = facts
+            self._group.append(self._numbers.setdefault(group_id, len(self._numbers)))
+            self._since.append(log_offset)
+            self._facts.append(facts)
+
+    @property
+    def has_quiet(self) -> bool:
+        """Whether any group was ever emptied."""
+        return any(facts.is_emptied for facts in self._facts)
+
+    def at(self, group_ids: Sequence[str], log_offset: I64) -> list[GroupFacts]:
+        """The facts of groups behind the records at these log offsets."""
+        if not self._group:
+            return [NO_GROUP] * len(group_ids)
+        group = np.array([self._numbers.get(name, len(self._numbers)) for name in group_ids], np.int64)
+        own, since, order = self._rows()
+        places = Places.over(len(self._numbers) + 1, since, log_offset)
+        keys = places.keys(own, since)
+        found = np.searchsorted(keys, places.keys(group, log_offset), side="right") - 1
+        is_known = (found >= 0) & (own[np.maximum(found, 0)] == group)
+        rows = order[np.maximum(found, 0)].tolist()
+        return [self._facts[row] if known else NO_GROUP for row, known in zip(rows, is_known.tolist(), strict=True)]
+
+    def quiet(self, groups: Sequence[str]) -> Quiet:
+        """Times in which the groups, numbered by their place in the list, were emptied."""
+        asked = {self._numbers[name]: number for number, name in enumerate(groups) if name in self._numbers}
+        own, since, order = self._rows()
+        until = np.full(len(own), NEVER)
+        if len(own):
+            until[:-1] = np.where(own[1:] == own[:-1], since[1:], NEVER)
+        emptied = np.array([self._facts[row].is_emptied for row in order.tolist()], np.bool_)
+        some = [at for at in np.flatnonzero(emptied).tolist() if int(own[at]) in asked]
+        number = np.array([asked[int(own[at])] for at in some], np.int64)
+        order = np.lexsort((since[some], number))
+        return Quiet(number[order], since[some][order], until[some][order])
+
+    def _rows(self) -> tuple[I64, I64, I64]:
+        """Group and log offset of the changes by both, and where each of them stands in the lists."""
+        own, since = np.array(self._group, np.int64), np.array(self._since, np.int64)
+        order = np.lexsort((since, own))
+        return own[order], since[order], order

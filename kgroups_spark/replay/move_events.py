@@ -1,0 +1,110 @@
+"""Rows of `group_events` for what values and markers did: moves of offsets, and groups that they made or took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.audit.rows import MICROSECONDS, constant, nearest_timestamps
+from kgroups_spark.coordinator.group_events import GroupEvent
+from kgroups_spark.offsets.moves import MOVES
+from kgroups_spark.offsets.numbers import starts_of
+from kgroups_spark.offsets.records import TEXT, column, flags
+from kgroups_spark.replay.group_times import GroupFacts, GroupTimes
+from kgroups_spark.tables.schemas import arrow_schema
+
+_ORDER = ("log_offset", "group_id", "is_move", "topic", "partition", "rank")
+
+
+def move_event_rows(moves: pa.Table, of_groups: Sequence[GroupEvent], times: GroupTimes, **constants: Any) -> pa.Table:
+    """Moves (MOVES, in any order) and events of groups at values and markers as rows of `group_events`, numbered at
+    each log offset: by group, topic and partition, a group before its offsets.
+
+    `times`: what groups were. A marker's moves come before the groups that it takes.
+    """
+    rows = pa.concat_tables([_with_facts(moves, times), _of_groups(of_groups)])
+    order = pc.sort_indices(_sort_keys(rows), [(name, "ascending") for name in _ORDER])
+    rows = rows.take(order)
+    starts = np.flatnonzero(starts_of(column(rows, "log_offset")))
+    first = np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    rows = rows.append_column("event_index", pa.array(np.arange(len(rows)) - first))
+    columns = [_column(rows, field, constants) for field in arrow_schema("group_events")]
+    return pa.table(columns, schema=arrow_schema("group_events"))
+
+
+def _sort_keys(rows: pa.Table) -> pa.Table:
+    """_ORDER of the rows, without nulls: where these stand differs between pyarrow's releases."""
+    topic = rows.column("topic").cast(pa.string())
+    return pa.table(
+        [
+            rows.column("log_offset"),
+            rows.column("group_id").cast(pa.string()),
+            topic.is_valid().cast(pa.int8()),
+            pc.fill_null(topic, ""),
+            pc.fill_null(rows.column("partition"), 0),
+            rows.column("rank"),
+        ],
+        list(_ORDER),
+    )
+
+
+_ROWS = pa.schema(
+    [
+        *(MOVES.field(name) for name in ("log_offset", "log_timestamp", "event_timestamp", "group_id")),
+        ("group_type", pa.string()),
+        ("event", pa.string()),
+        ("topic", TEXT),
+        *(MOVES.field(n) for n in ("partition", "offset_before", "offset_after", "value_before", "value_after")),
+        ("cause", pa.string()),
+        ("rank", pa.int64()),
+    ]
+)
+
+
+def _with_facts(moves: pa.Table, times: GroupTimes) -> pa.Table:
+    by_marker = flags(moves, "by_marker")
+    at = column(moves, "log_offset") - by_marker
+    facts = times.at(moves.column("group_id").to_pylist(), at)
+    # A value says first that its topic is another one; what a marker does comes by the events' names.
+    is_renamed = pc.equal(moves.column("event"), "topic_recreated").to_numpy()
+    causes = [
+        None if again else cause or _cause(of)
+        for again, cause, of in zip(is_renamed, moves.column("cause").to_pylist(), facts, strict=True)
+    ]
+    found = {
+        "group_type": pa.array([each.group_type for each in facts], pa.string()),
+        "cause": pa.array(
+            [None if again else cause for again, cause in zip(is_renamed, causes, strict=True)], pa.string()
+        ),
+        "rank": pa.array((is_renamed == by_marker).astype(np.int64)),
+    }
+    return pa.table([found.get(f.name) if f.name in found else moves.column(f.name) for f in _ROWS], schema=_ROWS)
+
+
+def _cause(facts: GroupFacts) -> str:
+    if facts.group_type is None:
+        return "unknown"
+    return "with_members" if facts.has_members else "no_members"
+
+
+def _of_groups(events: Sequence[GroupEvent]) -> pa.Table:
+    columns = [
+        pa.array([0] * len(events), f.type)
+        if f.name == "rank"
+        else pa.array([getattr(event, f.name) for event in events], pa.string()).dictionary_encode()
+        if f.type == TEXT
+        else pa.array([getattr(event, f.name) for event in events], f.type)
+        for f in _ROWS
+    ]
+    return pa.table(columns, schema=_ROWS)
+
+
+def _column(rows: pa.Table, wanted: pa.Field, constants: dict[str, Any]) -> pa.Array | pa.ChunkedArray:
+    if wanted.name not in rows.column_names:
+        return constant(constants.get(wanted.name), len(rows), wanted.type)
+    values = rows.column(wanted.name)
+    return nearest_timestamps(values) if wanted.type == MICROSECONDS else values.cast(wanted.type)

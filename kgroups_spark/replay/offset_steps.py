@@ -1,0 +1,114 @@
+"""What happens to offsets and matters to groups, in log order.
+
+Values make groups, tombstones remove offsets, and in Scala a marker may take the last offset of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kgroups_spark.coordinator.group_events import RemovedCommit
+from kgroups_spark.coordinator.removal_causes import RemovedValue
+from kgroups_spark.offsets.numbers import Markers
+from kgroups_spark.offsets.records import flags
+from kgroups_spark.offsets.replay import ReplayedOffsets
+
+_OF_REMOVED = ("committed_offset", "topic_id", "commit_timestamp", "expire_timestamp", "value_version")
+
+
+class ValueStep(NamedTuple):
+    """A value that may make a simple group exist."""
+
+    log_offset: int
+    log_timestamp: int | None
+    group_id: str
+
+
+class TombstoneStep(NamedTuple):
+    """A tombstone. `removed` None: it removed nothing that is not known to be gone. `takes_last`: the group holds no
+    offset any more."""
+
+    log_offset: int
+    log_timestamp: int | None
+    group_id: str
+    removed: RemovedCommit | None
+    takes_last: bool
+
+
+class MarkerStep(NamedTuple):
+    """A marker behind which groups hold no offset any more."""
+
+    log_offset: int
+    log_timestamp: int | None
+    group_ids: list[str]
+
+
+OffsetStep = ValueStep | TombstoneStep | MarkerStep
+
+
+def offset_steps(replayed: ReplayedOffsets, markers: Markers, *, follow_offsets: bool) -> Iterator[OffsetStep]:
+    """The steps in log order. `follow_offsets`: groups without metadata are there exactly as long as they hold offsets
+    (Scala); else a group's first values are all that counts."""
+    steps: list[OffsetStep] = [*_value_steps(replayed.values)]
+    emptied: dict[int, list[str]] = {}
+    if follow_offsets:
+        emptied = _emptied(replayed.holdings)
+    steps += _tombstone_steps(replayed.tombstones, emptied)
+    steps += _marker_steps(markers, emptied)
+    return iter(sorted(steps, key=lambda step: step.log_offset))
+
+
+def _value_steps(values: pa.Table) -> Iterator[ValueStep]:
+    names = ("log_offset", "log_timestamp", "group_id")
+    return map(ValueStep, *(values.column(name).to_pylist() for name in names))
+
+
+def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Iterator[TombstoneStep]:
+    rows = tombstones.select(
+        [
+            "log_offset",
+            "log_timestamp",
+            "group_id",
+            "topic",
+            "partition",
+            *_OF_REMOVED,
+            "removed_log_offset",
+            "is_pending",
+            "is_topic_left",
+            "is_group_left",
+            "is_reported",
+        ]
+    )
+    for row in rows.to_pylist():
+        removed = None
+        if row["is_reported"]:
+            value = None
+            if row["removed_log_offset"] is not None:
+                commit_timestamp = -1 if row["commit_timestamp"] is None else row["commit_timestamp"]
+                value = RemovedValue(*(row[name] for name in _OF_REMOVED))._replace(commit_timestamp=commit_timestamp)
+            slot = (row["group_id"], row["topic"], row["partition"])
+            removed = RemovedCommit(slot, value, row["is_pending"], row["is_topic_left"], row["is_group_left"])
+        place = (row["log_offset"], row["log_timestamp"], row["group_id"])
+        yield TombstoneStep(*place, removed, row["group_id"] in emptied.get(row["log_offset"], ()))
+
+
+def _marker_steps(markers: Markers, emptied: dict[int, list[str]]) -> Iterator[MarkerStep]:
+    if not emptied:
+        return
+    at = np.flatnonzero(np.isin(markers.log_offset, np.array(list(emptied))))
+    for log_offset, time in zip(markers.log_offset[at].tolist(), markers.log_timestamp[at].tolist(), strict=True):
+        yield MarkerStep(log_offset, None if time == -1 else time, sorted(emptied[log_offset]))
+
+
+def _emptied(holdings: pa.Table) -> dict[int, list[str]]:
+    """By log offset the groups that hold nothing any more from there on."""
+    has_any = flags(holdings, "has_committed") | flags(holdings, "has_pending")
+    found: dict[int, list[str]] = {}
+    gone = holdings.filter(pa.array(~has_any))
+    for log_offset, group_id in zip(gone.column("since").to_pylist(), gone.column("group_id").to_pylist(), strict=True):
+        found.setdefault(log_offset, []).append(group_id)
+    return found

@@ -1,0 +1,221 @@
+"""One offsets partition through its coordinator shard: history in, rows of the tables and the new state out.
+
+This is what a Spark engineer knows from mapGroupsWithState: a key (the offsets partition), its values in log order, a
+state that goes in and comes out. It is pure: no Spark, no files, no clock.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.audit import offset_rows
+from kgroups_spark.audit.event_rows import event_batches
+from kgroups_spark.audit.history_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
+from kgroups_spark.audit.member_columns import member_batches, member_version_batches
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.group_events import Rules as EventRules
+from kgroups_spark.coordinator.groups import Groups
+from kgroups_spark.coordinator.releases import Release, release
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.coordinator.versions import MemberVersions
+from kgroups_spark.offsets.replay import (
+    ALL_GROUPS,
+    OffsetHistory,
+    ReplayedOffsets,
+    climb_events,
+    fold_range,
+    replay_offsets,
+)
+from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.replay.group_replay import GroupReplay
+from kgroups_spark.replay.group_times import GroupTimes
+from kgroups_spark.replay.held_offsets import HeldByColumns
+from kgroups_spark.replay.move_events import move_event_rows
+from kgroups_spark.replay.offset_steps import offset_steps
+from kgroups_spark.replay.shard_history import PlacedRecord, ShardHistory
+from kgroups_spark.replay.shard_state import ShardState
+
+# Versions and events leave in lots of the changes that so many records made.
+RECORDS_AT_ONCE = 8192
+ROWS_AT_ONCE = 16384
+
+# Log offset at which an audit ended and its retention in ms, by offsets partition, ascending.
+AuditSpans = Mapping[int, Sequence[tuple[int, int]]]
+Output = tuple[str, pa.RecordBatch | pa.Table]
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a replay needs besides state and history.
+
+    offsets_partitions     how many there are, to tell which groups are misplaced; None: not known
+    topics                 names of topic ids, as far as the log of any partition says them
+    audits, retention_ms   by what causes of removals are told (EventRules): in a rebuild the end and the retention of
+                           every audit by offsets partition, in an audit its own retention (None: the release's default)
+    """
+
+    audit_id: int
+    release_version: str
+    offsets_partitions: int | None
+    topics: Topics
+    retention_ms: int | None = None
+    audits: AuditSpans = field(default_factory=dict)
+
+    @property
+    def release(self) -> Release:
+        return release(self.release_version)
+
+    def event_rules(self, offsets_partition: int) -> EventRules:
+        """By what the causes of removals are told there."""
+        expiry = expiry_rules(self.release_version)
+        if self.audits:
+            spans = self.audits.get(offsets_partition, ())
+            starts = [0, *(end for end, _ in spans)]
+            retention = tuple((start, ms) for start, (_, ms) in zip(starts, spans, strict=False))
+            return EventRules(expiry, retention, tuple(end for end, _ in spans))
+        retention_ms = expiry.default_retention_ms if self.retention_ms is None else self.retention_ms
+        return EventRules(expiry, ((0, retention_ms),))
+
+
+class ShardReplay:
+    """The replay of one offsets partition.
+
+    replay = ShardReplay(17, night, state, history)
+    for table, rows in replay.outputs(): ...
+    replay.state    where the next replay goes on; there once all outputs have been taken
+    """
+
+    def __init__(
+        self,
+        offsets_partition: int,
+        night: Night,
+        state: ShardState,
+        history: ShardHistory,
+        ranges: Sequence[GroupRange] = ALL_GROUPS,
+    ) -> None:
+        self._partition = offsets_partition
+        self._night = night
+        self._release = night.release
+        self._saved = state
+        self._history = history
+        self._ranges = ranges
+        self._constants = {"audit_id": night.audit_id, "offsets_partition": offsets_partition}
+        self._state: ShardState | None = None
+
+    @property
+    def state(self) -> ShardState:
+        assert self._state is not None, "not all outputs have been taken"
+        return self._state
+
+    def outputs(self) -> Iterator[Output]:
+        """(table, rows): versions and events as they come, everything else at the end."""
+        history = self._history.offsets()
+        offsets = replay_offsets(self._saved.offsets, history, self._release, self._ranges)
+        groups = yield from self._groups(offsets, history)
+        yield from self._markers(offsets, history)
+        yield from self._current(offsets, groups)
+        self._state = ShardState(offsets.state, groups.groups, groups.removed_groups)
+
+    def _groups(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Generator[Output, None, Groups]:
+        held = HeldByColumns(offsets.holdings)
+        groups = Groups(self._release, self._partition, held, recording=True)
+        groups.groups, groups.removed_groups = dict(self._saved.groups), dict(self._saved.removed_groups)
+        events, times = groups.tell_events(self._night.event_rules(self._partition)), GroupTimes(groups.groups)
+        replay = GroupReplay(groups, events, held, times)
+        follow = self._release.simple_groups_follow_offsets
+        steps = replay.run(self._history.records(), offset_steps(offsets, history.markers, follow_offsets=follow))
+        while any(True for _ in itertools.islice(steps, RECORDS_AT_ONCE)):
+            yield from self._changes(groups)
+        yield from self._changes(groups)
+        moves = pa.concat_tables([offsets.moves, *self._climbs(history, times)])
+        if len(moves) or events.moves:
+            yield "group_events", move_event_rows(moves, events.moves, times, **self._constants)
+        if replay.failures or len(offsets.unreadable):
+            yield from self._failures(replay.failures, offsets)
+        return groups
+
+    def _climbs(self, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:
+        """Moves forward while groups had no members. Few groups ever have such times: only theirs are folded again."""
+        for groups in self._ranges:
+            if not times.has_quiet:
+                return
+            folded = fold_range(self._saved.offsets, history, self._release, groups)
+            names = folded.fold.commits.slots.groups.to_pylist()
+            yield climb_events(folded, times.quiet(names), history.markers)
+
+    def _changes(self, groups: Groups) -> Iterator[Output]:
+        audit_id = self._night.audit_id
+        changes = groups.take_changes()
+        for name, kind in (
+            ("group_versions", shard_rows.GroupVersion),
+            ("group_member_versions", shard_rows.MemberVersion),
+        ):
+            rows = [change for change in changes if isinstance(change, kind)]
+            if rows:
+                yield name, table_batch(name, kind._fields, rows, audit_id=audit_id)
+        on_demand = [change for change in changes if isinstance(change, MemberVersions)]
+        for batch in member_version_batches(on_demand, self._release, audit_id=audit_id):
+            yield "group_member_versions", batch
+        assert groups.events is not None
+        for batch in event_batches(groups.events.take(), **self._constants):
+            yield "group_events", batch
+
+    def _markers(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Iterator[Output]:
+        """The markers of the history, with what they ended."""
+        markers = self._history.markers
+        if len(markers):
+            ended = offset_rows.ended_columns(offsets.transactions, history.markers)
+            for name in ended.column_names:
+                markers = markers.set_column(markers.schema.get_field_index(name), name, ended.column(name))
+            yield "transaction_markers", markers
+
+    def _failures(self, failures: Sequence[tuple[PlacedRecord, str]], offsets: ReplayedOffsets) -> Iterator[Output]:
+        if len(offsets.unreadable):
+            yield "quarantine", offset_rows.failure_rows(offsets, **self._constants)
+        if failures:
+            rows = [
+                (
+                    placed.log_offset,
+                    placed.log_timestamp,
+                    placed.record.record_type,
+                    placed.record.record_name,
+                    placed.record.group_id,
+                    placed.record.value_version,
+                    placed.producer_id,
+                    detail,
+                )
+                for placed, detail in failures
+            ]
+            yield "quarantine", table_batch("quarantine", MISREAD_COLUMNS, rows, **self._constants, **LOAD_WOULD_FAIL)
+
+    def _current(self, offsets: ReplayedOffsets, groups: Groups) -> Iterator[Output]:
+        night, constants = self._night, self._constants
+        groups.topics = night.topics
+        for name, row_type, rows in (
+            ("groups", shard_rows.GroupRow, groups.group_rows(night.offsets_partitions)),
+            ("group_members", shard_rows.MemberRow, groups.member_rows(on_demand=False)),
+        ):
+            for some in _in_lots(rows):
+                yield name, table_batch(name, row_type._fields, some, audit_id=night.audit_id)
+        for batch in member_batches(groups.groups_on_demand(), groups.topics, self._release, **constants):
+            yield "group_members", batch
+        for name, table in (
+            ("committed_offsets", offset_rows.committed_rows(offsets, groups.groups, **constants)),
+            ("pending_offsets", offset_rows.pending_rows(offsets, **constants)),
+            ("open_transactions", offset_rows.open_transaction_rows(offsets, **constants)),
+        ):
+            if len(table):
+                yield name, table
+
+
+def _in_lots(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    rows = iter(rows)
+    while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
+        yield some

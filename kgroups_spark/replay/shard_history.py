@@ -1,0 +1,68 @@
+"""What the log says of an offsets partition behind its saved state: rows of the four tables that are the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.audit.row_replay import DecodedRecord, JsonRecord
+from kgroups_spark.offsets.history import group_ends, markers_of, other_records
+from kgroups_spark.offsets.records import milliseconds
+from kgroups_spark.offsets.replay import OffsetHistory
+from kgroups_spark.offsets.state import GroupRange
+
+# Group records that become objects at once.
+ROWS_AT_ONCE = 4096
+_OF_RECORDS = ("record_type", "group_id", "member_id", "regular_expression", "value_version", "value")
+
+
+class PlacedRecord(NamedTuple):
+    """A record of types 2 to 23 and where it stands; the time in ms, None: none."""
+
+    log_offset: int
+    log_timestamp: int | None
+    producer_id: int | None
+    record: DecodedRecord
+
+
+@dataclass(frozen=True, eq=False)
+class ShardHistory:
+    """Rows of one offsets partition, in any order.
+
+    commits  a range of groups -> its rows of `offset_commits`
+    """
+
+    commits: Callable[[GroupRange], pa.Table]
+    group_records: pa.Table
+    markers: pa.Table
+    quarantine: pa.Table
+
+    @classmethod
+    def of_tables(
+        cls, commits: pa.Table, group_records: pa.Table, markers: pa.Table, quarantine: pa.Table
+    ) -> ShardHistory:
+        """The rows of the four tables, all in memory."""
+        return cls(lambda groups: groups.of(commits), group_records, markers.sort_by("log_offset"), quarantine)
+
+    def offsets(self) -> OffsetHistory:
+        """What the replay of offsets takes of it."""
+        return OffsetHistory(
+            self.commits,
+            markers_of(self.markers),
+            other_records(self.group_records, self.quarantine),
+            group_ends(self.group_records),
+        )
+
+    def records(self) -> Iterator[PlacedRecord]:
+        """The group records in log order."""
+        rows = self.group_records.take(pc.sort_indices(self.group_records.column("log_offset")))
+        for batch in rows.to_batches(ROWS_AT_ONCE):
+            table = pa.Table.from_batches([batch])
+            times = milliseconds(table.column("log_timestamp")).to_pylist()
+            decoded = map(JsonRecord, *(table.column(name).to_pylist() for name in _OF_RECORDS))
+            producers = table.column("producer_id").to_pylist()
+            yield from map(PlacedRecord, table.column("log_offset").to_pylist(), times, producers, decoded)

@@ -1,0 +1,20 @@
+"""The saved state of an offsets partition: where a replay begins and what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kgroups_spark.coordinator.conversions import Group
+from kgroups_spark.offsets.state import OffsetState
+
+
+@dataclass(frozen=True, eq=False)
+class ShardState:
+    """What is known of an offsets partition at a place in its log.
+
+    removed_groups  groups that are remembered to be gone, by the log offset of their removal, the oldest first
+    """
+
+    offsets: OffsetState = field(default_factory=OffsetState.empty)
+    groups: dict[str, Group] = field(default_factory=dict)
+    removed_groups: dict[str, int] = field(default_factory=dict)

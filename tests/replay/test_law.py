@@ -1,0 +1,89 @@
+"""History as columns and groups gives the rows that a shard of objects gives, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from kgroups_spark.audit.event_rows import event_batches
+from kgroups_spark.audit.replay import NoTopics
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.replay_row import ReplayRow, replay
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.offsets.state import group_ranges
+from kgroups_spark.replay.replay_shard import Night, ShardReplay
+from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from tests.offsets.log_tables import history_tables
+from tests.offsets.random_logs import random_log
+
+RELEASES = ("4.4", "4.3", "4.1", "4.0.0", "3.8-java", "3.7-java", "3.9", "2.8", "0.11")
+Row = dict[str, Any]
+
+
+def night(version: str) -> Night:
+    return Night(1, version, 50, Topics(), retention_ms=1000)
+
+
+def replayed(rows: Sequence[ReplayRow], version: str, state: ShardState | None = None, ranges=()):
+    """Rows by table, and the state behind them."""
+    history = ShardHistory.of_tables(*history_tables(rows))
+    shard = ShardReplay(0, night(version), state or ShardState(), history, ranges or group_ranges([]))
+    found: dict[str, list[Row]] = {}
+    for name, table in shard.outputs():
+        assert table.schema.names == arrow_schema(name).names
+        found.setdefault(name, []).extend(table.to_pylist())
+    return {name: in_order(name, of) for name, of in found.items()}, shard.state
+
+
+def in_order(name: str, rows: Sequence[Row]) -> list[Row]:
+    key = TABLES[name].key
+    return sorted(rows, key=lambda row: [(row[column] is not None, row[column]) for column in key])
+
+
+def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
+    """The same by the shard of objects; of markers and failures nothing."""
+    shard = Shard(release(version), 0, recording=True)
+    shard.topics = NoTopics()
+    events = shard.tell_events(night(version).event_rules(0))
+    for row in rows:
+        with suppress(ReplayFailure):
+            replay(shard, row)
+    events.close()
+    told = [row for batch in event_batches(events.take(), audit_id=1, offsets_partition=0) for row in batch.to_pylist()]
+    found: dict[str, list[Row]] = {"group_events": told}
+    changes = shard.take_changes()
+    for name, kind, made in (
+        ("group_versions", shard_rows.GroupVersion, changes),
+        ("group_member_versions", shard_rows.MemberVersion, changes),
+        ("groups", shard_rows.GroupRow, shard.group_rows(50)),
+        ("group_members", shard_rows.MemberRow, shard.member_rows()),
+        ("committed_offsets", shard_rows.CommittedRow, shard.committed_rows()),
+        ("pending_offsets", shard_rows.PendingRow, shard.pending_rows()),
+        ("open_transactions", shard_rows.OpenTransactionRow, shard.open_transaction_rows()),
+    ):
+        found[name] = table_batch(name, kind._fields, [r for r in made if isinstance(r, kind)], audit_id=1).to_pylist()
+    return {name: in_order(name, of) for name, of in found.items() if of}
+
+
+def assert_same(ours: dict[str, list[Row]], theirs: dict[str, list[Row]]) -> None:
+    for name in sorted(ours.keys() | theirs.keys() - {"transaction_markers", "quarantine"}):
+        if name not in ("transaction_markers", "quarantine"):
+            assert ours.get(name, []) == theirs.get(name, []), name
+
+
+def test_columns_and_groups_say_what_objects_say(chosen):
+    for version in chosen.some(RELEASES, 5):
+        for _ in range(60):
+            seed = chosen.random.randrange(1 << 32)
+            log = random_log(seed)
+            try:
+                assert_same(replayed(log, version)[0], of_objects(log, version))
+            except AssertionError as error:
+                raise AssertionError(f"release {version}, seed {seed}") from error

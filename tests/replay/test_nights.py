@@ -1,0 +1,77 @@
+"""Nights replayed from history, over recorded and generated logs, write what audits write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgroups_spark.audit.work import known_topics
+from kgroups_spark.replay.replay_shard import Night, ShardReplay
+from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.tables.schemas import TABLES
+from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip, segments_of
+from tests.offsets.test_nights import history, transactional_garbage
+
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
+LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+BY_REPLAY = ("group_versions", "group_member_versions", "group_events", "transaction_markers")
+CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
+Row = dict[str, Any]
+
+
+def assert_nights(files: Files, version: str, audited: Audited) -> None:
+    """Each night replayed from its history and the state of the night before."""
+    for partition in segments_of(files):
+        garbage = transactional_garbage(files, partition)
+        state, found = ShardState(), {name: [] for name in (*BY_REPLAY, *CURRENT, "quarantine")}
+        for audit_id in range(1, audited.audits + 1):
+            log = [history(audited, name, partition, audit_id, garbage) for name in LOG]
+            night = Night(audit_id, version, None, known_topics(audited.names))
+            replay = ShardReplay(partition, night, state, ShardHistory.of_tables(*log))
+            for name in CURRENT:
+                found[name] = []
+            for name, rows in replay.outputs():
+                found[name] += rows.to_pylist()
+            state = replay.state
+        for name in (*BY_REPLAY, *CURRENT):
+            assert in_order(name, found[name]) == rows_of(audited, name, partition), (partition, name)
+        failed = [row for row in rows_of(audited, "quarantine", partition) if row["reason"] == "load_would_fail"]
+        assert in_order("quarantine", found["quarantine"]) == [row for row in failed if "layout" not in row["detail"]]
+
+
+def in_order(name: str, rows: Sequence[Row]) -> list[Row]:
+    key = [column for column in TABLES[name].key if column != "audit_id"]
+    plain = [{column: value for column, value in row.items() if column != "audit_id"} for row in rows]
+    return sorted(plain, key=lambda row: [(row[column] is not None, row[column]) for column in key])
+
+
+def rows_of(audited: Audited, name: str, partition: int) -> list[Row]:
+    return [row for row in audited.rows(name) if row["offsets_partition"] == partition]
+
+
+def test_recorded_nights(chosen):
+    recorded = read_zip(CORPORA)
+    for name in chosen.some(sorted(recorded), 2):
+        version = chosen.one(("4.4", "4.0.0", "3.7-java", "3.9", "0.11"))
+        nights(recorded[name], name, version, chosen.random.randrange(1 << 32))
+
+
+def test_generated_nights(chosen):
+    generated = read_zip(GENERATED)
+    for name in chosen.some(sorted(generated), 3):
+        version = chosen.one(("4.3", "4.1", "4.0.0", "3.8-java", "3.9"))
+        nights(generated[name], name, version, chosen.random.randrange(1 << 32))
+
+
+def nights(files: Files, name: str, version: str, seed: int) -> None:
+    cuts = random_cuts(files, np.random.default_rng(seed), 3, 2)
+    audited = audit_nights(files, cut_ranges(files, cuts), How(version))
+    try:
+        assert_nights(files, version, audited)
+    except AssertionError as error:
+        raise AssertionError(f"{name}, release {version}, cuts of seed {seed}") from error
