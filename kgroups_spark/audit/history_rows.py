@@ -53,6 +53,7 @@ QUARANTINE_COLUMNS = (
     "partition",
     "value_version",
     "producer_id",
+    "is_transactional",
     "reason",
     "detail",
     "coordinator_fails",
@@ -74,6 +75,7 @@ MISREAD_COLUMNS = (
 # What rows of quarantine have in common that name a record of another table: it counts there, and its bytes with it.
 LOAD_WOULD_FAIL = {
     "record_count": 0,
+    "is_transactional": None,
     "topic": None,
     "partition": None,
     "reason": "load_would_fail",
@@ -106,7 +108,7 @@ class HistoryRows:
                 record.value_version,
                 record.value_json(),
                 self._producer_id(row),
-                bool(self.records.batches.is_transactional[self.records.batch[row]]),
+                self._is_transactional(row),
                 self.records.key(row) if record.keeps_raw else None,
                 self.records.value(row) if record.keeps_raw else None,
             )
@@ -129,6 +131,7 @@ class HistoryRows:
                 what.partition,
                 what.value_version,
                 self._producer_id(row),
+                self._is_transactional(row),
                 what.reason,
                 what.detail,
                 load_fails(what, release),
@@ -165,6 +168,9 @@ class HistoryRows:
     def _producer_id(self, row: int) -> int | None:
         producer_id = int(self.records.batches.producer_id[self.records.batch[row]])
         return None if producer_id < 0 else producer_id
+
+    def _is_transactional(self, row: int) -> bool:
+        return bool(self.records.batches.is_transactional[self.records.batch[row]])
 
     def _batch(self, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], **more: Any) -> pa.RecordBatch:
         constants = {"audit_id": self.audit_id, "offsets_partition": self.offsets_partition, **more}
@@ -226,6 +232,7 @@ def corrupt_batch_rows(
             "partition",
             "value_version",
             "producer_id",
+            "is_transactional",
             "raw_key",
             "resolved_by",
         )

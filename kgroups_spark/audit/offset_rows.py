@@ -51,7 +51,7 @@ def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     names = [CONSUMER_OFFSETS[each].name for each in record_type]
     more = {"record_name": pa.array(names, pa.string()), "detail": pa.array(details, pa.string())}
     fixed = {"record_count": 0, "reason": "load_would_fail", "coordinator_fails": True}
-    unknown = dict.fromkeys(("file", "file_position", "raw_key", "raw_value", "resolved_by"))
+    unknown = dict.fromkeys(("is_transactional", "file", "file_position", "raw_key", "raw_value", "resolved_by"))
     return _rows("quarantine", rows, more, constants | fixed | unknown)
 
 

@@ -356,7 +356,7 @@ class _ShardReplay:
             )
         if self._failures:
             unknown = {"record_count": 0, "coordinator_fails": True, "file": None, "file_position": None}
-            unknown |= {"raw_key": None, "raw_value": None, "resolved_by": None}
+            unknown |= {"is_transactional": None, "raw_key": None, "raw_value": None, "resolved_by": None}
             yield (
                 "quarantine",
                 table_batch("quarantine", _FAILURE_COLUMNS, self._failures, **constants, **unknown),

@@ -69,7 +69,10 @@ class Shard(Groups):
             is_of_transaction = is_transactional and self.release.tombstone_removes_pending == "of_its_transaction"
             if self.events is not None and not is_of_transaction:
                 self.events.record(log_offset, log_timestamp)
+            had_offsets = self.has_offsets(group_id)
             self.offsets.remove(slot, producer_id, is_transactional)
+            if self.events is not None and is_of_transaction and had_offsets and not self.has_offsets(group_id):
+                self.events.record(log_offset, log_timestamp)
             self.remove_simple_groups([group_id], log_offset, log_timestamp)
             return
         if value.topic_id is not None:

@@ -14,7 +14,7 @@ from kgroups_spark.offsets.transactions import TransactionalRecords
 
 MARKER_COLUMNS = ("log_offset", "log_timestamp", "producer_id", "outcome")
 RECORD_COLUMNS = ("log_offset", "log_timestamp", "group_id", "value_version", "producer_id", "is_transactional")
-QUARANTINE_COLUMNS = ("log_offset", "log_timestamp", "record_count", "producer_id", "reason")
+QUARANTINE_COLUMNS = ("log_offset", "log_timestamp", "record_count", "producer_id", "is_transactional", "reason")
 
 
 def offset_history(
@@ -46,13 +46,14 @@ def markers_of(transaction_markers: pa.Table) -> Markers:
 def other_records(group_records: pa.Table, quarantine: pa.Table) -> TransactionalRecords:
     """Transactional rows of `group_records` (RECORD_COLUMNS) and `quarantine` (QUARANTINE_COLUMNS).
 
-    Quarantine does not say what is transactional: records with a producer are taken for that, only transactions write
-    such.
+    Rows of quarantine from before layout 5 do not say what is transactional: records with a producer are taken for
+    that, only transactions write such.
     """
     names = ["log_offset", "log_timestamp", "producer_id"]
     reason, producer_id = quarantine.column("reason").cast(pa.string()), quarantine.column("producer_id")
     is_record = pc.and_(pc.not_equal(reason, "corrupt_batch"), pc.greater(quarantine.column("record_count"), 0))
-    is_record = pc.and_(is_record, producer_id.is_valid())
+    is_transactional = pc.coalesce(quarantine.column("is_transactional"), producer_id.is_valid())
+    is_record = pc.and_(is_record, is_transactional)
     rows = pa.concat_tables(
         [
             group_records.filter(group_records.column("is_transactional")).select(names),

@@ -13,6 +13,7 @@ import numpy as np
 from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.moves import births
 from kgroups_spark.offsets.numbers import I64, NEVER, Flags, Places, lasts_of, sorted_order, starts_of
+from kgroups_spark.offsets.records import Commits
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,15 @@ def first_values(folded: Fold, ends: tuple[I64, I64], saved_rows: int) -> I64:
     is_first = log_offset == first[stretch]
     found: I64 = row[is_first]
     return found
+
+
+def turning_records(commits: Commits, found: Holdings, saved_rows: int) -> I64:
+    """Records behind which a group holds its first offset, or none any more, but for the first `saved_rows`."""
+    has_any = found.has_committed | found.has_pending
+    had_any = np.concatenate([[False], has_any[:-1]]) & ~starts_of(found.group)
+    places = found.since[has_any != had_any]
+    turning: I64 = saved_rows + np.flatnonzero(np.isin(commits.log_offset[saved_rows:], places))
+    return turning
 
 
 def _changes(group: I64, place: I64, committed: I64, pending: I64, groups: int) -> Holdings:

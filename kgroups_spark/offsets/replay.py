@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.offsets.effects import Fold, fold
-from kgroups_spark.offsets.holding import Holdings, first_values, holdings
+from kgroups_spark.offsets.holding import Holdings, first_values, holdings, turning_records
 from kgroups_spark.offsets.moves import MOVES, Moves, Quiet, climbs, in_order, move_events, moves, placed_rows
 from kgroups_spark.offsets.numbers import I64, Flags, Markers
 from kgroups_spark.offsets.pending import noted_producers
@@ -46,8 +46,10 @@ from kgroups_spark.offsets.transactions import (
 )
 
 ALL_GROUPS = (GroupRange(),)
-# Values by which the coordinator's groups know that offsets stand there.
-VALUES = pa.schema([("log_offset", pa.int64()), ("log_timestamp", pa.int64()), ("group_id", TEXT)])
+# Records by which the coordinator's groups know whether offsets stand there.
+TURNS = pa.schema(
+    [("log_offset", pa.int64()), ("log_timestamp", pa.int64()), ("group_id", TEXT), ("is_tombstone", pa.bool_())]
+)
 HOLDINGS = pa.schema(
     [("group_id", TEXT), ("since", pa.int64()), ("has_committed", pa.bool_()), ("has_pending", pa.bool_())]
 )
@@ -82,7 +84,8 @@ class ReplayedOffsets:
     tombstones    TOMBSTONES, in log order
     unreadable    values that the release does not read (OFFSET_RECORDS), in log order
     transactions  those that are open at the end or ended in this history
-    values        a group's first value, and the first behind each of its ends (VALUES), in log order
+    turns         Java: a group's first value, and the first behind each of its ends. Scala: records behind which a
+                  group holds its first offset, or none any more (TURNS), in log order
     holdings      since when groups hold committed and pending offsets (HOLDINGS), by group and log offset
     """
 
@@ -92,7 +95,7 @@ class ReplayedOffsets:
     tombstones: pa.Table
     unreadable: pa.Table
     transactions: Transactions
-    values: pa.Table
+    turns: pa.Table
     holdings: pa.Table
 
 
@@ -161,8 +164,12 @@ class _Replay:
         self._keep("moves", _move_rows(folded, moves(folded.fold, records), markers, self.slots))
         self._keep("unreadable", _some(records, ~commits.is_readable))
         self.transactions.append(transactions_of(_transactional(folded), markers))
-        self._keep("values", _value_rows(folded, self.history.group_ends))
-        self._keep("holdings", _holding_rows(commits, holdings(folded.fold)))
+        held = holdings(folded.fold)
+        self._keep("holdings", _holding_rows(commits, held))
+        if self.release.simple_groups_follow_offsets:
+            self._keep("turns", _turn_rows(folded, turning_records(commits, held, folded.saved_rows)))
+        else:
+            self._keep("turns", _turn_rows(folded, _first_values(folded, self.history.group_ends)))
         if self.release.open_transactions_by == "group":
             self._note(folded)
         self.slots += len(commits.slots)
@@ -186,7 +193,7 @@ class _Replay:
             tombstones,
             self._table("unreadable", OFFSET_RECORDS).sort_by("log_offset"),
             transactions,
-            self._table("values", VALUES).sort_by("log_offset"),
+            self._table("turns", TURNS).sort_by("log_offset"),
             self._table("holdings", HOLDINGS),
         )
 
@@ -254,11 +261,15 @@ def _transactional(folded: FoldedRange) -> TransactionalRecords:
     )
 
 
-def _value_rows(folded: FoldedRange, group_ends: Sequence[tuple[str, int]]) -> pa.Table:
+def _first_values(folded: FoldedRange, group_ends: Sequence[tuple[str, int]]) -> I64:
     number = {name: number for number, name in enumerate(folded.fold.commits.slots.groups.to_pylist())}
     ends = np.array([(number[name], at) for name, at in group_ends if name in number], np.int64).reshape(-1, 2)
-    row = first_values(folded.fold, (ends[:, 0], ends[:, 1]), folded.saved_rows)
-    return folded.records.select(VALUES.names).take(pa.array(row))
+    return first_values(folded.fold, (ends[:, 0], ends[:, 1]), folded.saved_rows)
+
+
+def _turn_rows(folded: FoldedRange, row: I64) -> pa.Table:
+    is_tombstone = pa.array(folded.fold.commits.is_tombstone[row])
+    return folded.records.select(TURNS.names[:-1]).take(pa.array(row)).append_column(TURNS.field(3), is_tombstone)
 
 
 def _holding_rows(commits: Commits, found: Holdings) -> pa.Table:

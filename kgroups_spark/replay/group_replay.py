@@ -39,6 +39,7 @@ class GroupReplay:
             elif isinstance(step, TombstoneStep):
                 self._tombstone(step)
             else:
+                self.events.at(step.log_offset, step.log_timestamp)
                 self.groups.remove_simple_groups(step.group_ids, step.log_offset, step.log_timestamp, by_marker=True)
                 for group_id in step.group_ids:
                     self._changed(group_id, step.log_offset)

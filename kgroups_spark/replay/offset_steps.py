@@ -6,10 +6,11 @@ Values make groups, tombstones remove offsets, and in Scala a marker may take th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.group_events import RemovedCommit
 from kgroups_spark.coordinator.removal_causes import RemovedValue
@@ -53,18 +54,28 @@ OffsetStep = ValueStep | TombstoneStep | MarkerStep
 def offset_steps(replayed: ReplayedOffsets, markers: Markers, *, follow_offsets: bool) -> Iterator[OffsetStep]:
     """The steps in log order. `follow_offsets`: groups without metadata are there exactly as long as they hold offsets
     (Scala); else a group's first values are all that counts."""
-    steps: list[OffsetStep] = [*_value_steps(replayed.values)]
-    emptied: dict[int, list[str]] = {}
-    if follow_offsets:
-        emptied = _emptied(replayed.holdings)
+    emptied = _emptied(replayed.holdings) if follow_offsets else {}
+    steps: list[OffsetStep] = [*_value_steps(replayed.turns)]
     steps += _tombstone_steps(replayed.tombstones, emptied)
+    steps += _last_pending_steps(replayed)
     steps += _marker_steps(markers, emptied)
     return iter(sorted(steps, key=lambda step: step.log_offset))
 
 
-def _value_steps(values: pa.Table) -> Iterator[ValueStep]:
-    names = ("log_offset", "log_timestamp", "group_id")
-    return map(ValueStep, *(values.column(name).to_pylist() for name in names))
+def _value_steps(turns: pa.Table) -> Iterator[ValueStep]:
+    return map(ValueStep, *_columns(turns.filter(pc.invert(turns.column("is_tombstone")))))
+
+
+def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
+    """Scala: tombstones inside a transaction that took the last of a group, an offset of that transaction."""
+    turns = replayed.turns.filter(replayed.turns.column("is_tombstone"))
+    is_plain = pc.is_in(turns.column("log_offset"), replayed.tombstones.column("log_offset").combine_chunks())
+    for log_offset, log_timestamp, group_id in zip(*_columns(turns.filter(pc.invert(is_plain))), strict=True):
+        yield TombstoneStep(log_offset, log_timestamp, group_id, removed=None, takes_last=True)
+
+
+def _columns(turns: pa.Table) -> list[list[Any]]:
+    return [turns.column(name).to_pylist() for name in ("log_offset", "log_timestamp", "group_id")]
 
 
 def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Iterator[TombstoneStep]:

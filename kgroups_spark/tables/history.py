@@ -118,6 +118,12 @@ QUARANTINE = pa.schema(
         column("partition", INT, "Partition in the key; null: none, or cannot be read"),
         column("value_version", SMALLINT, "Version of the value; null: none, or cannot be read"),
         column("producer_id", BIGINT, "Producer; null: none"),
+        column(
+            "is_transactional",
+            BOOLEAN,
+            "The record is part of a transaction; null: a whole batch, a record of another table, or read before "
+            "layout 5",
+        ),
         required(
             "reason",
             STRING,

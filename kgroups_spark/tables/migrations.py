@@ -15,6 +15,7 @@ that tables lack are set without a new layout, because they mean nothing to olde
                    (audit/saved_state.py)
     layout 3 -> 4: `groups` has a column `stored_description_epoch`; its values come from history, because the rules
                    version was raised with it, too
+    layout 4 -> 5: `quarantine` has a column `is_transactional`, null in rows that are there
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ STEPS: dict[int, Callable[[Fence], None]] = {
     1: lambda fence: None,
     2: lambda fence: None,
     3: lambda fence: None,
+    4: lambda fence: None,
 }
 
 

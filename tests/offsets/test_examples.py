@@ -138,7 +138,7 @@ def test_since_when_a_group_holds_offsets():
 
 def test_the_first_value_behind_the_end_of_a_group_stands_out():
     log = Log().commit(1).commit(2).record(2, None).commit(3).commit(4, group="h")
-    assert replayed(log.rows, release("4.3")).values.column("log_offset").to_pylist() == [0, 3, 4]
+    assert replayed(log.rows, release("4.3")).turns.column("log_offset").to_pylist() == [0, 3, 4]
 
 
 def test_markers_are_completed_with_their_transactions():

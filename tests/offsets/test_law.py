@@ -65,7 +65,7 @@ def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GRO
         expected = sorted((group_id, producer) for group_id, producers in noted.items() for producer in producers)
         assert pairs(found.state.noted, "group_id", "producer_id") == expected
     assert_holdings(found, twin)
-    alone = groups_alone(rows, rules, found.values.to_pylist(), found.holdings.to_pylist())
+    alone = groups_alone(rows, rules, found.turns.to_pylist(), found.holdings.to_pylist())
     assert alone == (list(twin.shard.group_rows()), twin.shard.take_changes())
     if ranges is ALL_GROUPS:
         assert_climbs_and_fates(rows, rules, twin)

@@ -36,7 +36,7 @@ def assert_nights(files: Files, version: str, audited: Audited) -> None:
             for name in CURRENT:
                 found[name] = []
             for name, rows in replay.outputs():
-                found[name] += rows.to_pylist()
+                found[name] += rows.to_pylist(maps_as_pydicts="strict")
             state = replay.state
         for name in (*BY_REPLAY, *CURRENT):
             assert in_order(name, found[name]) == rows_of(audited, name, partition), (partition, name)

@@ -94,7 +94,9 @@ def made_anew(spark, log, tmp_path_factory):
     return contents(folder / "lake")
 
 
-@pytest.mark.parametrize(("layout", "writer"), [(1, "parts"), soaked(1, "spark"), soaked(2, "parts"), (3, "parts")])
+@pytest.mark.parametrize(
+    ("layout", "writer"), [(1, "parts"), soaked(1, "spark"), soaked(2, "parts"), soaked(3, "parts"), (4, "parts")]
+)
 def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew, layout, writer):
     old = lake_of(layout, tmp_path)
     row = audit(spark, old, log, writer).audit
