@@ -53,7 +53,7 @@ def outcome_line(counts: Mapping[str, int]) -> str:
 
 
 def _by_view(lake: Lake) -> Counter[str]:
-    register_views(lake.spark, lake, needed_for("expiry_outcomes", "spark"))
+    register_views(lake.spark, lake, needed_for("expiry_outcomes"))
     return Counter(lake.spark.table("expiry_outcomes").groupBy("outcome").count().rdd.collectAsMap())
 
 

@@ -25,8 +25,7 @@ from kgroups_spark.commands.spark_functions import FUNCTIONS_OF_SPARK, TABLE_FUN
 from kgroups_spark.commands.spark_plan import Plans, elements, strings
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import VIEWS
-from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views import FUNCTIONS, VIEWS
 
 # While a query is looked at and runs. Paths are no tables; ${env:HOME} in a text is text.
 SETTINGS = {

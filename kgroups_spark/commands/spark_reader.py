@@ -54,7 +54,7 @@ class SparkReader(LakeReader):
         try:
             with self._queries.settings():
                 names = self._queries.names(query)
-                self.make(with_what_they_need(names, "spark"))
+                self.make(with_what_they_need(names))
                 return self._queries.frame(query, parameters or {}).toArrow()
         except PySparkException as error:
             raise SqlError(*_told(error).split("\n"), *_hint(error)) from error

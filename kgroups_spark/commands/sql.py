@@ -26,9 +26,8 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on, is_interruption
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import VIEWS
+from kgroups_spark.views import FUNCTIONS, VIEWS
 from kgroups_spark.views.descriptions import described
-from kgroups_spark.views.functions import FUNCTIONS
 from kgroups_spark.views.needed import NAMES, needed_for
 from kgroups_spark.views.record_views import RECORD_VIEWS
 
@@ -166,7 +165,7 @@ class Session:
         write_rows(rows, [Column(name, name) for name in table.schema.names], self.form)
         sys.stdout.flush()
         say(f"{counted(len(rows), 'row')} ({_known_as_of(self.reader)})")
-        if any(name.endswith("_as_of") for name in needed_for(statement, self.reader.engine)):
+        if any(name.endswith("_as_of") for name in needed_for(statement)):
             say_lines(self._incomplete)
 
     @cached_property

@@ -15,6 +15,16 @@ BOOLEAN = pa.bool_()
 BINARY = pa.binary()
 TIMESTAMP = pa.timestamp("us", "UTC")
 
+_NAMES = {
+    BIGINT: "BIGINT",
+    INT: "INT",
+    SMALLINT: "SMALLINT",
+    STRING: "STRING",
+    BOOLEAN: "BOOLEAN",
+    BINARY: "BINARY",
+    TIMESTAMP: "TIMESTAMP",
+}
+
 
 # Inside arrays and maps Delta refuses NOT NULL (DELTA_NESTED_NOT_NULL_CONSTRAINT), so there all is nullable by type;
 # that elements never are null, and which fields of a struct can be, stands in the comments.
@@ -54,6 +64,17 @@ def comment_of(field: pa.Field) -> str:
     """What was written down with the column."""
     comment: bytes = field.metadata[b"comment"]
     return comment.decode()
+
+
+def type_name(data_type: pa.DataType) -> str:
+    """The type as SQL names it: `ARRAY<STRUCT<topic: STRING, partition: INT>>`."""
+    if pa.types.is_list(data_type):
+        return f"ARRAY<{type_name(data_type.value_type)}>"
+    if pa.types.is_map(data_type):
+        return f"MAP<{type_name(data_type.key_type)}, {type_name(data_type.item_type)}>"
+    if pa.types.is_struct(data_type):
+        return f"STRUCT<{', '.join(f'{field.name}: {type_name(field.type)}' for field in data_type)}>"
+    return _NAMES[data_type]
 
 
 def without_comments(schema: pa.Schema) -> pa.Schema:

@@ -1,5 +1,6 @@
-"""Views over the tables of a lake, as plain SQL: one file a view, in a dialect for Spark and one for DuckDB. Those of
-record types have no files: their SQL is made from Kafka's message definitions (record_views.py).
+"""Views and functions over the tables of a lake, as SQL: a file each in `sql/`, whose head says what it is and what its
+columns are (definition.py), in DuckDB's dialect. Spark's is made of it when a session asks for it (spark_sql.py). Views
+of record types have no files: their SQL is made from Kafka's message definitions (record_views.py).
 
     register_views(spark, lake)     temporary views of a Spark session
     duckdb_views("./lake")          a DuckDB connection, over deltalake; no Spark, no JVM
@@ -12,10 +13,15 @@ nothing but these, and says nothing of versions.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from kgroups_spark.views.record_views import RECORD_VIEWS, record_view_sql
+from kgroups_spark.tables.columns import comment_of, type_name
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views.definition import Column, Columns, Definition, parsed
+from kgroups_spark.views.dialects import duckdb_statements, spark_statement
+from kgroups_spark.views.record_views import RECORD_VIEWS, record_view
 
 Dialect = Literal["spark", "duckdb"]
 
@@ -43,6 +49,20 @@ VIEWS = (
     *RECORD_VIEWS,
 )
 
+# In the same order. Table functions but for the three of a group's partition, and known_as_of.
+FUNCTIONS = (
+    "java_hash",
+    "offsets_partition_count",
+    "offsets_partition_of",
+    "log_ends_as_of",
+    "known_as_of",
+    "groups_as_of",
+    "group_members_as_of",
+    "committed_offsets_as_of",
+    "pending_offsets_as_of",
+    "expiring",
+)
+
 
 # Neither engine hands this down to the ledger's files, so that it would read them all; a number it does.
 LAST_FINISHED = "(SELECT max(audit_id) FROM audits WHERE status = 'finished')"
@@ -52,18 +72,36 @@ LAST_FINISHED = "(SELECT max(audit_id) FROM audits WHERE status = 'finished')"
 DECIDED_BY = "(SELECT max(decided_by) FROM previous_offset_expiry)"
 
 
+@cache
+def definition(name: str) -> Definition:
+    """The view or function of that name. Raises FileNotFoundError for any other."""
+    if name in RECORD_VIEWS:
+        return record_view(name)
+    text = (Path(__file__).parent / "sql" / f"{name}.sql").read_text()
+    return parsed(text, columns_of, is_function=name in FUNCTIONS)
+
+
+def columns_of(name: str) -> Columns:
+    """The columns of the table, view or function of that name. Raises FileNotFoundError for any other."""
+    if name in TABLES:
+        return {field.name: Column(comment_of(field), type_name(field.type)) for field in TABLES[name].columns}
+    return definition(name).columns
+
+
 def view_sql(name: str, dialect: Dialect, audit_id: int | None = None) -> str:
-    """The statements that make the view. Raises FileNotFoundError for a name that is no view's.
+    """The statements that make the view or function. Raises FileNotFoundError for a name that is neither's.
 
     `audit_id`: the last finished audit of the lake that the view is made for, which then need not be looked for in the
     whole ledger each time the view is asked.
     """
-    if name in RECORD_VIEWS:
-        return record_view_sql(name, dialect)
-    text = (Path(__file__).parent / dialect / f"{name}.sql").read_text()
-    if audit_id is None:
-        return text
-    # DuckDB's functions name the schema: a caller's WITH could hide the table.
-    for form in (LAST_FINISHED, LAST_FINISHED.replace("FROM ", "FROM main.")):
-        text = text.replace(form, str(audit_id))
-    return text
+    query = definition(name).query
+    # Functions name the schema: in DuckDB a caller's WITH could hide the table.
+    for form in (LAST_FINISHED, LAST_FINISHED.replace("FROM ", "FROM main.")) if audit_id is not None else ():
+        query = query.replace(form, str(audit_id))
+    return statements(name, query, dialect)
+
+
+def statements(name: str, query: str, dialect: Dialect) -> str:
+    """The statements that make the view or function with this query, in DuckDB's dialect, in place of its own."""
+    defined = definition(name)._replace(query=query)
+    return duckdb_statements(name, defined) if dialect == "duckdb" else spark_statement(name, defined)

@@ -1,47 +1,13 @@
-"""How Spark and DuckDB say in SQL what the views of record types are made of."""
+"""How DuckDB and Spark make a view or a function, each with its comments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+import re
+from collections.abc import Iterator
 
-from kgroups_spark.views.record_fields import JsonField
+from kgroups_spark.views.definition import Column, Columns, Definition
 
-
-class Column(NamedTuple):
-    """A column of a view."""
-
-    name: str
-    expression: str
-    comment: str
-
-
-class SqlDialect(Protocol):
-    """One engine's SQL."""
-
-    def quoted(self, name: str) -> str:
-        """A name, whatever words the engine keeps to itself."""
-
-    def from_json(self, text: str, fields: Sequence[JsonField]) -> str:
-        """The fields of a JSON text as a struct; null for null."""
-
-    def keys_are(self, text: str, keys: Sequence[str]) -> str:
-        """Whether a JSON text has these keys, in this order."""
-
-    def struct(self, fields: Iterable[tuple[str, str]]) -> str:
-        """A struct of names and expressions."""
-
-    def transform(self, array: str, variable: str, element: str) -> str:
-        """An array with an expression of each of its elements."""
-
-    def bytes(self, base64: str) -> str:
-        """The bytes of a text in base64."""
-
-    def timestamp(self, milliseconds: str) -> str:
-        """The time so long after 1970."""
-
-    def view(self, name: str, comment: str, columns: Sequence[Column], source: str) -> str:
-        """The statements that make a view of columns of a source."""
+NULL = "NULL"
 
 
 def literal(text: str) -> str:
@@ -49,102 +15,82 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def selection(dialect: SqlDialect, columns: Sequence[Column], source: str) -> str:
-    """Columns of a source."""
-    selected = ",\n".join(f"  {column.expression} AS {dialect.quoted(column.name)}" for column in columns)
-    return f"SELECT\n{selected}\nFROM (\n{source}\n)"
+def signature(definition: Definition) -> str:
+    """A function's arguments, as DuckDB has them."""
+    arguments = (definition.arguments or {}).items()
+    return ", ".join(f"{name} := NULL" if argument.default == NULL else name for name, argument in arguments)
 
 
-class SparkSql:
-    """Spark 4: views of a session."""
-
-    TYPES = {  # noqa: RUF012  never changed
-        "int8": "TINYINT",
-        "int16": "SMALLINT",
-        "uint16": "INT",
-        "int32": "INT",
-        "int64": "BIGINT",
-        "time": "BIGINT",
-    }
-
-    def quoted(self, name: str) -> str:
-        return f"`{name}`"
-
-    def from_json(self, text: str, fields: Sequence[JsonField]) -> str:
-        return f"from_json({text}, '{self._struct_type(fields)}')"
-
-    def _struct_type(self, fields: Sequence[JsonField]) -> str:
-        return f"STRUCT<{', '.join(f'{self.quoted(field.key)}: {self._type(field)}' for field in fields)}>"
-
-    def _type(self, field: JsonField) -> str:
-        element = self._struct_type(field.fields) if field.fields else self.TYPES.get(field.type, "STRING")
-        return f"ARRAY<{element}>" if field.is_array else element
-
-    def keys_are(self, text: str, keys: Sequence[str]) -> str:
-        return f"json_object_keys({text}) = array({', '.join(map(literal, keys))})"
-
-    def struct(self, fields: Iterable[tuple[str, str]]) -> str:
-        return f"named_struct({', '.join(f'{literal(name)}, {value}' for name, value in fields)})"
-
-    def transform(self, array: str, variable: str, element: str) -> str:
-        return f"transform({array}, {variable} -> {element})"
-
-    def bytes(self, base64: str) -> str:
-        return f"unbase64({base64})"
-
-    def timestamp(self, milliseconds: str) -> str:
-        return f"timestamp_millis({milliseconds})"
-
-    def view(self, name: str, comment: str, columns: Sequence[Column], source: str) -> str:
-        named = ",\n".join(f"  {self.quoted(column.name)} COMMENT {literal(column.comment)}" for column in columns)
-        head = f"CREATE OR REPLACE TEMPORARY VIEW {name} (\n{named}\n)\nCOMMENT {literal(comment)}"
-        return f"{head}\nAS\n{selection(self, columns, source)}"
+def duckdb_statements(name: str, definition: Definition) -> str:
+    """The statements that make it in DuckDB."""
+    comment = literal(comment_of(definition))
+    if definition.arguments is None:
+        comments = [f"COMMENT ON VIEW {name} IS {comment};"]
+        comments += (
+            f'COMMENT ON COLUMN {name}."{column}" IS {literal(told.comment)};'
+            for column, told in definition.columns.items()
+        )
+        return "\n".join((f"CREATE OR REPLACE VIEW {name} AS\n{definition.query};", *comments))
+    head = f"CREATE OR REPLACE MACRO {name}"
+    if definition.returns is None:
+        made = f"{head}({signature(definition)}) AS TABLE\n{definition.query};"
+        return f"{made}\nCOMMENT ON MACRO TABLE {name} IS {comment};"
+    forms = ",\n".join(f"({signature(form)}) AS (\n{form.query}\n)" for form in _forms(definition))
+    return f"{head}\n{forms};\nCOMMENT ON MACRO {name} IS {comment};"
 
 
-class DuckDbSql:
-    """DuckDB 1.4 and newer."""
+def _forms(definition: Definition) -> Iterator[Definition]:
+    """The macro with all arguments, and without the last one where that may be left out. With its default inside the
+    first form, DuckDB 2.0 would take columns of what that reads for the arguments."""
+    yield definition
+    arguments = dict(definition.arguments or {})
+    if arguments:
+        name, argument = arguments.popitem()
+        if argument.default is not None:
+            yield definition._replace(arguments=arguments, query=_put(argument.default, name, definition.query))
 
-    TYPES = {  # noqa: RUF012  never changed
-        "int8": "TINYINT",
-        "int16": "SMALLINT",
-        "uint16": "INTEGER",
-        "int32": "INTEGER",
-        "int64": "BIGINT",
-        "time": "BIGINT",
-    }
 
-    def quoted(self, name: str) -> str:
-        return f'"{name}"'
+def _put(expression: str, name: str, query: str) -> str:
+    """The query with the expression wherever the name stands."""
+    return re.sub(rf"\b{name}\b", expression, query)
 
-    def from_json(self, text: str, fields: Sequence[JsonField]) -> str:
-        return f"from_json({text}, '{self._struct_type(fields)}')"
 
-    def _struct_type(self, fields: Sequence[JsonField]) -> str:
-        return "{" + ", ".join(f"{self.quoted(field.key)}: {self._type(field)}" for field in fields) + "}"
+def comment_of(definition: Definition) -> str:
+    """What it is, and what its arguments are: a macro's have no comments of their own."""
+    arguments = (definition.arguments or {}).items()
+    return definition.comment + "".join(f". {name}: {argument.comment}" for name, argument in arguments)
 
-    def _type(self, field: JsonField) -> str:
-        named = f'"{self.TYPES.get(field.type, "VARCHAR")}"'
-        element = self._struct_type(field.fields) if field.fields else named
-        return f"[{element}]" if field.is_array else element
 
-    def keys_are(self, text: str, keys: Sequence[str]) -> str:
-        return f"json_keys({text}) = [{', '.join(map(literal, keys))}]"
+def spark_statement(name: str, definition: Definition) -> str:
+    """The statement that makes it in a session of Spark 4."""
+    # Brings sqlglot, which DuckDB does without.
+    from kgroups_spark.views.spark_sql import spark_sql
 
-    def struct(self, fields: Iterable[tuple[str, str]]) -> str:
-        return f"struct_pack({', '.join(f'{self.quoted(name)} := {value}' for name, value in fields)})"
+    told, query = f"COMMENT {literal(definition.comment)}", spark_sql(_with_defaults(definition))
+    if definition.arguments is None:
+        # A view's columns have the types that its query gives them.
+        columns = {column: its._replace(type=None) for column, its in definition.columns.items()}
+        return f"CREATE OR REPLACE TEMPORARY VIEW {name} {_spark_columns(columns)}\n{told}\nAS\n{query}"
+    head = f"CREATE OR REPLACE TEMPORARY FUNCTION {name}{_spark_columns(definition.arguments)}"
+    if definition.returns is not None:
+        return f"{head}\nRETURNS {definition.returns}\n{told}\nRETURN (\n{query}\n)"
+    return f"{head}\nRETURNS TABLE {_spark_columns(definition.columns)}\n{told}\nRETURN\n{query}"
 
-    def transform(self, array: str, variable: str, element: str) -> str:
-        return f"list_transform({array}, lambda {variable}: {element})"
 
-    def bytes(self, base64: str) -> str:
-        return f"from_base64({base64})"
+def _with_defaults(definition: Definition) -> str:
+    """The query with what an argument is that was left out: in Spark a default is a constant, null."""
+    query = definition.query
+    for name, argument in (definition.arguments or {}).items():
+        if argument.default not in (None, NULL):
+            query = _put(f"coalesce({name}, {argument.default})", name, query)
+    return query
 
-    def timestamp(self, milliseconds: str) -> str:
-        return f"make_timestamptz(1000 * {milliseconds})"
 
-    def view(self, name: str, comment: str, columns: Sequence[Column], source: str) -> str:
-        comments = [f"COMMENT ON VIEW {name} IS {literal(comment)};"]
-        for column in columns:
-            comments.append(f"COMMENT ON COLUMN {name}.{self.quoted(column.name)} IS {literal(column.comment)};")
-        made = f"CREATE OR REPLACE VIEW {name} AS\n{selection(self, columns, source)};"
-        return "\n\n".join((made, "\n".join(comments)))
+def _spark_columns(columns: Columns) -> str:
+    """In parentheses."""
+    return "(\n" + ",\n".join(_spark_column(name, column) for name, column in columns.items()) + "\n)"
+
+
+def _spark_column(name: str, column: Column) -> str:
+    words = [f"  `{name}`", column.type, "DEFAULT NULL" if column.default else None]
+    return " ".join((*filter(None, words), "COMMENT", literal(column.comment)))

@@ -118,7 +118,7 @@ class DuckDbLake:
 
     def connection_for(self, query: str) -> DuckDBPyConnection:
         """The connection, with all that the query needs."""
-        self.make(needed_for(query, "duckdb"))
+        self.make(needed_for(query))
         return self.connection
 
     @property

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.last_finished import FINISHED
-from kgroups_spark.views import Dialect, view_sql
+from kgroups_spark.views import Dialect, statements
 
 NAME = "known_history"
 # What an audit that found offsets missing had not seen: records of its new span, without those it read once more. Where
@@ -99,12 +99,8 @@ class KnownRow(NamedTuple):
 
     def view_sql(self, dialect: Dialect) -> str:
         """The statements that make the view with this row alone."""
-        whole = view_sql(NAME, dialect)
-        head, query = whole.split(" AS\n" if dialect == "duckdb" else "\nAS\n", 1)
-        comments = ";\n" + query.split(";\n", 1)[1] if dialect == "duckdb" else ""
-        time_type = "TIMESTAMPTZ" if dialect == "duckdb" else "TIMESTAMP"
-        row = ", ".join(f"CAST({_text(moment)} AS {time_type}) AS {name}" for name, moment in self._asdict().items())
-        return f"{head} AS\nSELECT {row}{comments}"
+        row = ", ".join(f"CAST({_text(moment)} AS TIMESTAMPTZ) AS {name}" for name, moment in self._asdict().items())
+        return statements(NAME, f"SELECT {row}", dialect)
 
 
 def _text(moment: datetime | None) -> str:

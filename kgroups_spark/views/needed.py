@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import VIEWS, Dialect, view_sql
-from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views import FUNCTIONS, VIEWS, definition
 
 # In the order in which they are made.
 NAMES = (*TABLES, *VIEWS, *FUNCTIONS)
@@ -18,17 +17,17 @@ _TEXT_OR_COMMENT = re.compile(r"'(?:[^'\\]|\\.|'')*'|--[^\n]*|/\*.*?\*/", re.DOT
 _WHAT_THERE_IS = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\w+|pragma_\w+|query_table)\b")
 
 
-def needed_for(query: str, dialect: Dialect) -> list[str]:
+def needed_for(query: str) -> list[str]:
     """Names of tables, views and functions, in the order in which they are made: every one whose name stands in the
     query, outside of texts and comments, and what these stand on. A name that means something else costs only time.
     """
     text = _without_texts(query)
     if _WHAT_THERE_IS.search(text):
         return list(NAMES)
-    return with_what_they_need(_named_in(text), dialect)
+    return with_what_they_need(_named_in(text))
 
 
-def with_what_they_need(names: Iterable[str], dialect: Dialect) -> list[str]:
+def with_what_they_need(names: Iterable[str]) -> list[str]:
     """The names and those that they stand on, in the order in which they are made."""
     found: set[str] = set()
     waiting = set(names)
@@ -36,15 +35,15 @@ def with_what_they_need(names: Iterable[str], dialect: Dialect) -> list[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting |= _stands_on(name, dialect)
+            waiting |= _stands_on(name)
     return [name for name in NAMES if name in found]
 
 
 @cache
-def _stands_on(name: str, dialect: Dialect) -> frozenset[str]:
+def _stands_on(name: str) -> frozenset[str]:
     if name in TABLES:
         return frozenset()
-    return frozenset(_named_in(_without_texts(view_sql(name, dialect))) - {name})
+    return frozenset(_named_in(_without_texts(definition(name).query)) - {name})
 
 
 def _without_texts(query: str) -> str:

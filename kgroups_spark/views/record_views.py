@@ -18,11 +18,18 @@ A column that is passed on as it is (offsets_partition, log_offset, group_id, ..
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
-from kgroups_spark.views.dialects import Column, DuckDbSql, SparkSql, SqlDialect, literal
+from kgroups_spark.tables.columns import PLACE_IN_LOG, comment_of
+from kgroups_spark.tables.history import GROUP_RECORDS
+from kgroups_spark.views.definition import Column, Definition
+from kgroups_spark.views.dialects import literal
 from kgroups_spark.views.record_fields import JsonField, value_fields
 
 # The last millisecond of year 9999.
@@ -30,7 +37,15 @@ NEWEST_MS = 253_402_300_799_999
 
 RELEASED = "released"
 
-DIALECTS: dict[str, SqlDialect] = {"spark": SparkSql(), "duckdb": DuckDbSql()}
+# Of fields of the JSON, as DuckDB names them; others are VARCHAR.
+TYPES = {
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "uint16": "INTEGER",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "time": "BIGINT",
+}
 
 
 def snake_case(name: str) -> str:
@@ -51,32 +66,40 @@ BLOBS_ARE = (
 )
 
 
-def record_view_sql(name: str, dialect: str) -> str:
-    """The statements that make the view of that name. Raises KeyError where RECORD_VIEWS has no such name."""
-    return _RecordView(name, RECORD_VIEWS[name], DIALECTS[dialect]).sql()
+class _Selected(NamedTuple):
+    """A column of a view."""
+
+    name: str
+    expression: str
+    comment: str
+
+
+def record_view(name: str) -> Definition:
+    """The view of that name. Raises KeyError where RECORD_VIEWS has no such name."""
+    return _RecordView(name, RECORD_VIEWS[name]).definition()
 
 
 class _RecordView:
-    """One view in one dialect."""
+    """One view."""
 
-    def __init__(self, name: str, kind: RecordType, dialect: SqlDialect) -> None:
+    def __init__(self, name: str, kind: RecordType) -> None:
         self.name = name
         self.kind = kind
-        self.dialect = dialect
         self.fields = value_fields(kind)
         self.has_layouts = len(kind.layouts) > 1
 
-    def sql(self) -> str:
+    def definition(self) -> Definition:
         columns = [*_PLACE, *self._key(), *self._value(), *_PRODUCER]
-        names = [column.name for column in columns]
-        if len(set(names)) < len(names):
-            raise ValueError(f"{self.name} would have two columns of one name: {names}")
+        comments = {column.name: Column(column.comment) for column in columns}
+        if len(comments) < len(columns):
+            raise ValueError(f"{self.name} would have two columns of one name: {[column.name for column in columns]}")
         comment = f"{self.kind.name}: records of type {self.kind.number} and their tombstones, from group_records"
-        return self.dialect.view(self.name, comment, columns, self._source())
+        selected = ",\n".join(f"  {column.expression} AS {_quoted(column.name)}" for column in columns)
+        return Definition(comment, comments, f"SELECT\n{selected}\nFROM (\n{self._source()}\n)")
 
     def _source(self) -> str:
         """The rows of group_records with the value's fields in `v`."""
-        read = self.dialect.from_json("value", self.fields)
+        read = f"from_json(value, {literal(json.dumps(_structure(self.fields)))})"
         source = f"  SELECT *, {read} AS v\n  FROM group_records\n  WHERE record_type = {self.kind.number}"
         return f"  SELECT *, {self._layout()} AS layout\n  FROM (\n{source}\n  )" if self.has_layouts else source
 
@@ -87,29 +110,29 @@ class _RecordView:
 
         cases = []
         for layout, keys, missing in EARLY_ACCESS[self.kind.number]:
-            conditions = [self.dialect.keys_are("value", [*keys, *missing])]
+            conditions = [f"json_keys(value) = [{', '.join(map(literal, (*keys, *missing)))}]"]
             for key, absent in missing.items():
-                at = self._at("v", key)
+                at = _at("v", key)
                 conditions.append(f"{at} IS NULL" if absent is None else f"cardinality({at}) = 0")
             cases.append(f"WHEN {' AND '.join(conditions)} THEN {literal(layout)}")
         return f"CASE {' '.join(cases)} WHEN value IS NOT NULL THEN {literal(RELEASED)} END"
 
-    def _key(self) -> list[Column]:
+    def _key(self) -> list[_Selected]:
         columns = []
         for field in self.kind.key.fields:
             name = "group_id" if field.name == "group" else snake_case(field.name)
-            columns.append(Column(name, name, f"Field {field.name} of {self.kind.key.name}"))
-        columns.append(Column("value_version", "value_version", "Version of the value; null: tombstone"))
-        columns.append(Column("is_tombstone", "value_version IS NULL", "The record removes what its key names"))
+            columns.append(_Selected(name, name, f"Field {field.name} of {self.kind.key.name}"))
+        columns.append(_Selected("value_version", "value_version", "Version of the value; null: tombstone"))
+        columns.append(_Selected("is_tombstone", "value_version IS NULL", "The record removes what its key names"))
         if self.has_layouts:
             layouts = ", ".join((RELEASED, *(message.layout for message in self.kind.layouts[1:])))
             told = f"Layout of the value, of releases or of an early-access release: {layouts}; null: tombstone"
-            columns.append(Column("layout", "layout", told))
+            columns.append(_Selected("layout", "layout", told))
         return columns
 
-    def _value(self) -> list[Column]:
+    def _value(self) -> list[_Selected]:
         return [
-            Column(snake_case(field.key), self._expression(field, "v", "value_version"), self._comment(field))
+            _Selected(snake_case(field.key), self._expression(field, "v", "value_version"), self._comment(field))
             for field in self.fields
         ]
 
@@ -126,15 +149,12 @@ class _RecordView:
         blobs = f"; {BLOBS_ARE}" if field.has_blobs else ""
         return f"Field {field.key} of {self.kind.layouts[0].name}{blobs}; null: {', '.join(null)}"
 
-    def _at(self, parent: str, key: str) -> str:
-        return f"{parent}.{self.dialect.quoted(key)}"
-
     def _expression(self, field: JsonField, parent: str, version: str) -> str:
         """The field of `parent`; `version` is that of the message it stands in."""
-        at = self._at(parent, field.key)
+        at = _at(parent, field.key)
         if field.is_array and field.type in ("struct", "bytes", "time"):
             variable = f"each_{snake_case(field.key)}"
-            expression = self.dialect.transform(at, variable, self._one(field, variable, version))
+            expression = f"list_transform({at}, lambda {variable}: {self._one(field, variable, version)})"
         elif field.type == "struct":
             expression = f"CASE WHEN {at} IS NOT NULL THEN {self._one(field, at, version)} END"
         else:
@@ -149,11 +169,11 @@ class _RecordView:
     def _one(self, field: JsonField, at: str, version: str) -> str:
         """One value of the field, or element of its array."""
         if field.type == "struct":
-            return self.dialect.struct(self._members(field.fields, at, version))
+            return _struct(self._members(field.fields, at, version))
         if field.type == "bytes":
-            return self.dialect.bytes(at)
+            return f"from_base64({at})"
         if field.type == "time":
-            return self.dialect.timestamp(f"CASE WHEN {at} BETWEEN 1 AND {NEWEST_MS} THEN {at} END")
+            return f"make_timestamptz(1000 * CASE WHEN {at} BETWEEN 1 AND {NEWEST_MS} THEN {at} END)"
         return at
 
     def _members(self, fields: Sequence[JsonField], parent: str, version: str) -> list[tuple[str, str]]:
@@ -167,25 +187,41 @@ class _RecordView:
 
     def _blobs(self, field: JsonField, parent: str) -> list[tuple[str, str]]:
         """A struct for each protocol: the one whose type the record names has been read, the others are null."""
-        at, name = self._at(parent, field.key), snake_case(field.key)
+        at, name = _at(parent, field.key), snake_case(field.key)
         blobs: list[tuple[str, str]] = []
         for protocol, members in field.protocols:
             condition = f"{at} IS NOT NULL"
             if field.protocol_key is not None:
-                condition += f" AND {self._at('v', field.protocol_key)} = {literal(protocol)}"
-            struct = self.dialect.struct(self._members(members, at, self._at(at, "version")))
+                condition += f" AND {_at('v', field.protocol_key)} = {literal(protocol)}"
+            struct = _struct(self._members(members, at, _at(at, "version")))
             blobs.append((f"{protocol}_{name}" if blobs else name, f"CASE WHEN {condition} THEN {struct} END"))
         return blobs
 
 
-_PLACE = [
-    Column("audit_id", "audit_id", "The audit that wrote the row (table audits)"),
-    Column("offsets_partition", "offsets_partition", "Partition of __consumer_offsets"),
-    Column("log_offset", "log_offset", "Place of the record in that partition's log"),
-    Column("log_timestamp", "log_timestamp", "Time in the record; null: the record has none"),
-]
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
-_PRODUCER = [
-    Column("producer_id", "producer_id", "Producer; null: none"),
-    Column("is_transactional", "is_transactional", "The record is part of a transaction"),
-]
+
+def _at(parent: str, key: str) -> str:
+    return f"{parent}.{_quoted(key)}"
+
+
+def _struct(members: Iterable[tuple[str, str]]) -> str:
+    return f"struct_pack({', '.join(f'{_quoted(name)} := {value}' for name, value in members)})"
+
+
+def _structure(fields: Iterable[JsonField]) -> dict[str, Any]:
+    """The JSON text of these fields, as DuckDB's from_json wants it told."""
+    told: dict[str, Any] = {}
+    for field in fields:
+        element = _structure(field.fields) if field.fields else TYPES.get(field.type, "VARCHAR")
+        told[field.key] = [element] if field.is_array else element
+    return told
+
+
+def _as_they_are(*fields: pa.Field) -> list[_Selected]:
+    return [_Selected(field.name, field.name, comment_of(field)) for field in fields]
+
+
+_PLACE = _as_they_are(*PLACE_IN_LOG)
+_PRODUCER = _as_they_are(*(GROUP_RECORDS.field(name) for name in ("producer_id", "is_transactional")))

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from kgroups_spark.report.queries import Ask
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.views import VIEWS
-from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views import FUNCTIONS, VIEWS
 from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.views.arrow_tables import in_duckdb
 

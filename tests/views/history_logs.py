@@ -14,8 +14,7 @@ from crc32c import crc32c
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.work import known_topics
-from kgroups_spark.views import view_sql
-from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views import FUNCTIONS, view_sql
 from tests.audit.dense_logs import dense_log
 from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip
 from tests.audit.test_corpora import CORPORA

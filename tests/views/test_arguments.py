@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import VIEWS, view_sql
-from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views import FUNCTIONS, VIEWS, view_sql
 from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, waiting

@@ -28,8 +28,7 @@ from kgroups_spark.audit.history_reduction import (
 from kgroups_spark.audit.horizons import horizons_frame
 from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views import view_sql
-from kgroups_spark.views.functions import FUNCTIONS
+from kgroups_spark.views import FUNCTIONS, view_sql
 from kgroups_spark.views.known_history import KnownRow
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import rows_of

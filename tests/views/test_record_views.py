@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from kgroups_spark.messages.definition import parse_definition
 from kgroups_spark.messages.record_types import RecordType
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import view_sql
 from kgroups_spark.views.record_fields import value_fields
-from kgroups_spark.views.record_views import RECORD_VIEWS, record_view_sql
+from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.views.record_cases import NAMES, Row, expected, group_records, handmade, recorded, without_nulls
 
 PAIRS = [*recorded(), *handmade()]
@@ -36,7 +37,7 @@ def by_duckdb(table: pa.Table) -> duckdb.DuckDBPyConnection:
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("group_records", table)
     for name in RECORD_VIEWS:
-        connection.execute(record_view_sql(name, "duckdb"))
+        connection.execute(view_sql(name, "duckdb"))
     return connection
 
 
@@ -44,7 +45,7 @@ def by_duckdb(table: pa.Table) -> duckdb.DuckDBPyConnection:
 def by_spark(spark: SparkSession, table: pa.Table) -> SparkSession:
     spark.createDataFrame(table, TABLES["group_records"].schema).createOrReplaceTempView("group_records")
     for name in RECORD_VIEWS:
-        spark.sql(record_view_sql(name, "spark"))
+        spark.sql(view_sql(name, "spark"))
     return spark
 
 

@@ -1,0 +1,90 @@
+"""What a view or function is: the head of its SQL file, and the query below it.
+
+    -- What it is.
+    --
+    -- argument ts TIMESTAMP: a function's argument, with its type; ts TIMESTAMP = NULL: one that may be left out
+    -- returns INT
+    -- offsets_partition, group_id of committed_offsets
+    -- columns of group_versions but is_removed
+    -- state: what this column says
+    -- known STRING: what this column says
+
+    SELECT ...
+
+Columns come in their order. Those of another table, view or function have the type and the comment that they have
+there; one that is named again stays where it is and says something else. A function that `returns` no type is a table
+function, each of whose columns has a type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """A column, or a function's argument. `type`: as Spark names it; None: it is as the query gives it. `default`: SQL
+    for an argument that may be left out."""
+
+    comment: str
+    type: str | None = None
+    default: str | None = None
+
+
+Columns = Mapping[str, Column]
+
+
+class Definition(NamedTuple):
+    """A view, or a function of `arguments` (None: a view), scalar if it `returns` a type. `query` is DuckDB's SQL."""
+
+    comment: str
+    columns: Columns
+    query: str
+    arguments: Columns | None = None
+    returns: str | None = None
+
+
+_OWN = re.compile(r"(argument )?(\w+)(?: ([A-Z][A-Z ]*?))?(?: = (.*?))?: (.*)")
+_RETURNS = re.compile(r"returns (\w+)")
+_ALL = re.compile(r"columns of (\w+)(?: but (.*))?")
+_NAMED = re.compile(r"(.*) of (\w+)")
+
+
+def parsed(text: str, columns_of: Callable[[str], Columns], *, is_function: bool) -> Definition:
+    """The definition that a file holds. `columns_of`: the columns of another table, view or function.
+
+    Raises ValueError for a line of the head that says none of these things, KeyError for a column that is not there.
+    """
+    head, query = text.split("\n\n", 1)
+    lines = [line.removeprefix("--").strip() for line in head.splitlines()]
+    arguments: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
+    returns = None
+    for line in lines[2:]:
+        if own := _OWN.fullmatch(line):
+            argument, name, data_type, default, comment = own.groups()
+            named = arguments if argument else columns
+            inherited = named[name].type if name in named else None
+            named[name] = Column(comment, data_type or inherited, default)
+        elif found := _RETURNS.fullmatch(line):
+            returns = found[1]
+        else:
+            columns.update(_inherited(line, columns_of))
+    return Definition(lines[0], columns, query.strip(), arguments if is_function else None, returns)
+
+
+def _inherited(line: str, columns_of: Callable[[str], Columns]) -> Iterator[tuple[str, Column]]:
+    """Columns that stand elsewhere."""
+    if found := _ALL.fullmatch(line):
+        columns, left_out = columns_of(found[1]), _names(found[2] or "")
+        yield from ((name, column) for name, column in columns.items() if name not in left_out)
+    elif found := _NAMED.fullmatch(line):
+        columns = columns_of(found[2])
+        yield from ((name, columns[name]) for name in _names(found[1]))
+    else:
+        raise ValueError(f"the head of a view does not say so: {line}")
+
+
+def _names(text: str) -> list[str]:
+    return text.split(", ")

@@ -1,0 +1,37 @@
+-- How far each finished audit had read each partition of __consumer_offsets; a partition that it was not given stands as it stood
+--
+-- audit_id: The audit
+-- offsets_partition of committed_offsets
+-- topic_id: Topic id of the log; null: unknown
+-- log_start_offset: First offset that the log still had; null: unknown
+-- start_offset: Where the audit began to read
+-- end_offset: Next offset: where the next audit begins
+-- records: Records read
+-- records_reread: Records of these that were read before and not added again
+-- bytes: Bytes read
+-- offsets_missing: Offsets of the span without a record: compacted away
+-- lost_from: First offset that was gone before we came; null: none
+-- lost_to: Offset after the last one that was gone before we came; null: none
+-- last_batch_offset: Base offset of the last batch read; null: none was ever read
+-- last_leader_epoch: Its leader epoch; null: none, or a legacy batch
+-- last_batch_crc: Its checksum, unsigned; null: no batch was ever read
+-- newest_log_timestamp: Newest time in the log so far; null: none
+
+SELECT
+  audit_id,
+  read.offsets_partition,
+  read.topic_id,
+  read.log_start_offset,
+  read.start_offset,
+  read.end_offset,
+  read.records,
+  read.records_reread,
+  read.bytes,
+  read.offsets_missing,
+  read.lost_from,
+  read.lost_to,
+  read.last_batch_offset,
+  read.last_leader_epoch,
+  read.last_batch_crc,
+  read.newest_log_timestamp
+FROM (SELECT audit_id, unnest(partitions) AS read FROM audits WHERE status = 'finished')

@@ -1,0 +1,64 @@
+-- Committed offsets as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it), by the rules of Kafka 3.8 and newer, whatever the audits used
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- columns of committed_offsets
+-- audit_id: The audit that read the record (table audits)
+-- is_orphan: No group of that id existed
+-- known of groups_as_of
+
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+kgroups_known AS (
+  SELECT known_as_of(ts) AS kgroups_known
+),
+numbered AS (
+  SELECT
+    commits.*,
+    ends.end_offset,
+    -- Of the records in effect for one key the one with the greatest log offset is the committed offset.
+    row_number() OVER (
+      PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
+      ORDER BY commits.log_offset DESC
+    ) AS number
+  FROM main.effective_commits AS commits
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = commits.offsets_partition
+  WHERE commits.effective_log_offset < ends.end_offset
+    OR (ends.end_offset IS NULL AND commits.effective_log_offset IS NOT NULL)
+),
+existing AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    is_removed,
+    log_offset,
+    lead(log_offset) OVER (PARTITION BY offsets_partition, group_id ORDER BY log_offset) AS next_log_offset
+  FROM main.group_versions
+)
+SELECT
+  committed.audit_id,
+  committed.offsets_partition,
+  committed.group_id,
+  committed.topic,
+  committed.partition,
+  committed.committed_offset,
+  committed.leader_epoch,
+  committed.metadata,
+  committed.commit_timestamp,
+  committed.expire_timestamp,
+  committed.topic_id,
+  committed.record_type,
+  committed.value_version,
+  committed.log_offset,
+  existing.group_id IS NULL AS is_orphan,
+  (SELECT kgroups_known FROM kgroups_known) AS known
+FROM numbered AS committed
+LEFT JOIN existing
+  ON existing.offsets_partition = committed.offsets_partition
+  AND existing.group_id = committed.group_id
+  AND NOT existing.is_removed
+  AND (committed.end_offset IS NULL OR existing.log_offset < committed.end_offset)
+  AND (existing.next_log_offset IS NULL OR existing.next_log_offset >= committed.end_offset)
+WHERE committed.number = 1
+  AND committed.committed_offset IS NOT NULL
+  AND (committed.corrected_log_offset IS NULL OR committed.corrected_log_offset > committed.end_offset)

@@ -1,0 +1,90 @@
+-- Committed offsets of the last audit that expire as things stand, judged as of its time, for any retention; the broker removes them at its first check after expires_at
+--
+-- argument until TIMESTAMP = NULL: Only those that expire then or before; null: all
+-- argument retention INTERVAL DAY TO SECOND = NULL: As if offsets.retention.minutes were this; null: as the audit took it
+-- columns of offset_expiry
+-- retention_ms: Retention that the rows are judged by
+-- reason: expire_timestamp_passed, before_expire_timestamp, retention_passed or within_retention: others have no time
+-- group_type STRING: classic, consumer, share or streams
+-- state STRING: State of the group
+
+-- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
+WITH kgroups_arguments AS (
+  SELECT CAST(until AS TIMESTAMPTZ) AS kgroups_until, CAST(retention AS INTERVAL) AS kgroups_retention
+),
+judged AS (
+  SELECT
+    expiry.*,
+    -- Before 2.1 nothing of a group mattered.
+    regexp_matches(replace(last_audit.release_version, 'v', ''), '^(0|1|2[.]0)([.]|$)') AS is_alone,
+    groups.group_type,
+    groups.state,
+    committed.expire_timestamp,
+    epoch_ms(expiry.as_of) AS as_of_ms,
+    epoch_ms(expiry.base_timestamp) AS base_ms,
+    epoch_ms(expiry.expires_at) AS expires_ms,
+    epoch_ms(expiry.expires_at_if_empty) AS if_empty_ms,
+    epoch_ms(committed.commit_timestamp) AS commit_ms,
+    coalesce(epoch_ms(expiry.as_of + kgroups_retention) - epoch_ms(expiry.as_of), expiry.retention_ms) AS new_retention_ms
+  FROM main.offset_expiry AS expiry
+  JOIN main.committed_offsets AS committed
+    ON committed.offsets_partition = expiry.offsets_partition
+    AND committed.group_id = expiry.group_id
+    AND committed.topic = expiry.topic
+    AND committed.partition = expiry.partition
+  CROSS JOIN main.last_audit
+  CROSS JOIN kgroups_arguments
+  LEFT JOIN main.groups
+    ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id
+),
+-- What a client gave does not depend on the retention, nor does what keeps an offset without a time.
+due AS (
+  SELECT
+    *,
+    CASE
+      WHEN base = 'expire_timestamp' THEN expires_ms
+      -- Before 2.1 an offset is still there at the very millisecond at which it is due.
+      ELSE base_ms + new_retention_ms + greatest(least(expires_ms - base_ms - retention_ms, 1), 0)
+    END AS due_ms
+  FROM judged
+  WHERE expires_at IS NOT NULL
+),
+moments AS (
+  SELECT
+    *,
+    CASE
+      WHEN base = 'expire_timestamp' THEN reason
+      WHEN due_ms <= as_of_ms THEN 'retention_passed'
+      ELSE 'within_retention'
+    END AS new_reason,
+    CASE
+      WHEN if_empty_ms IS NULL THEN NULL
+      -- Without members as it is.
+      WHEN is_alone OR state = 'Empty' THEN due_ms
+      WHEN base = 'expire_timestamp' THEN if_empty_ms
+      WHEN group_type = 'classic' THEN as_of_ms + new_retention_ms
+      ELSE greatest(coalesce(commit_ms, -1) + new_retention_ms, as_of_ms)
+    END AS due_if_empty_ms
+  FROM due
+)
+SELECT
+  audit_id,
+  offsets_partition,
+  as_of,
+  new_retention_ms AS retention_ms,
+  group_id,
+  topic,
+  partition,
+  committed_offset,
+  log_offset,
+  CASE WHEN due_ms <= as_of_ms THEN 'expire' ELSE 'keep' END AS decision,
+  new_reason AS reason,
+  base,
+  base_timestamp,
+  make_timestamptz(1000 * least(due_ms, 253402300799999)) AS expires_at,
+  make_timestamptz(1000 * least(due_if_empty_ms, 253402300799999)) AS expires_at_if_empty,
+  group_type,
+  state
+FROM moments
+CROSS JOIN kgroups_arguments
+WHERE kgroups_until IS NULL OR due_ms <= epoch_ms(kgroups_until)

@@ -1,0 +1,155 @@
+-- What the log has shown since of the offsets that the audit before decided on: every one that it said will expire, and of the others those that are gone
+--
+-- audit_id: The audit that decided; outcomes are as of the last finished one
+-- offsets_partition, group_id, topic, partition of committed_offsets
+-- committed_offset: The committed offset then
+-- decision: expire or keep, as decided then
+-- reason: Why, as in offset_expiry
+-- expires_at: When its time came or was to come, as decided then; null: not as things stood
+-- outcome: removed: gone, and not before expires_at; kept_alive: committed again; still_there: neither; not_foreseen: gone before expires_at or without one, by someone's hand or by our error
+-- outcome_log_offset: The record of offset_commits that was the first to change it since (a transaction's when it was committed); null: still there, or gone without a trace (compacted away)
+-- outcome_timestamp: Log time of that record; null: as before, or it has none
+-- removed_after_ms: removed: how long after expires_at its tombstone was written; null: another outcome, or its time is not known
+
+WITH read_then AS (
+  SELECT offsets_partition, end_offset AS read_to
+  FROM audit_partitions
+  WHERE audit_id = (SELECT max(decided_by) FROM previous_offset_expiry)
+),
+decided AS (
+  SELECT
+    previous.*,
+    read_then.read_to,
+    now.log_offset AS log_offset_now
+  FROM previous_offset_expiry AS previous
+  JOIN read_then ON read_then.offsets_partition = previous.offsets_partition
+  LEFT JOIN committed_offsets AS now
+    ON now.offsets_partition = previous.offsets_partition
+    AND now.group_id = previous.group_id
+    AND now.topic = previous.topic
+    AND now.partition = previous.partition
+),
+-- COMMIT markers since; their transactions may have begun before.
+committed AS (
+  SELECT offsets_partition, producer_id, transaction_start_offset, log_offset
+  FROM transaction_markers
+  WHERE audit_id > (SELECT max(decided_by) FROM previous_offset_expiry) AND outcome = 'committed'
+),
+-- A tombstone, whatever its transaction comes to, and a value without a producer take effect where they stand, a value
+-- of a transaction at its COMMIT marker, which may have been read in another range than the value (outcome is null).
+events AS (
+  SELECT
+    commits.offsets_partition,
+    commits.group_id,
+    commits.topic,
+    commits.partition,
+    commits.log_offset,
+    commits.log_timestamp,
+    commits.committed_offset IS NULL AS is_tombstone,
+    CASE
+      WHEN commits.committed_offset IS NULL OR commits.producer_id IS NULL THEN commits.log_offset
+      WHEN commits.outcome = 'committed' THEN commits.marker_offset
+      ELSE committed.log_offset
+    END AS effective_log_offset
+  FROM offset_commits AS commits
+  LEFT JOIN committed
+    ON committed.offsets_partition = commits.offsets_partition
+    -- Null for all but a few rows, which then are compared with no marker.
+    AND committed.producer_id = CASE
+      WHEN commits.is_transactional AND commits.outcome IS NULL AND commits.committed_offset IS NOT NULL
+        THEN commits.producer_id
+    END
+    AND commits.log_offset >= committed.transaction_start_offset
+    AND commits.log_offset < committed.log_offset
+  WHERE commits.audit_id > (SELECT max(decided_by) FROM previous_offset_expiry)
+  UNION ALL
+  -- Records that were read before can have taken effect since only if their transaction was open then.
+  SELECT
+    commits.offsets_partition,
+    commits.group_id,
+    commits.topic,
+    commits.partition,
+    commits.log_offset,
+    commits.log_timestamp,
+    false AS is_tombstone,
+    committed.log_offset AS effective_log_offset
+  FROM offset_commits AS commits
+  JOIN (
+    SELECT committed.*
+    FROM committed
+    JOIN read_then ON read_then.offsets_partition = committed.offsets_partition
+    WHERE committed.transaction_start_offset < read_then.read_to
+  ) AS committed
+    ON committed.offsets_partition = commits.offsets_partition
+    AND committed.producer_id = commits.producer_id
+    AND commits.log_offset >= committed.transaction_start_offset
+    AND commits.log_offset < committed.log_offset
+  WHERE commits.audit_id <= (SELECT max(decided_by) FROM previous_offset_expiry)
+    AND commits.is_transactional
+    AND commits.outcome IS NULL
+    AND commits.committed_offset IS NOT NULL
+),
+numbered AS (
+  SELECT
+    decided.*,
+    events.is_tombstone,
+    events.log_offset AS outcome_log_offset,
+    events.log_timestamp AS outcome_timestamp,
+    row_number() OVER (
+      PARTITION BY decided.offsets_partition, decided.group_id, decided.topic, decided.partition
+      -- Of a transaction's values for one slot the last one counts.
+      ORDER BY events.effective_log_offset, events.log_offset DESC
+    ) AS number
+  FROM decided
+  LEFT JOIN events
+    ON events.offsets_partition = decided.offsets_partition
+    AND events.group_id = decided.group_id
+    AND events.topic = decided.topic
+    AND events.partition = decided.partition
+    AND events.effective_log_offset >= decided.read_to
+    -- A record older than the committed one changes nothing when its transaction ends.
+    AND events.log_offset > decided.log_offset
+    -- Nor has anything changed where the same record still is the committed one.
+    AND (decided.log_offset_now IS NULL OR decided.log_offset_now <> decided.log_offset)
+),
+seen AS (
+  SELECT
+    *,
+    CASE
+      WHEN is_tombstone THEN 'tombstone'
+      WHEN NOT is_tombstone THEN 'value'
+      WHEN log_offset_now IS NULL THEN 'gone'
+      ELSE 'nothing'
+    END AS shown
+  FROM numbered
+  WHERE number = 1
+),
+judged AS (
+  SELECT
+    seen.*,
+    CASE
+      WHEN shown = 'value' THEN 'kept_alive'
+      WHEN shown = 'nothing' THEN 'still_there'
+      WHEN decision = 'expire' AND coalesce(outcome_timestamp >= expires_at, true) THEN 'removed'
+      WHEN decision = 'keep' AND expires_at <= coalesce(outcome_timestamp, last_audit.as_of) THEN 'removed'
+      ELSE 'not_foreseen'
+    END AS outcome
+  FROM seen
+  CROSS JOIN last_audit
+  WHERE decision = 'expire' OR shown IN ('tombstone', 'gone')
+)
+SELECT
+  decided_by AS audit_id,
+  offsets_partition,
+  group_id,
+  topic,
+  partition,
+  committed_offset,
+  decision,
+  reason,
+  expires_at,
+  outcome,
+  outcome_log_offset,
+  outcome_timestamp,
+  CASE WHEN outcome = 'removed' THEN epoch_ms(outcome_timestamp) - epoch_ms(expires_at) END AS removed_after_ms
+FROM judged

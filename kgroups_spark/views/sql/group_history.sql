@@ -1,0 +1,23 @@
+-- group_versions, and until when each was so
+--
+-- columns of group_versions
+-- valid_from: Log time of the record; null: it has none that is believed (last_audit.believed_until), or a partition was read again and found so (when it happened is not known)
+-- valid_to: Log time of the record that changed the group next, or the next time that is known (in a log without times: when the last audit began); null: still
+
+WITH versions AS (
+  SELECT
+    *,
+    CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS believed_timestamp
+  FROM group_versions
+)
+SELECT
+  * EXCLUDE (believed_timestamp),
+  believed_timestamp AS valid_from,
+  -- Where the next one has no time: the next time that is known, else its own, the last at which it is known to have been
+  -- so. In a log without times: when the last audit began, for by then it was no longer so.
+  CASE
+    WHEN lead(log_offset) OVER version IS NOT NULL
+      THEN coalesce(lead(believed_timestamp IGNORE NULLS) OVER version, believed_timestamp, (SELECT max(started_at) FROM last_audit))
+  END AS valid_to
+FROM versions
+WINDOW version AS (PARTITION BY offsets_partition, group_id ORDER BY log_offset)

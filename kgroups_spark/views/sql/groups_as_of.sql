@@ -1,0 +1,29 @@
+-- Groups that existed as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it)
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- columns of group_versions but is_removed
+-- log_offset: Record that made the group so
+-- log_timestamp: Its log time; null: it has none
+-- known STRING: What the history knows of the moment, as known_as_of(ts) says: complete, incomplete, before or after
+
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+kgroups_known AS (
+  SELECT known_as_of(ts) AS kgroups_known
+),
+numbered AS (
+  SELECT
+    versions.*,
+    row_number() OVER (
+      PARTITION BY versions.offsets_partition, versions.group_id ORDER BY versions.log_offset DESC
+    ) AS number
+  FROM main.group_versions AS versions
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = versions.offsets_partition
+  WHERE ends.end_offset IS NULL OR versions.log_offset < ends.end_offset
+)
+SELECT
+  * EXCLUDE (is_removed, number),
+  (SELECT kgroups_known FROM kgroups_known) AS known
+FROM numbered
+WHERE number = 1 AND NOT is_removed

@@ -1,0 +1,17 @@
+-- What the history knows of a moment. complete: all there was; incomplete: the log had been compacted before it was read, so that groups, members and offsets may be missing, or older ones may be shown; before, after: the moment lies outside of the history, which says nothing of it
+--
+-- argument ts TIMESTAMP: The moment; null: now, which is complete
+-- returns STRING
+
+-- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
+SELECT
+  CASE
+    WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_begins THEN 'before'
+    WHEN CAST(ts AS TIMESTAMPTZ) > kgroups_ends THEN 'after'
+    WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_incomplete_to THEN 'incomplete'
+    ELSE 'complete'
+  END
+FROM (
+  SELECT begins AS kgroups_begins, incomplete_to AS kgroups_incomplete_to, ends AS kgroups_ends
+  FROM main.known_history
+) AS kgroups_known_history

@@ -1,0 +1,50 @@
+-- Per partition of __consumer_offsets where its log ends as of a moment; a partition without a row ended later, it counts as a whole. Fails where kgroups maintain --keep has reduced history there
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- offsets_partition of committed_offsets
+-- end_offset BIGINT: Its first record with a later time: this one and what follows do not count
+
+-- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
+-- Tables have their schema before them, or a WITH of the caller's would hide them.
+WITH kgroups_records AS (
+  SELECT
+    offsets_partition AS kgroups_partition,
+    log_offset AS kgroups_log_offset,
+    log_timestamp AS kgroups_log_timestamp
+  FROM main.offset_commits
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.group_records
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.transaction_markers
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.quarantine
+),
+kgroups_ends AS (
+  SELECT kgroups_partition, min(kgroups_log_offset) AS kgroups_end_offset
+  FROM kgroups_records
+  WHERE kgroups_log_timestamp > CAST(ts AS TIMESTAMPTZ)
+    AND (kgroups_log_timestamp > (SELECT max(believed_until) FROM main.last_audit)) IS NOT TRUE
+  GROUP BY kgroups_partition
+),
+kgroups_reduced AS (
+  SELECT offsets_partition AS kgroups_reduced_partition, max(log_offset) AS kgroups_reduced_to
+  FROM main.state_corrections
+  WHERE correction = 'baseline'
+  GROUP BY offsets_partition
+),
+kgroups_known AS (
+  SELECT
+    kgroups_partition,
+    CASE
+      WHEN kgroups_end_offset < kgroups_reduced_to THEN CAST(error(
+        'as of ' || CAST(ts AS VARCHAR) || ' is not known: the history of offsets partition ' || kgroups_partition
+        || ' below log offset ' || kgroups_reduced_to || ' has been reduced to the last record of each key '
+        || '(kgroups maintain --keep); ask for a later time'
+      ) AS BIGINT)
+      ELSE kgroups_end_offset
+    END AS kgroups_known_end_offset
+  FROM kgroups_ends
+  LEFT JOIN kgroups_reduced ON kgroups_reduced_partition = kgroups_partition
+)
+SELECT kgroups_partition AS offsets_partition, kgroups_known_end_offset AS end_offset
+FROM kgroups_known

@@ -1,0 +1,37 @@
+-- Per partition of __consumer_offsets what all finished audits together have read of it
+--
+-- offsets_partition of audit_partitions
+-- start_offset: Where the first audit began to read
+-- end_offset: Next offset: the log before it has been read
+-- newest_log_timestamp of audit_partitions
+-- read_from_start_by: The last audit that read it again from its start; 0: none has
+-- records: Records read by that audit and since; by all audits where none has
+-- bytes: Bytes of them
+-- records_in_all: Records read by all audits, without those that were read again
+-- offsets_lost: Offsets that were gone before an audit came; null: none
+
+WITH again AS (
+  SELECT offsets_partition, max(audit_id) AS audit_id
+  FROM audit_partitions
+  WHERE records_reread > 0
+  GROUP BY offsets_partition
+)
+SELECT
+  reads.offsets_partition,
+  min(reads.start_offset) AS start_offset,
+  now.end_offset,
+  now.newest_log_timestamp,
+  coalesce(max(again.audit_id), 0) AS read_from_start_by,
+  CAST(sum(CASE WHEN again.audit_id IS NULL OR reads.audit_id >= again.audit_id THEN reads.records END) AS BIGINT)
+    AS records,
+  CAST(sum(CASE WHEN again.audit_id IS NULL OR reads.audit_id >= again.audit_id THEN reads.bytes END) AS BIGINT)
+    AS bytes,
+  CAST(sum(reads.records - reads.records_reread) AS BIGINT) AS records_in_all,
+  CAST(sum(reads.lost_to - reads.lost_from) AS BIGINT) AS offsets_lost
+FROM audit_partitions AS reads
+LEFT JOIN again ON again.offsets_partition = reads.offsets_partition
+-- Every audit says of every partition how far it has been read.
+JOIN audit_partitions AS now
+  ON now.offsets_partition = reads.offsets_partition
+  AND now.audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
+GROUP BY reads.offsets_partition, now.end_offset, now.newest_log_timestamp

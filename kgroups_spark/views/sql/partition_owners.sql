@@ -1,0 +1,105 @@
+-- To whom a partition was assigned, and when: from the members' assignments in the log. Partitions that a member has still to give up are its own until it has; streams members have tasks instead
+--
+-- offsets_partition, group_id of group_member_versions
+-- topic: Topic; null: only its id stood in the log, and nothing names it
+-- topic_id: Topic id; null: the log names the topic (classic groups)
+-- partition of committed_offsets
+-- member_id of group_member_versions
+-- client_id: Its client.id; null: not logged
+-- client_host of group_member_versions
+-- valid_from: Log time of the record by which it got the partition; null: that has none that is believed (last_audit.believed_until)
+-- valid_to: Log time of the record by which it no longer had it, or the next time that is known (in a log without times: when the last audit began); null: still
+-- log_offset: The record by which it got the partition
+-- released_log_offset: The record by which it no longer had it; null: still
+
+WITH versions AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    member_id,
+    log_offset,
+    CASE WHEN log_timestamp > (SELECT max(believed_until) FROM last_audit) THEN NULL ELSE log_timestamp END AS log_timestamp,
+    client_id,
+    client_host,
+    -- What a member has still to give up is its own until it has: nobody else gets it before.
+    list_sort(list_distinct(list_transform(
+      list_concat(coalesce(assigned_partitions, []), coalesce(pending_revocation_partitions, [])),
+      lambda held: {'topic': held.topic, 'topic_id': held.topic_id, 'partition': held.partition}
+    ))) AS holds
+  FROM group_member_versions
+),
+compared AS (
+  SELECT
+    *,
+    {'holds': holds, 'client_id': client_id, 'client_host': client_host} AS told,
+    lag({'holds': holds, 'client_id': client_id, 'client_host': client_host}) OVER (
+      PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset
+    ) AS told_before
+  FROM versions
+),
+-- Versions that change an assignment, of each member one after the other.
+changes AS (
+  SELECT
+    *,
+    row_number() OVER member AS number,
+    lead(log_offset) OVER member AS next_log_offset,
+    -- Of a record without a time, or a correction: the next time that is known, else the last at which it was so.
+    coalesce(lead(log_timestamp IGNORE NULLS) OVER member, log_timestamp) AS next_timestamp
+  FROM compared
+  WHERE told IS DISTINCT FROM told_before
+  WINDOW member AS (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset)
+),
+held AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    member_id,
+    client_id,
+    client_host,
+    number,
+    log_offset,
+    log_timestamp,
+    next_log_offset,
+    CASE WHEN next_log_offset IS NOT NULL THEN coalesce(next_timestamp, (SELECT max(started_at) FROM last_audit)) END AS next_timestamp,
+    unnest(holds) AS held
+  FROM changes
+),
+-- Changes that follow each other and leave the partition with the member are one span.
+numbered AS (
+  SELECT
+    *,
+    number - row_number() OVER (
+      PARTITION BY offsets_partition, group_id, member_id, client_id, client_host, held ORDER BY number
+    ) AS span
+  FROM held
+),
+spans AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    member_id,
+    client_id,
+    client_host,
+    held.topic AS topic,
+    held.topic_id AS topic_id,
+    held.partition AS partition,
+    min_by({'log_offset': log_offset, 'log_timestamp': log_timestamp}, number) AS begins,
+    max_by({'log_offset': next_log_offset, 'log_timestamp': next_timestamp}, number) AS ends
+  FROM numbered
+  GROUP BY offsets_partition, group_id, member_id, client_id, client_host, held, span
+)
+SELECT
+  spans.offsets_partition,
+  spans.group_id,
+  coalesce(spans.topic, topics.topic) AS topic,
+  spans.topic_id,
+  spans.partition,
+  spans.member_id,
+  spans.client_id,
+  spans.client_host,
+  spans.begins.log_timestamp AS valid_from,
+  spans.ends.log_timestamp AS valid_to,
+  spans.begins.log_offset AS log_offset,
+  spans.ends.log_offset AS released_log_offset
+FROM spans
+LEFT JOIN topics ON topics.topic_id = spans.topic_id

@@ -1,0 +1,87 @@
+-- Offsets inside transactions that were open as of a moment (column known says whether the history has all there was; of an empty answer known_as_of says it), by the rules of Kafka 3.8 and newer, whatever the audits used
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- columns of pending_offsets
+-- audit_id: The audit that read the record (table audits)
+-- known of groups_as_of
+
+WITH kgroups_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+kgroups_known AS (
+  SELECT known_as_of(ts) AS kgroups_known
+),
+numbered AS (
+  SELECT
+    commits.*,
+    ends.end_offset,
+    -- A tombstone removes what any producer has pending for the key.
+    max(CASE WHEN commits.committed_offset IS NULL THEN commits.log_offset END) OVER (
+      PARTITION BY commits.offsets_partition, commits.group_id, commits.topic, commits.partition
+    ) AS removed_log_offset,
+    row_number() OVER (
+      PARTITION BY
+        commits.offsets_partition, commits.group_id, commits.topic, commits.partition, commits.producer_id
+      ORDER BY commits.log_offset DESC
+    ) AS number
+  FROM main.effective_commits AS commits
+  LEFT JOIN kgroups_ends AS ends ON ends.offsets_partition = commits.offsets_partition
+  WHERE (ends.end_offset IS NULL OR commits.log_offset < ends.end_offset)
+    AND (
+      commits.committed_offset IS NULL
+      -- Its marker has not come by then.
+      OR (commits.producer_id IS NOT NULL AND (commits.marker_offset IS NULL OR commits.marker_offset >= ends.end_offset))
+    )
+),
+-- Transactions, and every record that may begin one: the view `transactions`, so that its parts can be filtered.
+begun AS (
+  SELECT
+    offsets_partition,
+    producer_id,
+    transaction_start_offset,
+    log_offset AS marker_offset,
+    CAST(NULL AS TIMESTAMPTZ) AS open_since
+  FROM main.transaction_markers
+  WHERE transaction_start_offset IS NOT NULL
+  UNION ALL
+  SELECT offsets_partition, producer_id, transaction_start_offset, NULL, open_since FROM main.open_transactions
+),
+records AS (
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.offset_commits WHERE is_transactional
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.group_records WHERE is_transactional
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM main.quarantine
+  WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
+)
+SELECT
+  pending.audit_id,
+  pending.offsets_partition,
+  pending.producer_id,
+  pending.producer_epoch,
+  pending.group_id,
+  pending.topic,
+  pending.partition,
+  pending.committed_offset,
+  pending.leader_epoch,
+  pending.metadata,
+  pending.commit_timestamp,
+  pending.expire_timestamp,
+  pending.topic_id,
+  pending.log_offset,
+  begun.transaction_start_offset,
+  coalesce(begun.open_since, records.log_timestamp) AS open_since,
+  CAST(NULL AS VARCHAR) AS transactional_id,
+  (SELECT kgroups_known FROM kgroups_known) AS known
+FROM numbered AS pending
+LEFT JOIN begun
+  ON begun.offsets_partition = pending.offsets_partition
+  AND begun.producer_id = pending.producer_id
+  AND (pending.end_offset IS NULL OR begun.transaction_start_offset < pending.end_offset)
+  AND (begun.marker_offset IS NULL OR begun.marker_offset >= pending.end_offset)
+LEFT JOIN records
+  ON records.offsets_partition = pending.offsets_partition AND records.log_offset = begun.transaction_start_offset
+WHERE pending.number = 1
+  AND pending.committed_offset IS NOT NULL
+  AND pending.log_offset > coalesce(pending.removed_log_offset, -1)
+  AND (pending.corrected_log_offset IS NULL OR pending.corrected_log_offset > pending.end_offset)

@@ -1,0 +1,109 @@
+-- Health of each partition of __consumer_offsets: how much of what was read of it still says something, what holds back the cleaner, and how busy it is
+--
+-- offsets_partition of log_totals
+-- log_start_offset: First offset that the log still had when it was read last; null: unknown
+-- end_offset of log_totals
+-- span: Offsets from the first that the log still had (unknown: from the first that was read) to the end
+-- records: Records that were read of it, since and when it was last read from its start: at most so many stand in it
+-- bytes: Bytes of them, batches and all, as they are in the log
+-- live_records: Records of them that still say something: committed offsets, values in open transactions, and the newest value of each key of groups and members
+-- garbage_records: All others: what the cleaner can take, tombstones and markers after their time
+-- tombstones: Tombstones among these, of offsets, groups and members; without those that were read again
+-- open_transactions: Transactions that are open: the cleaner does not get beyond the oldest one
+-- oldest_open_transaction_offset: First record of the oldest one; null: none is open
+-- oldest_open_since: Log time of that record; null: as before, or it has none
+-- oldest_open_producer_id: Its producer; null: none is open
+-- commits_per_hour: Offset commits, transactional ones included, an hour of log time in the last 24 of the partition (fewer where it has fewer); null: no commit has a time
+
+WITH spans AS (
+  SELECT
+    read.offsets_partition,
+    read.log_start_offset,
+    totals.start_offset AS first_offset,
+    read.end_offset,
+    totals.read_from_start_by,
+    totals.records,
+    totals.bytes
+  FROM audit_partitions AS read
+  JOIN log_totals AS totals ON totals.offsets_partition = read.offsets_partition
+  WHERE read.audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished')
+),
+-- The newest record of each key of groups and members, types 2 to 23.
+group_keys AS (
+  SELECT
+    offsets_partition,
+    max(log_offset) = max(CASE WHEN value_version IS NOT NULL THEN log_offset END) AS is_live
+  FROM group_records
+  GROUP BY offsets_partition, group_id, record_type, member_id, regular_expression
+),
+live AS (
+  SELECT offsets_partition, count(*) AS records
+  FROM (
+    SELECT offsets_partition FROM group_keys WHERE is_live
+    UNION ALL
+    SELECT offsets_partition FROM committed_offsets
+    UNION ALL
+    SELECT offsets_partition FROM pending_offsets
+  )
+  GROUP BY offsets_partition
+),
+tombstones AS (
+  SELECT told.offsets_partition, CAST(sum(told.tombstones) AS BIGINT) AS tombstones
+  FROM spans
+  JOIN (
+    SELECT offsets_partition, audit_id, tombstones FROM group_traffic
+    UNION ALL
+    SELECT offsets_partition, audit_id, 1 FROM group_records WHERE value_version IS NULL
+  ) AS told
+    ON told.offsets_partition = spans.offsets_partition AND told.audit_id >= spans.read_from_start_by
+  GROUP BY told.offsets_partition
+),
+open_now AS (
+  SELECT
+    offsets_partition,
+    count(*) AS transactions,
+    min(struct_pack(
+      transaction_start_offset := transaction_start_offset, open_since := open_since, producer_id := producer_id
+    )) AS oldest
+  FROM open_transactions
+  GROUP BY offsets_partition
+),
+hours AS (
+  SELECT
+    offsets_partition,
+    hour,
+    commits,
+    min(hour) OVER (PARTITION BY offsets_partition) AS first_hour,
+    max(hour) OVER (PARTITION BY offsets_partition) AS last_hour
+  FROM group_traffic
+  WHERE commits > 0 AND (hour > (SELECT max(believed_until) FROM last_audit)) IS NOT TRUE
+),
+rates AS (
+  SELECT
+    offsets_partition,
+    sum(commits) / least(24, 1 + (epoch(max(last_hour)) - epoch(min(first_hour))) / 3600)
+      AS commits_per_hour
+  FROM hours
+  WHERE hour > last_hour - INTERVAL 24 HOURS
+  GROUP BY offsets_partition
+)
+SELECT
+  spans.offsets_partition,
+  spans.log_start_offset,
+  spans.end_offset,
+  spans.end_offset - coalesce(spans.log_start_offset, spans.first_offset) AS span,
+  spans.records,
+  spans.bytes,
+  coalesce(live.records, 0) AS live_records,
+  greatest(spans.records - coalesce(live.records, 0), 0) AS garbage_records,
+  coalesce(tombstones.tombstones, 0) AS tombstones,
+  coalesce(open_now.transactions, 0) AS open_transactions,
+  open_now.oldest.transaction_start_offset AS oldest_open_transaction_offset,
+  open_now.oldest.open_since AS oldest_open_since,
+  open_now.oldest.producer_id AS oldest_open_producer_id,
+  rates.commits_per_hour
+FROM spans
+LEFT JOIN live ON live.offsets_partition = spans.offsets_partition
+LEFT JOIN tombstones ON tombstones.offsets_partition = spans.offsets_partition
+LEFT JOIN open_now ON open_now.offsets_partition = spans.offsets_partition
+LEFT JOIN rates ON rates.offsets_partition = spans.offsets_partition

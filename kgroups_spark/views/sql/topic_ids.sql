@@ -1,0 +1,53 @@
+-- Topic ids that were seen, topic by topic: a topic that was deleted and made again has a new one
+--
+-- topic of committed_offsets
+-- topic_id of topics
+-- number: 1: the oldest known id of the topic, 2: the next one, ...
+-- is_newest: No newer one is known
+-- valid_from: Log time of the first record that has it; null: only the cluster said so, or that record has no time
+-- valid_to: valid_from of the next one: by then the topic had been made again; null: is_newest, or not known
+-- source: What said so first: offset_commit, group_record or cluster
+-- seen_in_cluster_at: When a cluster was last asked and the topic had this id; null: it never was, or had no committed offsets
+-- committed_offset_count: Committed offsets that were committed under it: stale ones if it is not the newest (view stale_offsets)
+
+WITH in_cluster AS (
+  SELECT topic, topic_id, max(seen_at) AS seen_in_cluster_at
+  FROM topic_offsets
+  WHERE topic_id IS NOT NULL
+  GROUP BY topic, topic_id
+),
+committed AS (
+  SELECT topic, topic_id, count(*) AS committed_offset_count
+  FROM committed_offsets
+  WHERE topic_id IS NOT NULL
+  GROUP BY topic, topic_id
+),
+ids AS (
+  SELECT
+    topics.topic,
+    topics.topic_id,
+    topics.seen_log_timestamp AS valid_from,
+    topics.source,
+    in_cluster.seen_in_cluster_at,
+    coalesce(committed.committed_offset_count, 0) AS committed_offset_count,
+    row_number() OVER (
+      PARTITION BY topics.topic
+      -- An id that only a cluster told of is newer than all that the log tells of.
+      ORDER BY
+        coalesce(topics.seen_log_timestamp, in_cluster.seen_in_cluster_at) NULLS LAST, topics.topic_id
+    ) AS number
+  FROM topics
+  LEFT JOIN in_cluster ON in_cluster.topic = topics.topic AND in_cluster.topic_id = topics.topic_id
+  LEFT JOIN committed ON committed.topic = topics.topic AND committed.topic_id = topics.topic_id
+)
+SELECT
+  topic,
+  topic_id,
+  CAST(number AS INTEGER) AS number,
+  lead(topic_id) OVER (PARTITION BY topic ORDER BY number) IS NULL AS is_newest,
+  valid_from,
+  lead(valid_from) OVER (PARTITION BY topic ORDER BY number) AS valid_to,
+  source,
+  seen_in_cluster_at,
+  committed_offset_count
+FROM ids

@@ -1,0 +1,67 @@
+-- Transactions that wrote to a partition of __consumer_offsets, ended and open
+--
+-- offsets_partition of open_transactions
+-- producer_id: Producer
+-- producer_epoch: Epoch of the marker that ended it (with Kafka's transactions of version 2 one above that of its records), of an open one that of its records; null: none
+-- transaction_start_offset: Its first record after the producer's marker before
+-- started_timestamp: Log time of that record; null: it has none, or is no longer in history (kgroups maintain --keep)
+-- ended_timestamp: Log time of its marker; null: it is open, or the marker has no time
+-- duration_ms: Between the two; null: one is not known
+-- outcome: committed or aborted; null: open
+-- marker_offset: Place of its marker; null: open
+-- group_ids: Groups whose offsets were in it
+-- offset_count: Offsets in it
+
+WITH ended AS (
+  SELECT
+    offsets_partition,
+    producer_id,
+    producer_epoch,
+    transaction_start_offset,
+    log_timestamp AS ended_timestamp,
+    outcome,
+    log_offset AS marker_offset,
+    group_ids,
+    offset_count
+  FROM transaction_markers
+  -- A marker without a record before it, repeated or left over from compaction, ends nothing.
+  WHERE transaction_start_offset IS NOT NULL
+),
+-- Every record that may begin one. Of what was decoded later the record stands in its own table.
+records AS (
+  SELECT offsets_partition, log_offset, log_timestamp FROM offset_commits WHERE is_transactional
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM group_records WHERE is_transactional
+  UNION ALL
+  SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
+  WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
+)
+SELECT
+  ended.offsets_partition,
+  ended.producer_id,
+  ended.producer_epoch,
+  ended.transaction_start_offset,
+  records.log_timestamp AS started_timestamp,
+  ended.ended_timestamp,
+  epoch_ms(ended.ended_timestamp) - epoch_ms(records.log_timestamp) AS duration_ms,
+  ended.outcome,
+  ended.marker_offset,
+  ended.group_ids,
+  ended.offset_count
+FROM ended
+LEFT JOIN records
+  ON records.offsets_partition = ended.offsets_partition AND records.log_offset = ended.transaction_start_offset
+UNION ALL
+SELECT
+  offsets_partition,
+  producer_id,
+  producer_epoch,
+  transaction_start_offset,
+  open_since,
+  NULL,
+  NULL,
+  NULL,
+  NULL,
+  group_ids,
+  offset_count
+FROM open_transactions

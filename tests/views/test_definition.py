@@ -1,0 +1,95 @@
+"""Heads of SQL files: what they say of a view or function, and that it is so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from kgroups_spark.tables.columns import comment_of, type_name
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views import FUNCTIONS, VIEWS, columns_of, definition
+from kgroups_spark.views.definition import Column, parsed
+from kgroups_spark.views.descriptions import described
+from tests.views.arrow_tables import in_duckdb
+from tests.views.history_logs import with_functions
+
+SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
+TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
+
+
+@pytest.fixture(scope="module")
+def views() -> duckdb.DuckDBPyConnection:
+    return with_functions(in_duckdb({}, VIEWS))
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_head_names_the_columns_of_the_view_in_their_order(views: duckdb.DuckDBPyConnection, name: str) -> None:
+    assert list(definition(name).columns) == views.sql(f"SELECT * FROM {name}").columns
+    assert all(column.comment for column in definition(name).columns.values())
+
+
+@pytest.mark.parametrize("name", TABLE_FUNCTIONS)
+def test_a_head_names_the_columns_of_the_function_with_their_types(views: duckdb.DuckDBPyConnection, name: str) -> None:
+    answer = views.sql(f"SELECT * FROM {name}(NULL)").to_arrow_table().schema
+    assert {column: told.type for column, told in definition(name).columns.items()} == {
+        field.name: type_name(field.type) for field in answer
+    }
+
+
+def test_a_column_of_a_table_says_what_the_table_says() -> None:
+    told = {field.name: comment_of(field) for field in TABLES["committed_offsets"].columns}
+    assert list(told.items()) == [(name, comment) for name, comment in described("lag").columns.items() if name in told]
+
+
+HEAD = """-- What it is: a test.
+--
+-- argument ts TIMESTAMP: the moment
+-- argument retention INTERVAL DAY TO SECOND = NULL: how long; null: as it was
+-- columns of groups but state
+-- group_id: the group: a name
+-- topic of committed_offsets
+-- known STRING: what is known
+
+-- A reason.
+SELECT 1
+"""
+
+
+def test_a_head_is_read() -> None:
+    groups = {"group_id": Column("Group", "STRING"), "state": Column("State", "STRING"), "at": Column("When", "INT")}
+    tables = {"groups": groups, "committed_offsets": {"topic": Column("Topic", "STRING")}}
+    found = parsed(HEAD, tables.__getitem__, is_function=True)
+    assert found.comment == "What it is: a test."
+    assert found.query == "-- A reason.\nSELECT 1"
+    assert found.arguments == {
+        "ts": Column("the moment", "TIMESTAMP"),
+        "retention": Column("how long; null: as it was", "INTERVAL DAY TO SECOND", "NULL"),
+    }
+    assert list(found.columns.items()) == [
+        ("group_id", Column("the group: a name", "STRING")),
+        ("at", Column("When", "INT")),
+        ("topic", Column("Topic", "STRING")),
+        ("known", Column("what is known", "STRING")),
+    ]
+
+
+@pytest.mark.parametrize("line", ["-- columns groups", "-- nothing"])
+def test_a_line_that_says_nothing_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="head"):
+        parsed(f"-- What it is.\n--\n{line}\n\nSELECT 1\n", columns_of, is_function=False)
+
+
+def test_a_column_that_is_not_there_is_refused() -> None:
+    with pytest.raises(KeyError, match="nosuch"):
+        parsed("-- What it is.\n--\n-- nosuch of groups\n\nSELECT 1\n", columns_of, is_function=False)
+
+
+def test_duckdb_does_without_sqlglot() -> None:
+    """Its import is a fifth of what a command costs."""
+    asked = "import sys; from kgroups_spark.views import *; [view_sql(name, 'duckdb') for name in (*VIEWS, *FUNCTIONS)]"
+    code = f"{asked}; import kgroups_spark.views.duckdb_views; assert 'sqlglot' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
