@@ -54,3 +54,11 @@ def write_logs(recording, folder, topic=""):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(archive.read(name))
     return folder
+
+
+def segments(recording, topic):
+    """By partition the bytes of its segment."""
+    prefix = f"logs/{recording}/{topic}-"
+    with zipfile.ZipFile(_ZIP) as archive:
+        names = [name for name in archive.namelist() if name.startswith(prefix)]
+        return {int(name.removeprefix(prefix).split("/")[0]): archive.read(name) for name in names}

@@ -15,7 +15,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.lake import WORK_FOLDER
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from kgroups_spark.tables.writer import parts_of
 
 
@@ -75,7 +75,7 @@ def _commit(work: AuditWork, parts: list[Part]) -> None:
             work.writer.append_parts(name, by_table[name])
     work.writer.append_parts("state_corrections", by_table["state_corrections"])
     for name, table in TABLES.items():
-        if table.kind == "current" and not name.endswith("_expiry"):
+        if table.kind == "current" and not name.endswith("_expiry") and name not in STATE_LOG_TABLES:
             work.writer.replace_parts(name, by_table[name])
     work.writer.replace_parts("coordinator_state", by_table["coordinator_state"], work.state.kept_audit_id)
 

@@ -6,7 +6,7 @@ One pass, chunk by chunk. Offset commits stay columns throughout; the few other 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -24,6 +24,7 @@ from kgroups_spark.audit.member_blocks import GROUP_METADATA
 from kgroups_spark.audit.odd_records import Large, OddRecords, Off
 from kgroups_spark.audit.offset_moves import OffsetMoves
 from kgroups_spark.audit.partition_count import FittingCounts
+from kgroups_spark.audit.range_reader import RangeReader
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer, readable_versions
 from kgroups_spark.audit.rows import LAST_MS
@@ -34,9 +35,9 @@ from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.records.segment import CHUNK_BYTES, read_segment
-from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
-from kgroups_spark.sources.segment_reading import Damage, SegmentReading, Span
+from kgroups_spark.records.segment import CHUNK_BYTES
+from kgroups_spark.sources.partition_log import FetchPiece
+from kgroups_spark.sources.segment_reading import Damage
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -166,8 +167,6 @@ class RangeDecoder:
         self._markers = RangeMarkers(log_range.begins_log)
         self._traffic, self._odd = GroupTraffic(), OddRecords()
         self._topics, self._fitting = TopicNames(), FittingCounts(log_range.offsets_partition)
-        self._damaged_to = log_range.start_offset
-        self._places_of_damage: dict[int, int] = {}  # each with the next one that may be free
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
         self.progress = RangeProgress(
             log_range.offsets_partition,
@@ -176,6 +175,7 @@ class RangeDecoder:
             log_range.start_offset,
             log_times=LogTimes(context.latest_ms),
         )
+        self._reader = RangeReader(log_range, self._context, OFFSETS_TOPIC, self.progress)
 
     def outputs(self) -> Iterator[Output]:
         """Rows of the history tables, and under the name `replay_rows` what is left to the replay: records that it
@@ -184,10 +184,8 @@ class RangeDecoder:
         Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for
         texts.
         """
-        for piece in self._range.pieces:
-            if isinstance(piece, FetchPiece):
-                yield from self._fetched(piece)
-        yield from self._segments([piece for piece in self._range.pieces if isinstance(piece, SegmentPiece)])
+        for path, item in self._reader.items():
+            yield from self._item(item, path)
         if self._context.history:
             for lot in self._batches.rest():
                 yield self._counted("offset_commits", lot)
@@ -201,38 +199,6 @@ class RangeDecoder:
         self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
         self._fitting.see(self._commits.keys.groups)
         self.progress.partition_counts = self._fitting.rest()
-
-    def _segments(self, pieces: Sequence[SegmentPiece]) -> Iterator[Output]:
-        log, progress = self._range, self.progress
-        span = Span(
-            OFFSETS_TOPIC,
-            log.offsets_partition,
-            pieces,
-            log.start_offset,
-            log.end_offset,
-            log.ends_log,
-            log.known_corrupt,
-            end_moves=log.ends_log and not log.is_reread,
-        )
-        reading = SegmentReading(span, self._context.open_file, chunk_bytes=self._context.chunk_bytes)
-        for path, item in reading.items():
-            yield from self._item(item, path)
-        progress.size_bytes += reading.size_bytes
-        progress.listed_to, progress.damage = reading.listed_to, reading.damage
-        progress.is_cut_short, progress.unconfirmed = reading.is_cut_short, reading.unconfirmed
-
-    def _fetched(self, piece: FetchPiece) -> Iterator[Output]:
-        with self._context.open_fetch(piece) as file:
-            reader = read_segment(file, from_offset=self._range.start_offset, chunk_bytes=self._context.chunk_bytes)
-            for item in reader:
-                yield from self._item(item, None)
-            self.progress.size_bytes += reader.position
-            if left := file.given_bytes - reader.position:
-                detail = f"{left} bytes at the end of what the broker has are no whole batch"
-                yield from self._corrupt(CorruptBatch(reader.position, left, None, None, 1, detail, b""), None)
-        # A broker answers with whole batches up to its high watermark: what holds none of them holds nothing to wait
-        # for, neither where the cleaner took the last ones nor where the last ones are damaged.
-        self.progress.next_offset = max(self.progress.next_offset, piece.end_offset)
 
     def _item(self, item: RecordColumns | CorruptBatch, path: str | None) -> Iterator[Output]:
         return self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path)
@@ -276,27 +242,10 @@ class RangeDecoder:
                 yield REPLAY, batch
 
     def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:
-        progress = self.progress
-        log_offset = max(progress.next_offset, self._damaged_to) if batch.base_offset is None else batch.base_offset
-        log_offset = self._free_place(log_offset)
-        # Only sound batches move next_offset: a broker that recovers cuts a damaged tail off and writes there again.
-        self._damaged_to = max(self._damaged_to, log_offset + 1 if batch.last_offset is None else batch.last_offset + 1)
-        if path is not None and (path.rsplit("/", 1)[-1], batch.position) in self._range.known_corrupt:
-            return
-        progress.records += batch.record_count
-        progress.quarantined["corrupt_batch"] += 1
-        if self._context.history:
+        log_offset = self._reader.place_of(batch, path)
+        if log_offset is not None and self._context.history:
             rows = corrupt_batch_rows(self._context.audit_id, self._range.offsets_partition, log_offset, batch, path)
             yield self._counted("quarantine", rows)
-
-    def _free_place(self, log_offset: int) -> int:
-        """The first offset from this one on at which no damage stands yet, for the key of quarantine: damage of unknown
-        offset takes that of what follows."""
-        places, free = self._places_of_damage, log_offset
-        while free in places:
-            free = places[free]
-        places[log_offset] = places[free] = free + 1
-        return free
 
     def _decode_others(
         self, records: RecordColumns, rows: NDArray[np.int64]

@@ -16,15 +16,16 @@ from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.findings.evidence import Evidence, LargeRecord, Row, TimesOff
+from kgroups_spark.findings.evidence import Evidence, LargeRecord, Row, TimesOff, TransactionState
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.findings.looked import FINDINGS, has_looked
+from kgroups_spark.messages.coordinator_logs import TRANSACTION_LOG
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.last_finished import finished_backwards
-from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import to_datetime, to_epoch_ms
 
@@ -71,7 +72,15 @@ def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangePro
         {each.offsets_partition: min(as_of, each.newest_log_timestamp or EPOCH) for each in not_given},
         {each.offsets_partition: each.log_start_offset or 0 for each in partitions},
         _found_before(lake, work.before),
+        transaction_state(facts.columns["state_partitions"], is_live=work.is_live),
     )
+
+
+def transaction_state(entries: Iterable[PartitionProgress], *, is_live: bool) -> TransactionState:
+    """How far the ledger's entries say that `__transaction_state` was read."""
+    read = [each for each in entries if each.topic == TRANSACTION_LOG.topic]
+    newest = max((each.newest_log_timestamp or EPOCH for each in read), default=None)
+    return TransactionState(frozenset(each.offsets_partition for each in read), None if is_live else newest)
 
 
 def _found_before(lake: Lake, before: AuditRow | None) -> list[Row]:

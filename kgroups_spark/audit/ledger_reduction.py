@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.findings.looked import FINDINGS, has_looked
-from kgroups_spark.tables.last_finished import FINISHED
+from kgroups_spark.tables.last_finished import FINISHED, is_of_log
 from kgroups_spark.times import to_epoch_ms
 
 SUMS = ("records", "records_reread", "bytes", "offsets_missing")
@@ -104,7 +104,8 @@ def _reduced_entries(
     columns = {field.name: pc.struct_field(entries, field.name) for field in entries.type}
     numbers = {name: _numbers(columns[name]) for name in ("offsets_partition", "start_offset", "end_offset", *SUMS)}
     ends_at = np.array([horizons.get(number, -1) for number in numbers["offsets_partition"].tolist()], np.int64)
-    reducible = np.flatnonzero(is_old[parents] & (numbers["end_offset"] <= ends_at))
+    of_groups = is_of_log(entries).to_numpy(zero_copy_only=False)
+    reducible = np.flatnonzero(of_groups & is_old[parents] & (numbers["end_offset"] <= ends_at))
     kept = np.ones(len(entries), bool)
     kept[reducible] = False
     in_order = reducible[np.lexsort((audit_ids[parents[reducible]], numbers["offsets_partition"][reducible]))]

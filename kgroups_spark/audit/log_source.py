@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.options import STATE_LOGS, AuditOptions
 from kgroups_spark.audit.settings import AuditSettings, settle
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting
 from kgroups_spark.counts import counted
-from kgroups_spark.errors import UsageError
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.sources.high_watermarks import HIGH_WATERMARKS
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.sources.segment_log import SegmentLog
-from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, choose_copies, find_partitions
+from kgroups_spark.sources.segments import (
+    OFFSETS_TOPIC,
+    PartitionCopy,
+    choose_copies,
+    find_any_partitions,
+    find_partitions,
+)
 from kgroups_spark.times import to_epoch_ms
 
 if TYPE_CHECKING:
@@ -31,7 +38,7 @@ class LogSource:
     """What there is to read, and how to judge it. `name`: as the ledger has it.
 
     Of a live cluster besides: how tasks reach it, the open connection, how many offsets partitions there are, and the
-    names of topic ids.
+    names of topic ids. `state_logs`: by topic, of what is there of other logs.
     """
 
     name: str
@@ -42,6 +49,7 @@ class LogSource:
     cluster: Cluster | None = None
     offsets_partitions: int | None = None
     topics: tuple[Sighting, ...] = ()
+    state_logs: Mapping[str, Sequence[PartitionLog]] = field(default_factory=dict)
 
 
 @contextmanager
@@ -67,7 +75,21 @@ def _segments(options: AuditOptions) -> LogSource:
             raise UsageError(f"there is no partition {missing[0]} in {', '.join(options.segments)}")
         copies = [copy for copy in copies if copy.partition in wanted]
     notes = [*choice.notes, *_of_unknown_commitment(copies)]
-    return LogSource("segments", [SegmentLog(copy) for copy in copies], settle(options, _clock_ms()), notes)
+    states = {topic: choose_copies(find_any_partitions(options.segments, topic)) for topic in state_topics(options)}
+    notes += [note for chosen in states.values() for note in chosen.notes]
+    return LogSource(
+        "segments",
+        [SegmentLog(copy) for copy in copies],
+        settle(options, _clock_ms()),
+        notes,
+        state_logs={topic: [SegmentLog(c) for c in chosen.copies] for topic, chosen in states.items() if chosen.copies},
+    )
+
+
+def state_topics(options: AuditOptions) -> list[str]:
+    """The other logs that are to be read, if they are there."""
+    names = {"share-state": SHARE_LOG.topic, "transaction-state": TRANSACTION_LOG.topic}
+    return [names[each] for each in STATE_LOGS if each in options.include]
 
 
 def _of_unknown_commitment(copies: Sequence[PartitionCopy]) -> list[str]:
@@ -89,7 +111,8 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
     options.progress("asking the cluster")
     found = live_logs(cluster, OFFSETS_TOPIC, options.partitions, max_bytes_per_second=options.max_bytes_per_second)
     facts = cluster_facts(cluster, OFFSETS_TOPIC)
-    notes = [*found.notes, *_release_note(options, facts), *facts.notes]
+    states, not_read = _live_states(options, cluster)
+    notes = [*found.notes, *_release_note(options, facts), *facts.notes, *not_read]
     return LogSource(
         "kafka",
         found.logs,
@@ -99,7 +122,27 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
         cluster,
         len(found.topic.partitions),
         tuple((topic_id, topic, None, CLUSTER) for topic_id, topic in facts.topic_ids),
+        states,
     )
+
+
+def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, Sequence[PartitionLog]], list[str]]:
+    """Other logs of the cluster, and notes on what could not be asked for: an audit does without it."""
+    from kgroups_spark.sources.live_log import NoOffsetsTopic, live_logs
+
+    logs: dict[str, Sequence[PartitionLog]] = {}
+    notes: list[str] = []
+    for topic in state_topics(options):
+        try:
+            found = live_logs(cluster, topic, max_bytes_per_second=options.max_bytes_per_second)
+        except NoOffsetsTopic:
+            continue
+        except KgroupsError as error:
+            notes.append(f"{topic} is not read: {error}")
+            continue
+        logs[topic] = found.logs
+        notes += [f"{topic}: {note}" for note in found.notes]
+    return logs, notes
 
 
 def _clock_ms() -> int:

@@ -20,7 +20,7 @@ from kgroups_spark import __version__
 from kgroups_spark.audit.keep import new_horizons, reduction, save_baseline
 from kgroups_spark.audit.known_times import known_times
 from kgroups_spark.audit.options import silent
-from kgroups_spark.audit.result import not_read_now
+from kgroups_spark.audit.read_to import not_read_now
 from kgroups_spark.audit.saved_state import left_undone
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -191,6 +191,7 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
         **{name: getattr(before, name) for name in (*names, "cluster_id", "newest_log_timestamp")},
         "source": "tables",
         "partitions": tuple(map(not_read_now, before.partitions or ())),
+        "state_partitions": tuple(map(not_read_now, before.state_partitions)),
         "rows_added": {},
         "quarantined": {},
         "record_counts": (),

@@ -14,9 +14,14 @@ def silent(_: str) -> None:
     """Progress that nobody is told of."""
 
 
+# The other logs by the names that they have on the command line.
+STATE_LOGS = ("share-state", "transaction-state")
+
+
 @dataclass(frozen=True)
 class AuditOptions:
     """The options of `kgroups audit`. Times and durations in ms; None: the default that the command's help names.
+    `include`: which of STATE_LOGS are read, too, where they are.
 
     What is read: the folders `segments`, or the cluster that `client` reaches.
     """
@@ -28,6 +33,7 @@ class AuditOptions:
     retention_ms: int | None = None
     release_version: str | None = None
     partitions: list[int] | None = None
+    include: tuple[str, ...] = STATE_LOGS
     offsets_partitions: int | None = None
     full: bool = False
     delete_retention_ms: int | None = None

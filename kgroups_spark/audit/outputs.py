@@ -27,6 +27,9 @@ BYTES_PER_PART = 32 << 20
 ROWS_PER_BATCH = 1 << 16
 BYTES_PER_BATCH = 8 << 20
 
+# What rows of most tables are sorted by, as far as they have it.
+IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
+
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 
 
@@ -84,7 +87,7 @@ def _row_groups(lots: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _by_group(rows: pa.Table) -> pa.Table:
-    columns = [name for name in ("offsets_partition", "group_id", "log_offset") if name in rows.column_names]
+    columns = [name for name in IN_ORDER_OF if name in rows.column_names]
     return rows.sort_by([(name, "ascending") for name in columns])
 
 

@@ -18,9 +18,10 @@ the rule, and more than MOST_ROUNDS a cleaner that no reader can follow: the led
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Generic, Protocol, TypeVar
 
 from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.ranges import LogRange
@@ -30,16 +31,25 @@ from kgroups_spark.sources.partition_log import FetchPiece
 MOST_ROUNDS = 20
 
 
+class Decodes(Protocol):
+    """Who reads a range, and how far that went."""
+
+    progress: RangeProgress
+
+
+Decoder = TypeVar("Decoder", bound=Decodes)
+
+
 @dataclass(frozen=True)
-class PartitionReading:
-    """The ranges of one offsets partition that a task is to read."""
+class PartitionReading(Generic[Decoder]):
+    """The ranges of one partition that a task is to read, each by a decoder of its own."""
 
     offsets_partition: int
     ranges: Sequence[LogRange]
     context: ReadContext
-    records: GroupRecordDecoder
+    decoder: Callable[[LogRange], Decoder]
 
-    def decoders(self) -> Iterator[RangeDecoder]:
+    def decoders(self) -> Iterator[Decoder]:
         """A decoder for each range, to be read to its end before the next one is asked for.
 
         Ranges that are read on behind the planned ones have the next numbers. Raises what the log raises, among others
@@ -47,18 +57,18 @@ class PartitionReading:
         """
         piece = self.ranges[-1].pieces[-1]
         if not isinstance(piece, FetchPiece):
-            yield from map(self._decoder, self.ranges)
+            yield from map(self.decoder, self.ranges)
             return
         missing = number = 0
         end = piece.end_offset
         for log_range in (each for each in self.ranges if not each.is_reread):
-            decoder = self._decoder(log_range)
+            decoder = self.decoder(log_range)
             yield decoder
             number, end = log_range.number, decoder.progress.next_offset
             missing += decoder.progress.missing
         for log_range in (each for each in self.ranges if each.is_reread):
             if missing or not log_range.only_if_missing:
-                yield self._decoder(log_range)
+                yield self.decoder(log_range)
         yield from self._read_on(piece, number + 1, end)
 
     def given_up(self, why: str) -> RangeProgress:
@@ -66,28 +76,29 @@ class PartitionReading:
         first = self.ranges[0]
         return RangeProgress(self.offsets_partition, first.number, first.start_offset, first.start_offset, given_up=why)
 
-    def _read_on(self, piece: FetchPiece, number: int, start: int) -> Iterator[RangeDecoder]:
+    def _read_on(self, piece: FetchPiece, number: int, start: int) -> Iterator[Decoder]:
         for read_on in range(MOST_ROUNDS):
             end = self.context.end_of(piece)
             if end <= start:
                 return
             behind = piece.behind(start, end)
-            decoder = self._decoder(LogRange(self.offsets_partition, number + read_on, start, (behind,)))
+            decoder = self.decoder(LogRange(self.offsets_partition, number + read_on, start, (behind,)))
             yield decoder
             if not decoder.progress.missing:
                 return
             start = decoder.progress.next_offset
 
-    def _decoder(self, log_range: LogRange) -> RangeDecoder:
-        return RangeDecoder(log_range, self.context, self.records)
 
-
-def readings(hand: Sequence[LogRange], context: ReadContext) -> Iterator[PartitionReading]:
+def readings(hand: Sequence[LogRange], context: ReadContext) -> Iterator[PartitionReading[RangeDecoder]]:
     """The partitions of a hand, in order."""
     records = GroupRecordDecoder()
+
+    def decoder(log_range: LogRange) -> RangeDecoder:
+        return RangeDecoder(log_range, context, records)
+
     in_order = sorted(hand, key=lambda log_range: (log_range.offsets_partition, log_range.number))
     for partition, ranges in groupby(in_order, key=lambda log_range: log_range.offsets_partition):
-        yield PartitionReading(partition, list(ranges), context, records)
+        yield PartitionReading(partition, list(ranges), context, decoder)
 
 
 def is_unsettled(progress: RangeProgress) -> bool:

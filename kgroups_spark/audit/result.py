@@ -11,9 +11,11 @@ from typing import Any
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.known_times import known_times
 from kgroups_spark.audit.log_times import Judged, LogTimes, live_as_of, newest_plausible
-from kgroups_spark.audit.plan import AuditPlan, PartitionPlan
+from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.read_hand import MOST_ROUNDS, is_unsettled
+from kgroups_spark.audit.read_to import not_read_now, read_now
+from kgroups_spark.audit.state_logs import StateLogsResult
 from kgroups_spark.audit.uncommitted import uncommitted_notes
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
@@ -29,12 +31,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True)
 class AuditResult:
     """What the two stages did: how far each range was read, rows added by history table, quarantined by reason, and
-    the plan as it could be followed (None: there was nothing to do)."""
+    the plan as it could be followed (None: there was nothing to do). `states`: what was done with other logs."""
 
     progress: list[RangeProgress] = field(default_factory=list)
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     plan: AuditPlan | None = None
+    states: StateLogsResult = field(default_factory=StateLogsResult)
 
 
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
@@ -93,6 +96,8 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
     said += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
     said += [*newest.notes, *(now.notes if settings.as_of is None else ())]
     said += unsettled_note(short.unsettled)
+    said += result.states.notes
+    rows_added = result.rows_added + result.states.rows_added
     return LedgerFacts(
         as_of_ms,
         min(as_of_ms, now.ms),
@@ -108,8 +113,9 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
             "cluster_id": work.plan.cluster_id,
             "newest_log_timestamp": None if newest.ms is None else _time(newest.ms),
             "partitions": tuple(partitions),
-            "rows_added": {name: rows for name, rows in sorted(result.rows_added.items()) if rows},
-            "quarantined": dict(sorted(result.quarantined.items())),
+            "state_partitions": result.states.entries or (work.before.state_partitions if work.before else ()),
+            "rows_added": {name: rows for name, rows in sorted(rows_added.items()) if rows},
+            "quarantined": dict(sorted((result.quarantined + result.states.quarantined).items())),
             "record_counts": record_counts(counts),
             "notes": tuple(said),
         },
@@ -149,7 +155,7 @@ def _partitions(
     for each in sorted(progress, key=lambda p: p.number):
         by_partition.setdefault(each.offsets_partition, []).append(each)
     rows = [
-        _read_now(planned[number], by_partition.get(number, [])) if number in planned else not_read_now(before[number])
+        read_now(planned[number], by_partition.get(number, [])) if number in planned else not_read_now(before[number])
         for number in sorted(planned.keys() | before.keys())
     ]
     return [
@@ -167,51 +173,6 @@ def _newest_time(
     read = _new_times(by_partition.get(number, []))
     times = [ms for _, each in read for ms, _ in (*each.newest, *each.ahead)]
     return max((_time(ms) for ms in (*times, known.get(number, -1)) if 0 <= ms <= newest_ms), default=None)
-
-
-def _read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgress:
-    reread = sum(r.records for r in ranges if r.number < 0)
-    new = [r for r in ranges if r.number >= 0]
-    end = max([plan.start_offset, *(r.next_offset for r in new)])
-    records = sum(r.records for r in new)
-    last = next((r for r in reversed(new) if r.last_batch_offset is not None), None)
-    before = plan.before
-    return PartitionProgress(
-        offsets_partition=plan.offsets_partition,
-        start_offset=plan.start_offset,
-        end_offset=end,
-        records=records + reread,
-        records_reread=reread,
-        bytes=sum(r.size_bytes for r in ranges),
-        offsets_missing=max(0, end - plan.start_offset - records),
-        topic_id=plan.log.topic_id or (before.topic_id if before else None),
-        log_start_offset=plan.log_start_offset,
-        lost_from=plan.lost_from,
-        lost_to=plan.lost_to,
-        last_batch_offset=last.last_batch_offset if last else (before.last_batch_offset if before else None),
-        last_leader_epoch=_epoch(last, before),
-        last_batch_crc=last.last_batch_crc if last else (before.last_batch_crc if before else None),
-    )
-
-
-def _epoch(last: RangeProgress | None, before: PartitionProgress | None) -> int | None:
-    if last is None:
-        return before.last_leader_epoch if before else None
-    return None if last.last_leader_epoch is None or last.last_leader_epoch < 0 else last.last_leader_epoch
-
-
-def not_read_now(before: PartitionProgress) -> PartitionProgress:
-    """How far a partition is read, for an audit that did not look at it."""
-    return replace(
-        before,
-        start_offset=before.end_offset,
-        records=0,
-        records_reread=0,
-        bytes=0,
-        offsets_missing=0,
-        lost_from=None,
-        lost_to=None,
-    )
 
 
 def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:

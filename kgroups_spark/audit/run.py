@@ -20,7 +20,7 @@ from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
 from kgroups_spark.audit.decide import decide
-from kgroups_spark.audit.delete_retention import DeleteRetention
+from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS, DeleteRetention
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.known_corrupt import known_corrupt
@@ -31,7 +31,11 @@ from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
 from kgroups_spark.audit.saved_state import intention, saved_state
+from kgroups_spark.audit.share_listing import complete_share_partitions
+from kgroups_spark.audit.state_logs import audit_state_logs
+from kgroups_spark.audit.state_plan import plan_state_logs
 from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.audit.transaction_names import NamingWriter
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.claim import Claim
@@ -65,7 +69,9 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
     if lake.exists():
         # A log that is not the lake's is refused before a number is claimed.
         opened = Lake.open(spark, options.lake)
-        plan_audit(source.logs, Ledger(opened).last_finished(), full=options.full)
+        last = Ledger(opened).last_finished()
+        plan_audit(source.logs, last, full=options.full)
+        plan_state_logs(source.state_logs, last, full=options.full)
     lake = Lake.create(spark, options.lake)
     writer_name, why = choose_writer(lake, options.writer)
     gone = gone_tables(lake)
@@ -92,6 +98,13 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
             source,
             chosen_partitions=options.partitions is not None,
             max_bytes_per_second=options.max_bytes_per_second,
+            states=plan_state_logs(
+                source.state_logs,
+                before,
+                lake=lake,
+                full=options.full,
+                delete_retention_ms=options.delete_retention_ms or DEFAULT_DELETE_RETENTION_MS,
+            ),
         )
         return _audit(work, claim, [*source.notes, *filter(None, (why, claim.migrated))])
 
@@ -104,14 +117,20 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     lake, writer, before, state = work.lake, work.writer, claim.before, work.state
     # What an unfinished audit made of the tables of now must go, even if nothing it read is given this time.
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
-    is_new = bool(work.plan.new_ranges or work.plan.read_again or must_rewrite)
+    is_new = bool(work.plan.new_ranges or work.plan.read_again or work.states.is_new or must_rewrite)
     then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
     result, rebuilt = AuditResult(), None
     if state.must_be_rebuilt:
         rebuilt = rebuild(work)
         work = replace(work, state=rebuilt.state, has_decoded_again=rebuilt.has_decoded_again)
     if is_new:
+        states = audit_state_logs(work, from_history=rebuilt is not None)
+        if work.states.shards:
+            work = replace(work, writer=NamingWriter.of(work.writer))
         result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
+        result = replace(result, states=states)
+        if states.share_partitions is not None:
+            complete_share_partitions(work.writer, states.share_partitions)
         work = work if result.plan is None else replace(work, plan=result.plan)
     appended_ms = _newest_appended(work)
     facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)], appended_ms)

@@ -24,7 +24,11 @@ from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, ledger_facts
 from kgroups_spark.audit.saved_state import intention, saved_state
 from kgroups_spark.audit.settings import AuditSettings, RetentionSource
+from kgroups_spark.audit.share_listing import complete_share_partitions
+from kgroups_spark.audit.state_logs import audit_state_logs
+from kgroups_spark.audit.state_plan import StatePlan
 from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.audit.transaction_names import NamingWriter
 from kgroups_spark.audit.work import TABLES_ALONE, AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.counts import counted
@@ -124,9 +128,15 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     state = replace(saved_state(lake, claim, settings.release_version), why_rebuilt=None)
     plan = AuditPlan([], before.cluster_id)
     work = AuditWork(lake, writer, plan, before, state, settings, options.progress, chosen_partitions=True)
+    work = replace(work, states=StatePlan(before=before))
     then = tables_of_now(lake, before.audit_id)
+    states = audit_state_logs(work, from_history=True)
+    if work.states.shards:
+        work = replace(work, writer=NamingWriter.of(work.writer))
     rebuilt = rebuild(work, tables_of_now=True)
-    facts = ledger_facts(work, AuditResult(), notes)
+    if states.share_partitions is not None:
+        complete_share_partitions(work.writer, states.share_partitions)
+    facts = ledger_facts(work, AuditResult(states=states), notes)
     options.progress("deciding what expires")
     decide(
         lake,

@@ -72,9 +72,9 @@ def state_of_audit(lake: Lake, audit_id: int) -> SavedState:
     return SavedState(audit_id, tuple(state_files(lake).get(audit_id, ())), None)
 
 
-def state_files(lake: Lake) -> dict[int, list[str]]:
-    """The files of coordinator_state; each holds rows of one audit alone."""
-    table = lake.table("coordinator_state")
+def state_files(lake: Lake, name: str = "coordinator_state") -> dict[int, list[str]]:
+    """The files of a table of saved states; each holds rows of one audit alone."""
+    table = lake.table(name)
     files: dict[int, list[str]] = {}
     for file in table.files():
         audit_id = file.bound("minValues", "audit_id")

@@ -10,7 +10,7 @@ from kgroups_spark.audit.expiry_outcomes import outcome_line
 from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
-from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
 from kgroups_spark.times import format_time_for_people
 
 
@@ -37,13 +37,15 @@ class AuditSummary:
     def lacks_records(self) -> bool:
         """Whether something was quarantined, lost before it was read, or not read to its end: what `--strict` exits 3
         for."""
-        is_lost = any(p.lost_from is not None for p in self.audit.partitions or ())
+        read = (*(self.audit.partitions or ()), *self.audit.state_partitions)
+        is_lost = any(p.lost_from is not None for p in read)
         return bool(self.audit.quarantined or self.shortfall or is_lost)
 
     def lines(self) -> Iterator[str]:
         """What a person should see, line by line; names in it are as the log has them."""
         yield from self._read()
         yield from self._now()
+        yield from self._other_logs()
         if self.changes is not None:
             yield from (f"  {line}" for line in self.changes.lines())
         if self.outcomes is not None:
@@ -66,9 +68,27 @@ class AuditSummary:
             records, partitions = counted(new, "record"), counted(len(read), "partition")
             yield f"audit {audit.audit_id}: {records} of {partitions} {_are(new)} new ({sized(size)} read)"
         else:
-            yield f"audit {audit.audit_id}: nothing is new"
+            in_groups = " in __consumer_offsets" if any(p.records for p in audit.state_partitions) else ""
+            yield f"audit {audit.audit_id}: nothing is new{in_groups}"
         if again:
             yield f"  {counted(again, 'record')} {_were(again)} read again, and not added again"
+
+    def _other_logs(self) -> Iterator[str]:
+        """What is new of other logs, and what they say."""
+        read: dict[str, list[PartitionProgress]] = {}
+        for each in self.audit.state_partitions:
+            if each.topic is not None and each.records > each.records_reread:
+                read.setdefault(each.topic, []).append(each)
+        for topic, partitions in sorted(read.items()):
+            new = sum(p.records - p.records_reread for p in partitions)
+            records = f"{counted(new, 'record')} of {counted(len(partitions), 'partition')}"
+            yield f"  {topic}: {records} {_are(new)} new"
+        rows = self.now.rows
+        if self.audit.state_partitions:
+            yield (
+                f"  now {counted(rows.get('share_partitions', 0), 'share partition')}, "
+                f"{counted(rows.get('transactional_ids', 0), 'transactional id')}"
+            )
 
     def _now(self) -> Iterator[str]:
         audit, rows = self.audit, self.now.rows

@@ -20,6 +20,7 @@ from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.counts import counted
 from kgroups_spark.sources.cluster import EARLIEST, LATEST, Cluster, OffsetAnswer, TopicMetadata
 from kgroups_spark.sources.kafka_errors import UNKNOWN_TOPIC
+from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
@@ -49,13 +50,16 @@ class TopicOffset(NamedTuple):
 
 
 def committed_partitions(lake: Lake) -> list[Partition]:
-    """The (topic, partition)s that have committed offsets, by the lake's tables of now as they are."""
+    """The (topic, partition)s that have committed offsets, or offsets of share groups, by the lake's tables of now as
+    they are."""
     columns = ["topic", "partition"]
     if lake.files_in_reach:
         distinct = lake.rows("committed_offsets", columns=columns).group_by(columns).aggregate([])
     else:
         distinct = lake.read("committed_offsets").select(*columns).distinct().toArrow()
-    return list(zip(distinct["topic"].to_pylist(), distinct["partition"].to_pylist(), strict=True))
+    found = set(zip(distinct["topic"].to_pylist(), distinct["partition"].to_pylist(), strict=True))
+    shared = lake.rows("share_partitions", columns=columns, conditions=[Condition("topic", "is not null")])
+    return sorted(found | set(zip(shared["topic"].to_pylist(), shared["partition"].to_pylist(), strict=True)))
 
 
 def topic_offsets(cluster: Cluster, committed: Iterable[Partition]) -> Iterator[TopicOffset]:

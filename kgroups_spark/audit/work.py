@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import pyarrow as pa
@@ -22,6 +22,8 @@ from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.stages import open_uri
+from kgroups_spark.audit.state_plan import StatePlan
+from kgroups_spark.audit.state_replay import Settings as StateSettings
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
@@ -43,7 +45,8 @@ class AuditWork:
     """What is to be done, and with what.
 
     `source` is None for a rebuild, which reads nothing. `chosen_partitions`: the user said which partitions to read.
-    `has_decoded_again`: its rebuild took records out of quarantine, which group_traffic does not count yet.
+    `states`: the same of other logs (state_logs.py). `has_decoded_again`: its rebuild took records out of quarantine,
+    which group_traffic does not count yet.
     """
 
     lake: Lake
@@ -57,6 +60,8 @@ class AuditWork:
     chosen_partitions: bool = False
     max_bytes_per_second: int | None = None
     has_decoded_again: bool = False
+    states: StatePlan = field(default_factory=StatePlan)
+    state_settings: StateSettings = field(default_factory=StateSettings)
 
     @property
     def spark(self) -> SparkSession:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.commands.file_systems import require_readable
 from kgroups_spark.commands.options import (
     add_lake_option,
@@ -108,6 +109,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="only these partitions of __consumer_offsets (17 or 3,17; may be repeated)",
     )
+    parser.add_argument(
+        "--include",
+        type=state_logs_value,
+        default=STATE_LOGS,
+        metavar="L",
+        help="which other logs are read, too, where they are: share-state (__share_group_state), transaction-state "
+        "(__transaction_state), both with a comma, or none (default: both)",
+    )
     add_offsets_partitions_option(parser)
     parser.add_argument("--full", action="store_true", help="read everything again, not only what is new")
     parser.add_argument(
@@ -129,6 +138,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "who writes history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
     add_take_over_option(parser)
+
+
+def state_logs_value(text: str) -> tuple[str, ...]:
+    """`share-state,transaction-state`, one of them, or `none`."""
+    names = [] if text.strip() == "none" else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in STATE_LOGS:
+            raise argparse.ArgumentTypeError(f"{name!r} is unknown; there are {', '.join(STATE_LOGS)}, none")
+    return tuple(names)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -214,6 +232,7 @@ def audit(
             retention_ms=arguments.retention,
             release_version=arguments.release_version,
             partitions=sorted(set(arguments.partition)) if arguments.partition else None,
+            include=arguments.include,
             offsets_partitions=arguments.offsets_partitions,
             full=arguments.full,
             delete_retention_ms=arguments.delete_retention,

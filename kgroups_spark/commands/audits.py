@@ -20,7 +20,7 @@ from kgroups_spark.commands.output import Column, say, say_lines, write_rows
 from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.last_finished import ABANDONED, RUNNING, STATUSES
+from kgroups_spark.tables.last_finished import ABANDONED, RUNNING, STATUSES, is_of_log
 from kgroups_spark.tables.removed_audits import Removal, maintenances, removed_up_to
 
 Row = dict[str, Any]
@@ -155,17 +155,14 @@ def with_sums(rows: pa.Table) -> pa.Table:
     `partitions` goes: as Python objects its entries cost a hundred times what all else does.
     """
     lists = rows["partitions"].combine_chunks()
-    records = pa.table(
-        {
-            "row": pc.list_parent_indices(lists),
-            "records": pc.struct_field(pc.list_flatten(lists), "records"),
-        }
-    )
-    sums = records.group_by("row").aggregate([("records", "sum")])
-    read = np.zeros(rows.num_rows, np.int64)
+    entries = pc.list_flatten(lists)
+    records = pa.table({"row": pc.list_parent_indices(lists), "records": pc.struct_field(entries, "records")})
+    sums = records.filter(is_of_log(entries)).group_by("row").aggregate([("records", "sum"), ("records", "count")])
+    read, partitions = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.int32)
     read[sums["row"].to_numpy()] = sums["records_sum"].to_numpy()
+    partitions[sums["row"].to_numpy()] = sums["records_count"].to_numpy()
     is_unknown = pc.is_null(lists).to_numpy(zero_copy_only=False)
-    rows = rows.append_column("partition_count", pc.list_value_length(lists))
+    rows = rows.append_column("partition_count", pa.array(partitions, mask=is_unknown))
     return rows.append_column("records_read", pa.array(read, mask=is_unknown)).drop_columns(["partitions"])
 
 

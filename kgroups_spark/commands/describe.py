@@ -389,10 +389,12 @@ def _about(reader: LakeReader, description: Description, arguments: argparse.Nam
         lines.append(f"{name} has no active members.")
     elif description.state not in ("Stable", "NotReady"):
         lines.append(f"Warning: {name} is rebalancing ({description.state}).")
-    if description.group_type == "share" and not (arguments.members or arguments.state):
+    is_share = description.group_type == "share" and not (arguments.members or arguments.state)
+    if is_share and not description.has_share_state:
+        why = "that log was not read" if arguments.as_of is None else "they are known of now only"
         lines.append(
             "START-OFFSET and LAG of a share group do not stand in __consumer_offsets but in __share_group_state; "
-            "these are the partitions that have one."
+            f"{why}: these are the partitions that have one."
         )
     return lines
 

@@ -28,6 +28,20 @@ SLOT = "offsets_partition, group_id, topic, partition"
 OFFSET = f"{SLOT}, topic_id, committed_offset"
 
 
+# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and where the end is not known.
+SHARE_OFFSETS = """
+WITH seen AS (SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets))
+SELECT stored.group_id, stored.topic, stored.topic_id, stored.partition, stored.start_offset AS committed_offset,
+  CASE WHEN stored.start_offset IS NOT NULL THEN stored.leader_epoch END AS leader_epoch,
+  stored.write_timestamp AS commit_timestamp, stored.log_offset, seen.log_end_offset,
+  seen.log_end_offset - stored.start_offset - stored.delivery_complete_count AS lag
+FROM share_partitions AS stored
+LEFT JOIN seen ON seen.topic = stored.topic AND seen.partition = stored.partition
+  AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)
+WHERE stored.init_state = 'initialized' AND {chosen}
+"""
+
+
 class OffsetSums(NamedTuple):
     """Of a group: committed offsets, the first moment at which one expires (None: none does), pending offsets."""
 
@@ -39,7 +53,8 @@ class OffsetSums(NamedTuple):
 @dataclass
 class Description:
     """`group`: its row of `groups`; None: it does not exist. `as_of`: when offsets and members were so. `is_split`: the
-    group stands in two partitions of __consumer_offsets. `sums`: of its offsets; None: of `offsets`."""
+    group stands in two partitions of __consumer_offsets. `sums`: of its offsets; None: of `offsets`.
+    `has_share_state`: `offsets` have what the share coordinator has stored."""
 
     group_id: str
     offsets_partition: int | None
@@ -50,6 +65,7 @@ class Description:
     removal: Removal | None = None
     is_split: bool = False
     sums: OffsetSums | None = None
+    has_share_state: bool = False
 
     @property
     def state(self) -> str:
@@ -151,6 +167,7 @@ class _Facts:
     ) -> None:
         self._reader = reader
         self._chosen = of_groups(groups)
+        self._chosen_groups = self._chosen.sql
         if offsets_partitions:
             numbers = ", ".join(map(str, offsets_partitions))
             self._chosen = self._chosen._replace(sql=f"{self._chosen.sql} AND offsets_partition IN ({numbers})")
@@ -199,7 +216,7 @@ class _Facts:
     @cached_property
     def _shared(self) -> dict[Place, set[Slot]]:
         """Of share groups, whose start offsets stand in another topic: the partitions that have one."""
-        if not any(row["group_type"] == "share" for row in self.groups.values()):
+        if not self._has_share_groups:
             return {}
         newest: dict[Place, Row] = {}
         rows = self._rows("share_group_state_partition_metadata_records")
@@ -214,6 +231,23 @@ class _Facts:
             }
             for key, row in newest.items()
         }
+
+    @property
+    def _has_share_groups(self) -> bool:
+        return any(row["group_type"] == "share" for row in self.groups.values())
+
+    @cached_property
+    def _share_partitions(self) -> dict[str, Rows] | None:
+        """What the share coordinator has stored, with ends where a live audit saw them, by group; None: its log was not
+        read, or a moment is asked for."""
+        if self._as_of is not None or not self._has_share_groups:
+            return None
+        if not self._reader.sql("SELECT 1 AS found FROM share_partitions LIMIT 1"):
+            return None
+        found: defaultdict[str, Rows] = defaultdict(list)
+        for row in self._reader.sql(SHARE_OFFSETS.format(chosen=self._chosen_groups), **self._chosen.parameters):
+            found[row["group_id"]].append(row)
+        return found
 
     @cached_property
     def _sums(self) -> dict[Place, OffsetSums]:
@@ -246,7 +280,13 @@ class _Facts:
             self.offsets(*key) if what == "offsets" else [],
             is_split=is_split,
             sums=self._sums.get(key, OffsetSums()) if what == "state" else None,
+            has_share_state=self._share_state_of(key) is not None,
         )
+
+    def _share_state_of(self, key: Place) -> Rows | None:
+        """The rows of a share group; None: of another one, or not known."""
+        is_share = self.groups.get(key, {}).get("group_type") == "share"
+        return self._share_partitions.get(key[1], []) if is_share and self._share_partitions is not None else None
 
     def _members(self, place: Place, what: What) -> Rows:
         if what == "offsets":
@@ -257,6 +297,9 @@ class _Facts:
         """A row for each partition that the group has an offset of, committed or pending, or that is assigned to a
         member, by topic and partition."""
         key = offsets_partition, group_id
+        stored = self._share_state_of(key)
+        if stored is not None:
+            return [_offset_row(slot, row, {}, {}, None) for slot, row in sorted((_slot(row), row) for row in stored)]
         pending: defaultdict[Slot, list[int]] = defaultdict(list)
         for row in self._pending.get(key, ()):
             pending[_slot(row)].append(row["committed_offset"])

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from kgroups_spark.commands.reading import LakeReader
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
-from kgroups_spark.tables.last_finished import lots_backwards
+from kgroups_spark.tables.last_finished import is_of_log, lots_backwards
+from kgroups_spark.transaction_coordinator.hanging import Verdict
 
 Row = dict[str, Any]
 Producer = tuple[int, int]  # offsets partition, producer id
@@ -34,6 +35,7 @@ def logs_read(reader: LakeReader, wanted: Collection[int]) -> dict[int, LogRead]
     names = ("offsets_partition", "end_offset", "records", "bytes")
     for audits in lots_backwards(partial(reader.table_rows, "audits"), ["partitions"], reader.audit_id):
         entries = pc.list_flatten(audits["partitions"].combine_chunks())
+        entries = entries.filter(is_of_log(entries))
         table = pa.table({name: pc.struct_field(entries, name) for name in names})
         ours = table.filter(pc.field("offsets_partition").isin(list(wanted)))
         for number, *read in zip(*(column.to_pylist() for column in ours.columns), strict=True):
@@ -86,6 +88,16 @@ def waiting_groups(rows: Iterable[Row]) -> list[str]:
     ]
 
 
+def _producer(row: Row) -> str:
+    name = "" if row["transactional_id"] is None else f" ({row['transactional_id']})"
+    return f"producer {row['producer_id']}{name}"
+
+
+def _hangs(row: Row) -> str:
+    why = Verdict[row["verdict"].upper()]
+    return f"hanging, {why.value}" if why.is_hanging else "likely hanging"
+
+
 def about_hanging(rows: Iterable[Row]) -> list[str]:
     """For each transaction that hangs: how far the cleaner is held back, whether it really hangs, and what ends it."""
     lines: list[str] = []
@@ -99,10 +111,11 @@ def about_hanging(rows: Iterable[Row]) -> list[str]:
         size = "" if row["bytes_behind"] is None else f", about {sized(row['bytes_behind'])},"
         behind = counted(row["log_offsets_behind"], "offset")
         find = f"{_tool('find-hanging')} --topic __consumer_offsets --partition {row['offsets_partition']}"
+        known = [] if row["verdict"] != "not_known" else [f"  does its coordinator know it?   {find}"]
         lines += [
-            f"producer {row['producer_id']} on {partition}, open for {format_duration(row['age_ms'])}: likely hanging; "
+            f"{_producer(row)} on {partition}, open for {format_duration(row['age_ms'])}: {_hangs(row)}; "
             f"the cleaner cannot pass {row['transaction_start_offset']}: {behind}{size} to the log's end",
-            f"  does its coordinator know it?   {find}",
-            f"  if not, this ends it:           {row['abort_command']}",
+            *known,
+            f"  {'if not, ' if known else ''}this ends it:{'          ' if known else ''} {row['abort_command']}",
         ]
     return lines

@@ -58,7 +58,7 @@ def overview_lines(overview: Overview, *, program: str, lake: str, width: int | 
 
 def _title(overview: Overview, style: Style) -> list[str]:
     audit = overview.audit
-    records = sum(partition["records"] for partition in audit["partitions"])
+    records = sum(partition["records"] for partition in audit["partitions"] if partition.get("topic") is None)
     span = ""
     if overview.oldest_log_timestamp is not None and audit["newest_log_timestamp"] is not None:
         oldest, newest = (
@@ -144,8 +144,9 @@ def _oddities(overview: Overview, width: int | None, style: Style) -> list[str]:
     ]
     for partition in audit["partitions"]:
         if partition["lost_from"] is not None:
+            log = "" if partition.get("topic") is None else f"{partition['topic']}, "
             odd.append(
-                f"partition {partition['offsets_partition']}: offsets {partition['lost_from']} to "
+                f"{log}partition {partition['offsets_partition']}: offsets {partition['lost_from']} to "
                 f"{partition['lost_to'] - 1} were gone before they could be read"
             )
     odd += audit["notes"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kgroups_spark.commands.held_back import (
@@ -15,10 +16,13 @@ from kgroups_spark.commands.held_back import (
 )
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, duration_value
 from kgroups_spark.commands.output import Column, say, say_lines, write_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake
+from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.findings.listings import listings, open_on_partition
+from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.transaction_coordinator.hanging import Listings, Verdict, verdict
 
 NAME = "pending"
 SUMMARY = "open transactions and the offsets that hang in them"
@@ -27,7 +31,9 @@ Prints one row for each offset inside a transaction that had neither committed n
 does, who asks for the group's offset waits (UNSTABLE_OFFSET_COMMIT, asked again and again; Java consumers from 2.5 on
 always wait so), and the log cleaner cannot pass. A transaction whose offsets were removed since is one row without an
 offset: it still holds back the cleaner. The age is counted up to the end of what the last audit read. One that is open
-for longer than the brokers' transaction.max.timeout.ms hangs, most likely: its coordinator would have ended it. Then
+for longer than the brokers' transaction.max.timeout.ms hangs if the transaction coordinator does not list the partition
+or does not know the producer: Kafka's own rule (kafka-transactions find-hanging), by __transaction_state as the last
+audit read it. Two-phase transactions never hang. Where that log was not read, "open longer" is all that is known. Then
 stderr names what would end it, in Kafka's words."""
 EXAMPLES = """\
 examples:
@@ -48,6 +54,7 @@ COLUMNS = (
     Column("age", "AGE"),
     Column("age_ms"),
     Column("is_hanging", "HANGING"),
+    Column("verdict"),
     Column("group_id", "GROUP"),
     Column("topic", "TOPIC"),
     Column("partition", "PARTITION"),
@@ -60,7 +67,7 @@ COLUMNS = (
     Column("log_offset"),
 )
 # `age` is age_ms for eyes; what a transaction holds back is told in sentences there.
-HELD_BACK = ("log_offsets_behind", "bytes_behind", "abort_command")
+HELD_BACK = ("log_offsets_behind", "bytes_behind", "abort_command", "other_partitions")
 CONTRACT_COLUMNS = (
     *(column for column in COLUMNS if column.name != "age"),
     *(Column(name) for name in HELD_BACK),
@@ -76,8 +83,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=duration_value,
         default=DEFAULT_MAX_TRANSACTION_TIMEOUT_MS,
         metavar="D",
-        help="the brokers' transaction.max.timeout.ms: an older transaction hangs (default: 15m)",
+        help="the brokers' transaction.max.timeout.ms: a younger transaction does not hang (default: 15m)",
     )
+    parser.add_argument("--verbose", action="store_true", help="say, too, what else each transaction holds back")
     parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
     add_format_option(parser)
     add_engine_option(parser)
@@ -86,17 +94,63 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the pending offsets."""
     reader = open_lake(arguments)
+    opened = reader.rows("open_transactions")
+    listed = listed_of(reader, {row["producer_id"] for row in opened})
     rows = pending_rows(
-        reader.rows("open_transactions"),
+        opened,
         reader.rows("pending_offsets"),
         as_of_ms=reader.as_of_ms,
         max_transaction_timeout_ms=arguments.max_transaction_timeout,
+        listed=listed,
     )
-    chosen = with_what_is_held_back(reader, [row for row in rows if row["is_hanging"] or not arguments.hanging])
+    wanted = [row for row in rows if row["is_hanging"] or not arguments.hanging]
+    chosen = with_other_partitions(with_what_is_held_back(reader, wanted), listed)
     write_rows(chosen, COLUMNS if arguments.format == "table" else CONTRACT_COLUMNS, arguments.format)
-    say_lines([*waiting_groups(chosen), *about_hanging(chosen)])
-    say(f"{_summary(chosen)} ({reader.known_as_of()})")
+    also = about_other_partitions(chosen) if arguments.verbose else ()
+    say_lines([*waiting_groups(chosen), *about_hanging(chosen), *also])
+    say(f"{_summary(chosen, is_listed=listed is not None)} ({reader.known_as_of()})")
     return 4 if arguments.fail_if_any and chosen else 0
+
+
+def listed_of(reader: LakeReader, producers: set[int]) -> Listings | None:
+    """What the transaction coordinator lists of these producers; None: its log was not read."""
+    audit = reader.last_audit
+    read = [each for each in audit["partitions"] or () if each.get("topic") == "__transaction_state"]
+    times = [each["newest_log_timestamp"] for each in read if each["newest_log_timestamp"] is not None]
+
+    def ask(columns: Sequence[str], conditions: Sequence[Condition]) -> Sequence[dict[str, Any]]:
+        return to_rows(reader.table_rows("transactional_ids", columns, conditions))
+
+    # A rebuild reads nothing: what is known is as old as what was read.
+    until = None if audit["source"] == "kafka" else max(times, default=None)
+    return listings(ask, producers, {each["offsets_partition"] for each in read}, until)
+
+
+def with_other_partitions(rows: list[dict[str, Any]], listed: Listings | None) -> list[dict[str, Any]]:
+    """The rows with what their transactions have written to besides; null: `__transaction_state` was not read, or does
+    not know the producer."""
+    return [row | {"other_partitions": _others(row, listed)} for row in rows]
+
+
+def _others(row: dict[str, Any], listed: Listings | None) -> list[str] | None:
+    known = [] if listed is None else listed.of_producer(row["producer_id"])
+    if not known:
+        return None
+    here = ("__consumer_offsets", row["offsets_partition"])
+    return [f"{topic}-{number}" for topic, number in known[0].topic_partitions if (topic, number) != here]
+
+
+def about_other_partitions(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """A sentence for each transaction that holds back partitions of other topics, too."""
+    said = {}
+    for row in rows:
+        if row["other_partitions"]:
+            name = row["transactional_id"] or f"producer {row['producer_id']}"
+            said[row["producer_id"]] = (
+                f"{name} has written to {', '.join(row['other_partitions'])}, too: who reads only committed records "
+                "there waits for the same end"
+            )
+    return list(said.values())
 
 
 def with_what_is_held_back(reader: LakeReader, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -132,20 +186,27 @@ def pending_rows(
     *,
     as_of_ms: int,
     max_transaction_timeout_ms: int,
+    listed: Listings | None = None,
 ) -> list[dict[str, Any]]:
-    """Each open transaction with each of its offsets, the longest open first; one row if none is left in it."""
+    """Each open transaction with each of its offsets, the longest open first; one row if none is left in it.
+
+    `listed`: what the transaction coordinator lists of the producers; None: not known, and age alone decides.
+    """
     offsets: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for offset in pending_offsets:
         offsets.setdefault((offset["offsets_partition"], offset["producer_id"]), []).append(offset)
     rows: list[dict[str, Any]] = []
     for transaction in sorted(open_transactions, key=lambda row: (row["open_since"] is None, row["open_since"])):
         age_ms = _age_ms(transaction, as_of_ms)
+        mine = offsets.get((transaction["offsets_partition"], transaction["producer_id"]), [{}])
+        opened = open_on_partition(transaction, () if listed is None else mine)
+        found = None if age_ms is None else verdict(opened, listed, as_of_ms, max_transaction_timeout_ms)
         facts = transaction | {
             "age_ms": age_ms,
             "age": None if age_ms is None else format_duration(age_ms),
-            "is_hanging": age_ms is not None and age_ms > max_transaction_timeout_ms,
+            "is_hanging": found is not None and (found.is_hanging or found is Verdict.NOT_KNOWN),
+            "verdict": None if found is None else found.name.lower(),
         }
-        mine = offsets.get((transaction["offsets_partition"], transaction["producer_id"]), [{}])
         rows.extend(_pending_row(facts, offset) for offset in sorted(mine, key=_slot))
     return rows
 
@@ -163,9 +224,10 @@ def _pending_row(transaction: dict[str, Any], offset: dict[str, Any]) -> dict[st
     return {column.name: transaction.get(column.name, offset.get(column.name)) for column in COLUMNS}
 
 
-def _summary(rows: list[dict[str, Any]]) -> str:
+def _summary(rows: list[dict[str, Any]], *, is_listed: bool) -> str:
     transactions = {(row["offsets_partition"], row["producer_id"]) for row in rows}
     hanging = {(row["offsets_partition"], row["producer_id"]) for row in rows if row["is_hanging"]}
     offsets = sum(row["log_offset"] is not None for row in rows)
     found = f"{counted(offsets, 'pending offset')} in {counted(len(transactions), 'open transaction')}"
-    return f"{found}, {len(hanging)} likely hanging"
+    how = "by Kafka's rule" if is_listed else "(open longer than any may be; __transaction_state was not read)"
+    return f"{found}, {len(hanging)} {'hanging' if is_listed else 'likely hanging'} {how}"

@@ -54,6 +54,13 @@ class TimesOff(NamedTuple):
     commits: int
 
 
+class TransactionState(NamedTuple):
+    """Which partitions of `__transaction_state` were read, and up to when (None: up to now)."""
+
+    partitions: frozenset[int] = frozenset()
+    known_until: datetime | None = None
+
+
 @dataclass(frozen=True)
 class Evidence:
     """`known_until`: up to when what the log says is all there was; nothing is overdue that was due later.
@@ -72,6 +79,7 @@ class Evidence:
     known_until_of: Mapping[int, datetime] = field(default_factory=dict)
     log_starts: Mapping[int, int] = field(default_factory=dict)
     before: Sequence[Row] = ()
+    transaction_state: TransactionState = field(default_factory=TransactionState)
 
     @cached_property
     def groups(self) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +10,11 @@ import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
-from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, listed, some
+from kgroups_spark.findings.evidence import GROUP, Condition, Evidence, Row, listed, some
 from kgroups_spark.findings.finding import Finding, at, quoted, tool
+from kgroups_spark.findings.listings import listings, open_on_partition
+from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.transaction_coordinator.hanging import Verdict, verdict
 
 # transaction.max.timeout.ms: its default, and that of kafka-transactions find-hanging --max-transaction-timeout.
 MAX_TRANSACTION_TIMEOUT_MS = 900_000
@@ -21,19 +24,24 @@ TOO_LONG_MS = MAX_TRANSACTION_TIMEOUT_MS + 1
 def transaction_open_too_long(evidence: Evidence) -> Iterator[Finding]:
     """A transaction that was opened longer ago than any may last, and records of a producer in no transaction (T28)."""
     limit = evidence.before_until(TOO_LONG_MS)
-    columns = ["producer_id", "transaction_start_offset", "open_since", "offset_count", "group_ids"]
+    columns = ["producer_id", "transaction_start_offset", "open_since", "offset_count", "group_ids", "transactional_id"]
     rows = evidence.tables.rows(
         "open_transactions", ["offsets_partition", *columns], Condition("open_since", "<=", limit)
     )
     rows = evidence.known(rows, "open_since", TOO_LONG_MS)
-    for row in rows.sort_by([("offsets_partition", "ascending"), ("producer_id", "ascending")]).to_pylist():
+    in_order = rows.sort_by([("offsets_partition", "ascending"), ("producer_id", "ascending")]).to_pylist()
+    judged = verdicts(evidence, in_order)
+    for row, judgement in zip(in_order, judged, strict=True):
+        if not (judgement.is_hanging or judgement is Verdict.NOT_KNOWN):
+            continue
         groups = sorted(row["group_ids"])
         partition, start = row["offsets_partition"], row["transaction_start_offset"]
         yield Finding(
             "transaction_open_too_long",
             f"Producer {row['producer_id']} opened a transaction on partition {partition} of __consumer_offsets at "
             f"{at(row['open_since'])}, {format_duration(_ms(evidence.known_until, row['open_since']))} ago; "
-            "transaction.max.timeout.ms allows 15m if it has its default. Until it ends, consumers get "
+            f"transaction.max.timeout.ms allows 15m if it has its default{_why(row, judgement)}. Until it ends, "
+            "consumers get "
             f"UNSTABLE_OFFSET_COMMIT for {counted(row['offset_count'], 'offset')} of {some(groups) or 'no group'}, and "
             "nothing behind it in this partition is compacted. If its application is gone: "
             + tool(
@@ -46,6 +54,27 @@ def transaction_open_too_long(evidence: Evidence) -> Iterator[Finding]:
             since=row["open_since"],
         )
     yield from _in_no_transaction(evidence, limit)
+
+
+def verdicts(evidence: Evidence, transactions: Sequence[Row]) -> list[Verdict]:
+    """Of open transactions, by Kafka's rule (hanging.py)."""
+    if not transactions:
+        return []
+
+    def ask(columns: Sequence[str], conditions: Sequence[Condition]) -> Sequence[Row]:
+        rows: list[Row] = evidence.tables.rows("transactional_ids", columns, *conditions).to_pylist()
+        return rows
+
+    state = evidence.transaction_state
+    known = listings(ask, {row["producer_id"] for row in transactions}, state.partitions, state.known_until)
+    now = to_epoch_ms(evidence.known_until)
+    return [verdict(open_on_partition(row, ()), known, now, MAX_TRANSACTION_TIMEOUT_MS) for row in transactions]
+
+
+def _why(row: Row, judgement: Verdict) -> str:
+    name = "" if row["transactional_id"] is None else f" (transactional.id {row['transactional_id']})"
+    said = judgement.value if judgement.is_hanging else "what the transaction coordinator says of it was not read"
+    return f"{name}; {said}"
 
 
 def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]:

@@ -134,6 +134,19 @@ def find_partitions(folders: Sequence[str], topic: str = OFFSETS_TOPIC) -> list[
     return found
 
 
+def find_any_partitions(folders: Sequence[str], topic: str) -> list[PartitionCopy]:
+    """As find_partitions, of those of the folders that have some: none is no error."""
+    with_some = [folder for folder in folders if _has_partitions(folder, topic)]
+    return find_partitions(with_some, topic) if with_some else []
+
+
+def _has_partitions(folder: str, topic: str) -> bool:
+    try:
+        return bool(_partitions_in(folder, topic))
+    except NoPartitions:
+        return False
+
+
 def _partitions_in(folder: str, topic: str) -> list[PartitionCopy]:
     name = re.compile(re.escape(topic) + r"-(\d+)")
     entries = list_folder(folder)

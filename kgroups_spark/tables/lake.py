@@ -35,6 +35,7 @@ from kgroups_spark.tables.layout import (
 from kgroups_spark.tables.parts_reader import dataset_of
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
+from kgroups_spark.tables.spark_types import struct_in_array
 
 # A log of many small commits: Delta's default of 10 makes every tenth night slow.
 CHECKPOINT_INTERVAL = 100
@@ -230,7 +231,24 @@ def table_properties(table: Table) -> dict[str, str]:
 
 def _with_all_columns(rows: DataFrame, schema: StructType) -> DataFrame:
     missing = {field.name: F.lit(None).cast(field.dataType) for field in schema if field.name not in rows.columns}
-    return rows.withColumns(missing).select(*schema.names)
+    there = {field.name: struct_in_array(field.dataType) for field in rows.schema}
+    wider = {
+        field.name: _with_all_fields(field.name, there[field.name], struct)
+        for field in schema
+        if (struct := struct_in_array(field.dataType)) and there.get(field.name) not in (None, struct)
+    }
+    return rows.withColumns({**missing, **wider}).select(*schema.names)
+
+
+def _with_all_fields(name: str, there: StructType | None, struct: StructType) -> Column:
+    """An array of structs with the fields that it lacks as nulls."""
+    names = there.names if there else ()
+
+    def element(found: Column) -> Column:
+        fields = ((found[f.name] if f.name in names else F.lit(None)).cast(f.dataType).alias(f.name) for f in struct)
+        return F.struct(*fields)
+
+    return F.transform(name, element).alias(name)
 
 
 def never_null(field: StructField) -> Column:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.conditions import Condition
@@ -50,6 +51,12 @@ def since_last_finished(
         opened.append(file)
         last = max([last, *finished_in(file)])
     return last, opened
+
+
+def is_of_log(entries: pa.StructArray, topic: str | None = None) -> pa.Array:
+    """Of entries of `partitions` which are of that log; None: of __consumer_offsets."""
+    topics = pc.struct_field(entries, "topic")
+    return pc.is_null(topics) if topic is None else pc.equal(topics, topic)
 
 
 # Going back through the ledger, so many audits are looked at first, then always as many times more, up to a lot whose

@@ -38,7 +38,8 @@ SECONDS_BITS = 34
 
 @dataclass(frozen=True)
 class PartitionProgress:
-    """How far an audit read a partition of __consumer_offsets, and which log it was (column `partitions`)."""
+    """How far an audit read a partition of a log, and which log it was (column `partitions`). `offsets_partition` is
+    the partition of `topic`; None: of __consumer_offsets."""
 
     offsets_partition: int
     start_offset: int
@@ -55,6 +56,7 @@ class PartitionProgress:
     last_leader_epoch: int | None = None
     last_batch_crc: int | None = None
     newest_log_timestamp: datetime | None = None
+    topic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,10 @@ def record_counts(counts: Mapping[tuple[int, int | None], int]) -> tuple[RecordC
 
 @dataclass(frozen=True)
 class AuditRow:
-    """A row of `audits`; what only a finished audit knows is None before. Times are datetimes in UTC."""
+    """A row of `audits`; what only a finished audit knows is None before. Times are datetimes in UTC.
+
+    The column `partitions` stands in two fields: the entries of __consumer_offsets, and those of other logs.
+    """
 
     audit_id: int
     status: str
@@ -97,6 +102,11 @@ class AuditRow:
     quarantined: dict[str, int] | None = None
     record_counts: tuple[RecordCount, ...] | None = None
     notes: tuple[str, ...] | None = None
+    state_partitions: tuple[PartitionProgress, ...] = ()
+
+    def of_state_log(self, topic: str) -> AuditRow:
+        """The row as one of another log's audit: its entries stand in `partitions`."""
+        return replace(self, partitions=tuple(each for each in self.state_partitions if each.topic == topic))
 
     def progress(self, offsets_partition: int) -> PartitionProgress | None:
         """How far the partition is read; None: no audit has read it."""
@@ -231,10 +241,13 @@ def finished(running: AuditRow, **facts: Any) -> AuditRow:
 
 
 def _arrow(rows: Sequence[AuditRow]) -> pa.Table:
-    return pa.Table.from_pylist([_with_maps(asdict(row)) for row in rows], schema=arrow_schema("audits"))
+    return pa.Table.from_pylist([_as_columns(asdict(row)) for row in rows], schema=arrow_schema("audits"))
 
 
-def _with_maps(row: dict[str, Any]) -> dict[str, Any]:
+def _as_columns(row: dict[str, Any]) -> dict[str, Any]:
+    others = row.pop("state_partitions")
+    if row["partitions"] is not None:
+        row["partitions"] = [*row["partitions"], *others]
     for name in ("rows_added", "quarantined"):
         row[name] = None if row[name] is None else list(row[name].items())
     return row
@@ -242,9 +255,11 @@ def _with_maps(row: dict[str, Any]) -> dict[str, Any]:
 
 def _audit_row(row: dict[str, Any]) -> AuditRow:
     progress, counts, notes = row.pop("partitions"), row.pop("record_counts"), row.pop("notes")
+    entries = [PartitionProgress(**each) for each in progress or ()]
     return AuditRow(
         **row,
-        partitions=None if progress is None else tuple(PartitionProgress(**each) for each in progress),
+        partitions=None if progress is None else tuple(each for each in entries if each.topic is None),
+        state_partitions=tuple(each for each in entries if each.topic is not None),
         record_counts=None if counts is None else tuple(RecordCount(**each) for each in counts),
         notes=None if notes is None else tuple(notes),
     )

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import IS_FINISHED, lots_backwards, since_last_finished
+from kgroups_spark.tables.last_finished import IS_FINISHED, is_of_log, lots_backwards, since_last_finished
 
 
 def newest_rows(lake: Lake, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -55,13 +55,14 @@ class Reading(NamedTuple):
     offsets_partitions: frozenset[int]
 
 
-def readings_backwards(lake: Lake, newest: int) -> Iterator[Reading]:
-    """What finished audits read of, audit `newest` first."""
+def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Iterator[Reading]:
+    """What finished audits read of __consumer_offsets, or of the log that `topic` names, audit `newest` first."""
     columns = ["started_at", "newest_log_timestamp", "partitions"]
     for rows in lots_backwards(partial(lake.rows, "audits"), columns, newest):
         for index in range(rows.num_rows):
             row = rows.slice(index, 1)
             entries = pc.list_flatten(row["partitions"].combine_chunks())
+            entries = entries.filter(is_of_log(entries, topic))
             was_read = pc.or_(*(pc.greater(pc.struct_field(entries, name), 0) for name in ("records", "bytes")))
             numbers = pc.struct_field(entries, "offsets_partition").filter(was_read).to_pylist()
             started_at, newest_log_timestamp = (row[name][0].as_py() for name in columns[:2])
@@ -88,7 +89,7 @@ def entries_of(rows: pa.Table) -> pa.Table:
     entries, parents = pc.list_flatten(lists), pc.list_parent_indices(lists)
     columns = {name: rows[name].take(parents).cast(pa.int64()) for name in ("audit_id", "retention_ms")}
     columns |= {name: pc.struct_field(entries, name).cast(pa.int64()) for name in ENTRY}
-    table = pa.table(columns)
+    table = pa.table(columns).filter(is_of_log(entries))
     return table.filter((pc.field("end_offset") > pc.field("start_offset")) | (pc.field("records") > 0))
 
 

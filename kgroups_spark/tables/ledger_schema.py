@@ -33,6 +33,12 @@ PARTITION_PROGRESS = struct(
     column("last_leader_epoch", INT, "Its leader epoch; null: none, or a legacy batch"),
     column("last_batch_crc", BIGINT, "Its checksum, unsigned; null: no batch was ever read"),
     column("newest_log_timestamp", TIMESTAMP, "Newest time in the log so far; null: none"),
+    column(
+        "topic",
+        STRING,
+        "__share_group_state or __transaction_state: offsets_partition is a partition of that log; "
+        "null: __consumer_offsets",
+    ),
 )
 
 RECORD_COUNT = struct(

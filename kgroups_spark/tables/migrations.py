@@ -16,6 +16,8 @@ that tables lack are set without a new layout, because they mean nothing to olde
     layout 3 -> 4: `groups` has a column `stored_description_epoch`; its values come from history, because the rules
                    version was raised with it, too
     layout 4 -> 5: `quarantine` has a column `is_transactional`, null in rows that are there
+    layout 5 -> 6: the tables of `__share_group_state` and `__transaction_state` are new; the ledger's entries of
+                   partitions have a field `topic`
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from functools import partial
 from pyspark.sql.types import StructField, StructType
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.ddl import column_definition
+from kgroups_spark.tables.ddl import column_definition, quoted
 from kgroups_spark.tables.fence import Fence, Transaction, named_if_lost
 from kgroups_spark.tables.lake import Lake, table_properties
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY, lake_version_in
 from kgroups_spark.tables.schemas import TABLES, Table
+from kgroups_spark.tables.spark_types import struct_in_array
 
 # From a layout to the next one: what the tables' columns do not say.
 STEPS: dict[int, Callable[[Fence], None]] = {
@@ -39,6 +42,7 @@ STEPS: dict[int, Callable[[Fence], None]] = {
     2: lambda fence: None,
     3: lambda fence: None,
     4: lambda fence: None,
+    5: lambda fence: None,
 }
 
 
@@ -86,35 +90,56 @@ def _redefine(lake: Lake, table: Table, transaction: Transaction) -> None:
 def _has_columns(found: StructType, expected: StructType) -> bool:
     """Whether rows of the expected columns can be written: one that is there may be nullable where it no longer need
     be."""
-    there = {field.name: field for field in found}
-    return there.keys() == set(expected.names) and all(_fits(there[field.name], field) for field in expected)
+    return not _missing(found, expected) and _has_no_others(found, expected)
 
 
-def _fits(found: StructField, expected: StructField) -> bool:
+def _has_no_others(found: StructType, expected: StructType) -> bool:
+    """Whether each of the columns is an expected one, or what is left of one that has more fields now."""
+    there = {field.name: field for field in expected}
+    return all(field.name in there and _may_become(field, there[field.name]) for field in found)
+
+
+def _may_become(found: StructField, expected: StructField) -> bool:
+    """Whether the column is the expected one but for fields of its structs."""
+    inner, wanted = struct_in_array(found.dataType), struct_in_array(expected.dataType)
+    if inner is not None and wanted is not None:
+        return _has_no_others(inner, wanted)
     same_type = found.dataType.simpleString() == expected.dataType.simpleString()
     return same_type and (found.nullable or not expected.nullable)
 
 
+def _missing(found: StructType, expected: StructType, inside: str = "") -> list[str]:
+    """What ADD COLUMNS takes of columns, and of fields of structs in arrays, that are not there."""
+    there, columns = {field.name: field for field in found}, []
+    for at, field in enumerate(expected):
+        if field.name not in there:
+            columns.append(_added(field, expected, at, inside))
+            continue
+        inner, wanted = struct_in_array(there[field.name].dataType), struct_in_array(field.dataType)
+        if inner is not None and wanted is not None:
+            columns += _missing(inner, wanted, f"{inside}{quoted(field.name)}.element.")
+    return columns
+
+
+def _added(field: StructField, expected: StructType, at: int, inside: str) -> str:
+    """The column at its position, as in a lake of today's layout."""
+    nullable = StructField(field.name, field.dataType, True, field.metadata)
+    place = f"AFTER {quoted(expected[at - 1].name)}" if at else "FIRST"
+    return f"{inside}{column_definition(nullable)} {place}"
+
+
 def _add_columns(lake: Lake, table: Table, found: StructType) -> None:
-    there = {field.name: field for field in found}
-    misfits = [field.name for field in table.schema if field.name in there and not _fits(there[field.name], field)]
-    if misfits or set(there) - set(table.schema.names):
-        wrong = sorted({*misfits, *(set(there) - set(table.schema.names))})
+    expected = {field.name: field for field in table.schema}
+    wrong = sorted(
+        field.name for field in found if field.name not in expected or not _may_become(field, expected[field.name])
+    )
+    if wrong:
         raise KgroupsError(
             f"table {table.name} of the lake at {lake.location} is neither of layout {lake.version} nor of "
             f"{LAKE_VERSION}: column {wrong[0]} is not as it should be; audit into a new lake"
         )
-    columns = ", ".join(
-        f"{column_definition(StructField(field.name, field.dataType, True, field.metadata))} {_place(table, at)}"
-        for at, field in enumerate(table.schema)
-        if field.name not in there
-    )
+    columns = ", ".join(_missing(found, table.schema))
     lake.spark.sql(f"ALTER TABLE {lake.identifier(table.name)} ADD COLUMNS ({columns})")
-
-
-def _place(table: Table, at: int) -> str:
-    """The position of the column, as in a lake of today's layout."""
-    return f"AFTER `{table.schema[at - 1].name}`" if at else "FIRST"
 
 
 def _bring_to_properties(fence: Fence) -> str | None:

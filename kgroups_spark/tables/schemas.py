@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from kgroups_spark.tables import current, history, internal, ledger_schema
+from kgroups_spark.tables import current, history, internal, ledger_schema, state_log_tables
 from kgroups_spark.tables.columns import without_comments
 
 if TYPE_CHECKING:
@@ -42,7 +42,17 @@ SLOT = (*GROUP, "topic", "partition")
 # audit_id is what rows of an unfinished audit are found by.
 # The tables that together are the log: each record that was read is in exactly one of them.
 LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
-HISTORY_STATISTICS = ("audit_id", "offsets_partition", "log_offset", "log_timestamp", "group_id")
+HISTORY_STATISTICS = (
+    "audit_id",
+    "offsets_partition",
+    "state_partition",
+    "log_offset",
+    "log_timestamp",
+    "group_id",
+    "transactional_id",
+)
+STATE_PLACE = ("state_partition", "log_offset")
+SHARE_PARTITION = ("group_id", "topic_id", "partition")
 
 
 def _history(name: str, columns: pa.Schema, comment: str, key: tuple[str, ...] = PLACE) -> Table:
@@ -122,6 +132,50 @@ TABLES: dict[str, Table] = {
         _current("offset_expiry", current.OFFSET_EXPIRY, SLOT, "Whether and when a committed offset expires, and why"),
         _current("group_expiry", current.GROUP_EXPIRY, GROUP, "Whether and when a group is deleted, and why"),
         _current("topics", current.TOPICS, ("topic_id",), "Topic id that was seen, and its name"),
+        _history(
+            "share_group_state_records",
+            state_log_tables.SHARE_GROUP_STATE_RECORDS,
+            "Record of __share_group_state: snapshots and updates of share partitions",
+            key=STATE_PLACE,
+        ),
+        _history(
+            "transaction_state_records",
+            state_log_tables.TRANSACTION_STATE_RECORDS,
+            "Record of __transaction_state: the state of a transactional id",
+            key=STATE_PLACE,
+        ),
+        _history(
+            "state_quarantine",
+            state_log_tables.STATE_QUARANTINE,
+            "Record or batch of __share_group_state or __transaction_state that could not be used",
+            key=("log", *STATE_PLACE, "reason"),
+        ),
+        _history(
+            "state_events",
+            state_log_tables.STATE_EVENTS,
+            "Something that happened to a share partition or to a transactional id",
+            key=("log", *STATE_PLACE, "event"),
+        ),
+        Table(
+            "share_partitions",
+            "current",
+            state_log_tables.SHARE_PARTITIONS,
+            SHARE_PARTITION,
+            "Share partition: what the share coordinator has stored of it, and its group's coordinator lists",
+            ("audit_id", "group_id"),
+        ),
+        _current(
+            "share_batches",
+            state_log_tables.SHARE_BATCHES,
+            ("state_partition", *SHARE_PARTITION, "first_offset"),
+            "Records of a share partition with one state: stored, not behind its start offset",
+        ),
+        _current(
+            "transactional_ids",
+            state_log_tables.TRANSACTIONAL_IDS,
+            ("state_partition", "transactional_id"),
+            "Transactional id that the transaction coordinator knows",
+        ),
         Table("audits", "ledger", ledger_schema.AUDITS, ("audit_id", "status"), "The ledger of audits", ("audit_id",)),
         Table(
             "coordinator_state",
@@ -138,6 +192,14 @@ TABLES: dict[str, Table] = {
             "Internal: what the audit before decided of offsets, for the view expiry_outcomes",
         ),
         Table(
+            "state_log_state",
+            "internal",
+            state_log_tables.STATE_LOG_STATE,
+            ("audit_id", "log", "state_partition", "entry_type", "payload"),
+            "Internal: the state of other logs that an audit goes on from; its form changes without notice",
+            ("audit_id",),
+        ),
+        Table(
             "state_corrections",
             "internal",
             internal.STATE_CORRECTIONS,
@@ -147,6 +209,21 @@ TABLES: dict[str, Table] = {
         ),
     )
 }
+
+
+# The two logs as the lake holds them.
+STATE_LOG_HISTORY = ("share_group_state_records", "transaction_state_records", "state_quarantine")
+# What an audit makes of __share_group_state and __transaction_state (state_logs.py).
+STATE_LOG_TABLES = (
+    "share_group_state_records",
+    "transaction_state_records",
+    "state_quarantine",
+    "state_events",
+    "share_partitions",
+    "share_batches",
+    "transactional_ids",
+    "state_log_state",
+)
 
 
 @cache

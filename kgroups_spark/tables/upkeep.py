@@ -33,7 +33,7 @@ FILE_BYTES = 32 << 20
 SMALL_BYTES = FILE_BYTES // 2
 LOT_BYTES = 256 << 20
 
-IN_ORDER_OF = ("group_id", "offsets_partition", "topic", "partition", "hour", "log_offset")
+IN_ORDER_OF = ("group_id", "transactional_id", "offsets_partition", "topic", "partition", "hour", "log_offset")
 
 Change = Callable[[DataFrame], DataFrame]
 

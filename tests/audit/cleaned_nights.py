@@ -12,7 +12,7 @@ import numpy as np
 
 from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
-from kgroups_spark.audit.result import _read_now
+from kgroups_spark.audit.read_to import read_now
 from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.tables.ledger import FINISHED, AuditRow
 from tests.audit.cleaner import GrowingLog, records_of
@@ -43,7 +43,7 @@ class Nights:
         read = len(self.audited.progress)
         self.audited = audit_plan(by_path, plan, self.how, self.audited)
         partitions = [
-            _read_now(p, [r for r in self.audited.progress[read:] if r.offsets_partition == p.offsets_partition])
+            read_now(p, [r for r in self.audited.progress[read:] if r.offsets_partition == p.offsets_partition])
             for p in plan.partitions
         ]
         self.last = AuditRow(self.audited.audits, FINISHED, "host", DAY, partitions=tuple(partitions))

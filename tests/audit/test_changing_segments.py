@@ -22,7 +22,7 @@ from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadCo
 from kgroups_spark.audit.plan import AnotherLog, plan_audit
 from kgroups_spark.audit.ranges import LogRange, cut
 from kgroups_spark.audit.read_on import read_on
-from kgroups_spark.audit.result import _read_now
+from kgroups_spark.audit.read_to import read_now
 from kgroups_spark.audit.uncommitted import uncommitted_offsets
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources import files, segments
@@ -206,7 +206,7 @@ class Lake:
         self.uncommitted = uncommitted_offsets(plan, progress).get(0, 0)
         self.unconfirmed = [each.unconfirmed for each in progress if each.unconfirmed]
         assert sum(each.records for each in progress) == len(self.offsets) + len(self.again) + lost - already
-        self.last = replace(self.last, partitions=(_read_now(plan.partitions[0], progress),))
+        self.last = replace(self.last, partitions=(read_now(plan.partitions[0], progress),))
 
     @property
     def next_offset(self) -> int:

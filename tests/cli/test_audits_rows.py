@@ -11,7 +11,7 @@ def ledger_row(audit_id, status, **facts):
 FINISHED = ledger_row(
     1,
     "finished",
-    partitions=[{"records": 10}, {"records": 5}],
+    partitions=[{"records": 10}, {"records": 99, "topic": "__transaction_state"}, {"records": 5}],
     quarantined={"corrupt_batch": 2, "truncated": 1},
     notes=["partition 7 is missing"],
 )
@@ -24,7 +24,7 @@ def test_an_audit_is_its_finished_row_or_the_running_one():
 
 def sums(*rows):
     """What the screen shows of the lists and maps of each."""
-    columns = pa.schema([("partitions", pa.list_(pa.struct([("records", pa.int64())])))])
+    columns = pa.schema([("partitions", pa.list_(pa.struct([("records", pa.int64()), ("topic", pa.string())])))])
     table = with_sums(pa.Table.from_pylist([{"partitions": row["partitions"]} for row in rows], columns))
     return [summed | counts(row | summed) for row, summed in zip(rows, table.to_pylist(), strict=True)]
 

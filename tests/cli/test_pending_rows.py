@@ -8,7 +8,14 @@ from kgroups_spark.commands.held_back import (
     log_offsets_behind,
     waiting_groups,
 )
-from kgroups_spark.commands.pending import COLUMNS, CONTRACT_COLUMNS, pending_rows
+from kgroups_spark.commands.pending import (
+    COLUMNS,
+    CONTRACT_COLUMNS,
+    about_other_partitions,
+    pending_rows,
+    with_other_partitions,
+)
+from kgroups_spark.findings.listings import listings
 from kgroups_spark.tables.current import OPEN_TRANSACTIONS, PENDING_OFFSETS
 from kgroups_spark.times import to_epoch_ms
 
@@ -79,7 +86,7 @@ def test_an_unknown_beginning_is_last_without_an_age_and_does_not_hang():
 
 def test_column_names_are_those_of_the_tables():
     contract = {*OPEN_TRANSACTIONS.names, *PENDING_OFFSETS.names}
-    assert {column.name for column in COLUMNS} - contract == {"age", "age_ms", "is_hanging"}
+    assert {column.name for column in COLUMNS} - contract == {"age", "age_ms", "is_hanging", "verdict"}
     assert set(PENDING_OFFSETS.names) <= {column.name for column in CONTRACT_COLUMNS}
 
 
@@ -121,3 +128,70 @@ def test_groups_that_wait_and_what_hangs_are_told_once():
     (waiting,) = waiting_groups(rows)
     assert waiting.endswith("members of billing (3 offsets)")
     assert waiting_groups(pending_rows(transactions, [], as_of_ms=0, max_transaction_timeout_ms=1)) == []
+
+
+HERE = {"topic": "__consumer_offsets", "partition": 3}
+
+
+def listed(*rows, read=(0,), until=None):
+    """What the command makes of rows of transactional_ids: (name, producer, state, timeout, partitions) each."""
+    names = ("transactional_id", "producer_id", "state", "timeout_ms", "topic_partitions")
+    given = [dict(zip(names, row, strict=True)) | {"state_partition": 0, "log_offset": 9} for row in rows]
+    return listings(lambda columns, conditions: given, {7}, set(read), until)
+
+
+def judged(known, minutes=20):
+    rows = pending_rows(
+        [transaction(7, AS_OF - minutes * MINUTE)],
+        [offset(7, 0)],
+        as_of_ms=to_epoch_ms(AS_OF),
+        max_transaction_timeout_ms=900_000,
+        listed=known,
+    )
+    return rows[0]["verdict"], rows[0]["is_hanging"]
+
+
+def test_hanging_is_kafkas_own_rule_where_the_transaction_coordinators_log_was_read():
+    ongoing = ("billing-0", 7, "Ongoing", 60_000)
+    assert judged(listed((*ongoing, [HERE]))) == ("listed", False)
+    assert judged(listed((*ongoing, [{"topic": "orders", "partition": 3}]))) == ("partition_not_listed", True)
+    assert judged(listed(("billing-0", 8, "Ongoing", 60_000, [HERE]))) == ("producer_unknown", True)
+    assert judged(listed((*ongoing[:3], 2**31 - 1, [HERE]))) == ("two_phase", False)
+    assert judged(listed((*ongoing[:3], 2**31 - 1, []))) == ("two_phase", False)
+    assert judged(listed((*ongoing, [])), minutes=15) == ("within_maximum", False)
+
+
+def test_what_was_not_read_is_not_known():
+    assert judged(None) == ("not_known", True)
+    assert listed(read=()) is None
+    # Partition 1 of the log is missing; or it was read before the transaction began.
+    assert judged(listed(read=(0, 2))) == ("not_known", True)
+    assert judged(listed(until=AS_OF - 30 * MINUTE)) == ("not_known", True)
+    # `billing-1` belongs to partition 1 of two: there must be another number of them.
+    misplaced = ("billing-1", 8, "Ongoing", 60_000, [])
+    assert judged(listed(misplaced, read=(0, 1))) == ("not_known", True)
+
+
+def test_the_other_topics_that_a_transaction_holds_back_are_told():
+    known = listed(("billing-0", 7, "Ongoing", 60_000, [HERE, {"topic": "orders", "partition": 5}]))
+    rows = with_other_partitions([transaction(7, AS_OF), transaction(9, AS_OF)], known)
+    assert [row["other_partitions"] for row in rows] == [["orders-5"], None]
+    assert about_other_partitions(rows) == [
+        "producer 7 has written to orders-5, too: who reads only committed records there waits for the same end"
+    ]
+
+
+def test_a_transaction_that_hangs_for_sure_is_told_as_that_with_its_name():
+    rows = pending_rows(
+        [transaction(7, AS_OF - 20 * MINUTE) | {"transactional_id": "billing-0"}],
+        [],
+        as_of_ms=to_epoch_ms(AS_OF),
+        max_transaction_timeout_ms=900_000,
+        listed=listed(),
+    )
+    behind = {"log_offsets_behind": 300, "bytes_behind": None, "abort_command": "the command"}
+    assert about_hanging([row | behind for row in rows]) == [
+        "producer 7 (billing-0) on __consumer_offsets-3, open for 20m: hanging, the transaction coordinator does not "
+        "know the producer; the cleaner cannot pass 100: 300 offsets to the log's end",
+        "  this ends it: the command",
+    ]

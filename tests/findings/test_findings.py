@@ -12,6 +12,7 @@ import pytest
 
 from kgroups_spark.audit.findings import findings_table
 from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.findings.evidence import TransactionState
 from kgroups_spark.findings.finders import FINDERS, all_findings
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -179,6 +180,35 @@ def test_rows_are_those_of_the_table_errors_first() -> None:
     assert list(rows[0]) == TABLES["findings"].schema.names
     assert rows[1]["since"] == datetime.fromtimestamp(Log().now / 1000, UTC)
     assert rows[1]["group_id"] is None and "2 offsets of a, z" in rows[1]["detail"]
+
+
+def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
+    """Kafka's own rule where `__transaction_state` was read; two-phase transactions never hang."""
+    log = Log().commit("g", producer=7).tick(HOUR)
+    evidence = evidence_of(audit(log.commit("x").gone(2, "x").files))
+    assert "was not read" in next(each.detail for each in all_findings(evidence) if each.producer_id == 7)
+    here = {"topic": "__consumer_offsets", "partition": 0}
+    listed = {"audit_id": 1, "state_partition": 0, "transactional_id": "billing", "producer_id": 7}
+    listed |= {"state": "Ongoing", "timeout_ms": 1000, "topic_partitions": [here], "log_offset": 1}
+    told = {}
+    for name, row in {
+        "listed": listed,
+        "two-phase": listed | {"timeout_ms": 2**31 - 1, "topic_partitions": []},
+        "not listed": listed | {"topic_partitions": []},
+        "unknown": listed | {"producer_id": 8},
+    }.items():
+        ids = pa.Table.from_pylist([row], schema=arrow_schema("transactional_ids"))
+        known = replace(
+            with_tables(evidence, transactional_ids=ids), transaction_state=TransactionState(frozenset({0}))
+        )
+        found = [each.detail for each in all_findings(known) if each.producer_id == 7]
+        told[name] = found[0].split("default")[1].split(". ")[0] if found else None
+    assert told == {
+        "listed": None,
+        "two-phase": None,
+        "not listed": "; the transaction coordinator does not list the partition",
+        "unknown": "; the transaction coordinator does not know the producer",
+    }
 
 
 def test_odd_times_stop_nothing() -> None:

@@ -31,7 +31,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 # A table that a lake of the layout lacks; one of layout 3 lacks columns alone.
-LACKS = {1: "previous_offset_expiry", 2: "topic_offsets"}
+LACKS = {1: "previous_offset_expiry", 2: "topic_offsets", 5: "share_partitions"}
 SINCE_LAYOUT_4 = ("stored_description_epoch",)
 
 
@@ -95,7 +95,8 @@ def made_anew(spark, log, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("layout", "writer"), [(1, "parts"), soaked(1, "spark"), soaked(2, "parts"), soaked(3, "parts"), (4, "parts")]
+    ("layout", "writer"),
+    [(1, "parts"), soaked(1, "spark"), soaked(2, "parts"), soaked(3, "parts"), soaked(4, "parts"), (5, "parts")],
 )
 def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew, layout, writer):
     old = lake_of(layout, tmp_path)
@@ -167,6 +168,18 @@ def test_groups_of_layout_3_have_no_description_epoch_yet(spark, tmp_path):
     assert reader.table("groups").schema.names == TABLES["groups"].schema.names
 
 
+def test_entries_of_an_older_ledger_have_no_topic_in_any_reader(spark, tmp_path):
+    location = lake_of(5, tmp_path)
+    reader = SparkReader(spark, Lake.open(spark, location))
+    ended = [row["partitions"] for row in reader.table("audits").collect() if row["partitions"] is not None]
+    assert {entry.topic for entries in ended for entry in entries} == {None}
+    register_views(spark, Lake.open(spark, location))
+    by_duckdb = duckdb_reader(location, must=True)
+    for view in ("audit_partitions", "log_totals"):
+        rows = [row.asDict() for row in spark.sql(f"SELECT * FROM {view}").collect()]
+        assert len(rows) == len(by_duckdb.rows(view)) > 3
+
+
 def test_columns_that_an_older_layout_lacks_are_null_and_then_added(spark, old):
     # As if today's layout had one column more than it has.
     table = TABLES["topics"]
@@ -190,7 +203,9 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize(("layout", "kills"), [(1, (1, 2, 5, 12)), soaked(2, (1, 2, 12)), (3, (1, 2))])
+@pytest.mark.parametrize(
+    ("layout", "kills"), [(1, (1, 2, 5, 12)), soaked(2, (1, 2, 12)), (3, (1, 2)), (5, (1, 2, 5, 9))]
+)
 def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
     spark, tmp_path, monkeypatch, chosen, layout, kills
 ):

@@ -71,7 +71,14 @@ def test_other_fields_are_not_read(audits: pa.dataset.Dataset, monkeypatch) -> N
 
     monkeypatch.setattr(pq.ParquetFile, "read", watched)
     found(audits)
-    assert asked == [{"audit_id", "status", *FIELDS}] * len(LEDGER)
+    assert asked == [{"audit_id", "status", "topic", *FIELDS}] * len(LEDGER)
+
+
+def test_entries_of_other_logs_are_left_out(tmp_path: Path) -> None:
+    of_states = entry(0, records=99, topic="__transaction_state")
+    (tmp_path / "audits").mkdir()
+    PartWriter("audits", str(tmp_path), 1).write(rows_of("audits", audit(1, entry(0), of_states)))
+    assert found(pyarrow.dataset.dataset(tmp_path / "audits", arrow_schema("audits"))) == [(1, 0, 7, None)]
 
 
 def test_a_lake_without_files() -> None:

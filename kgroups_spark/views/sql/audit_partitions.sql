@@ -35,3 +35,4 @@ SELECT
   read.last_batch_crc,
   read.newest_log_timestamp
 FROM (SELECT audit_id, unnest(partitions) AS read FROM audits WHERE status = 'finished')
+WHERE read.topic IS NULL

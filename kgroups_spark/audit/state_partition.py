@@ -1,0 +1,117 @@
+"""One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
+
+A partition is read by one task and replayed as it is read: no record there is about a key of another partition, and
+there are no transactions, so nothing has to be reduced, put in order or waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
+from kgroups_spark.audit.ranges import LogRange
+from kgroups_spark.audit.read_hand import PartitionReading
+from kgroups_spark.audit.state_range import Output, StateRangeDecoder
+from kgroups_spark.audit.state_replay import GONE, Settings, StateRecord, StateReplay, replay_history
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
+from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class StateShardWork:
+    """What an audit has to do with one partition. `starts_anew`: what the log no longer has counts no more, because it
+    begins behind what was read (DeleteRecords took what newer snapshots replace)."""
+
+    topic: str
+    partition: int
+    ranges: tuple[LogRange, ...] = ()
+    starts_anew: bool = False
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+
+@dataclass
+class StateShardRead:
+    """What was read of one partition; whole when its outputs have come. `gone`: how many keys were no longer in the log
+    when it was read again."""
+
+    topic: str
+    progress: list[RangeProgress] = field(default_factory=list)
+    gone: int = 0
+
+
+def read_and_replay(
+    work: StateShardWork,
+    state: Iterable[StateRow],
+    context: ReadContext,
+    settings: Settings,
+    read: StateShardRead,
+    history: Iterable[StateRecord] = (),
+) -> Iterator[Output]:
+    """Rows of every table of the partition: of what is read on from the saved `state`, or from all its `history`.
+
+    Raises LeaderLost: then nothing of it counts, and `left_as_it_was` has what does.
+    """
+    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
+    saved = [row for row in state if row.entry_type == GONE or not work.starts_anew]
+    shard = of_history(StateReplay(log, rules, work.partition, saved, reporting=False), history)
+    records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
+    is_kept = any(each.is_reread for each in work.ranges)
+
+    def take(record: StateRecord) -> str | None:
+        if is_kept:
+            again.append(record)
+        return shard.replay(record)
+
+    def take_again(record: StateRecord) -> None:
+        again.append(record)
+
+    if work.ranges:
+        reading = PartitionReading(
+            work.partition, work.ranges, context, lambda r: StateRangeDecoder(log, r, context, records)
+        )
+        for decoder in reading.decoders():
+            yield from decoder.outputs(take_again if decoder.is_reread else take)
+            read.progress.append(decoder.progress)
+    events = shard.take_events(context.audit_id)
+    if events.num_rows:
+        yield "state_events", events
+    if any(each.number < 0 for each in read.progress):
+        fresh = StateReplay(log, rules, work.partition, reporting=False)
+        for record in sorted(again, key=attrgetter("log_offset")):
+            fresh.replay(record)
+        gone = shard.keys() - fresh.keys()
+        fresh.keep_gone(shard)
+        fresh.tell_gone(gone, max(each.next_offset for each in read.progress))
+        shard, read.gone = fresh, len(gone)
+    yield from shard.tables(context.audit_id, settings)
+
+
+def of_history(shard: StateReplay, history: Iterable[StateRecord]) -> StateReplay:
+    """The shard after what history has of its partition, which told its events when it was read."""
+    replay_history(shard, history, shard.gone())
+    return shard.reporting()
+
+
+def left_as_it_was(
+    work: StateShardWork,
+    state: Iterable[StateRow],
+    context: ReadContext,
+    settings: Settings,
+    why: str,
+    history: Iterable[StateRecord] = (),
+) -> tuple[list[Output], StateShardRead]:
+    """The rows of a partition that could not be read to its end: those that the last audit left."""
+    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
+    shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
+    first = work.ranges[0]
+    lost = RangeProgress(work.partition, first.number, first.start_offset, first.start_offset, given_up=why)
+    return list(shard.tables(context.audit_id, settings)), StateShardRead(work.topic, [lost])

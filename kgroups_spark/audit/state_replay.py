@@ -1,0 +1,215 @@
+"""Replay of `__share_group_state` and `__transaction_state`: (state, records in log order) -> rows by table, new state.
+
+One partition is one shard, as in Kafka. Nothing here knows Spark, files or a clock. R2's law holds: a log that is cut
+anywhere, saved and loaded there, gives the rows of the whole log.
+
+A state's rows are those of its shard (share_coordinator, transaction_coordinator), and besides
+
+    gone    a key that was no longer in the log when the partition was read again from its start (R6), and the log
+            offset before which that was so: history still has its records, and a replay of history drops it there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+
+from kgroups_spark.audit.rows import table_batch
+from kgroups_spark.coordinator.releases import NEWEST, Release, release
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG, CoordinatorLog
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord
+from kgroups_spark.share_coordinator.rows import ShareBatchRow, ShareEvent, SharePartitionRow
+from kgroups_spark.share_coordinator.rules import ShareRules, share_rules
+from kgroups_spark.share_coordinator.shard import DELIVERY_COUNT_LIMIT, ShareCoordinatorShard, SharePartitionKey
+from kgroups_spark.transaction_coordinator.rows import TransactionalIdRow, TransactionEvent
+from kgroups_spark.transaction_coordinator.rules import (
+    TRANSACTIONAL_ID_EXPIRATION_MS,
+    TransactionRules,
+    transaction_rules,
+)
+from kgroups_spark.transaction_coordinator.shard import TransactionCoordinatorShard
+
+GONE = "gone"
+Key = tuple[Any, ...]
+
+
+class StateRecord(NamedTuple):
+    """A record of either log. `key`: its fields in their order; `value` None: tombstone."""
+
+    log_offset: int
+    log_timestamp: int | None
+    record_type: int
+    key: Key
+    value_version: int | None
+    value: dict[str, Any] | None
+    layout: str = ""
+
+
+class Settings(NamedTuple):
+    """What the cluster's configuration says of both coordinators."""
+
+    delivery_count_limit: int = DELIVERY_COUNT_LIMIT  # group.share.delivery.count.limit
+    transactional_id_expiration_ms: int = TRANSACTIONAL_ID_EXPIRATION_MS  # transactional.id.expiration.ms
+
+
+def state_record(log_offset: int, log_timestamp: int | None, record: CoordinatorRecord) -> StateRecord:
+    """The record as a replay takes it."""
+    key = tuple(record.key.values())
+    return StateRecord(
+        log_offset, log_timestamp, record.record_type, key, record.value_version, record.value, record.layout
+    )
+
+
+def rules_of(log: CoordinatorLog, of: Release) -> ShareRules | TransactionRules:
+    """The release's rules for the log; of a release that has no such log the newest's."""
+    rules = share_rules if log is SHARE_LOG else transaction_rules
+    found = rules(of) or rules(release(NEWEST))
+    assert found is not None
+    return found
+
+
+class StateReplay:
+    """One shard of either log, from its saved rows on. `reporting`: its events are asked for."""
+
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        of: Release,
+        partition: int,
+        state: Iterable[StateRow] = (),
+        *,
+        reporting: bool = True,
+    ) -> None:
+        self.log = log
+        self.partition = partition
+        rows = list(state)
+        self._gone = [row for row in rows if row.entry_type == GONE]
+        saved = [row for row in rows if row.entry_type != GONE]
+        rules = rules_of(log, of)
+        self._share: ShareCoordinatorShard | None = None
+        self._transactions: TransactionCoordinatorShard | None = None
+        if isinstance(rules, ShareRules):
+            self._share = ShareCoordinatorShard.load(rules, partition, saved, reporting=reporting)
+        else:
+            self._transactions = TransactionCoordinatorShard.load(rules, partition, saved, reporting=reporting)
+
+    def reporting(self) -> StateReplay:
+        """The same; from now on events are kept."""
+        shard = self._share or self._transactions
+        assert shard is not None
+        shard.reporting = True
+        return self
+
+    def replay(self, record: StateRecord) -> str | None:
+        """Why a coordinator's load fails at the record, which then changes nothing; None: it does not."""
+        offset, time, record_type, key, version, value, layout = record
+        try:
+            if self._share is not None:
+                group_id, topic_id, partition = key
+                self._share.replay(offset, time, record_type, group_id, topic_id, partition, value, layout)
+            elif self._transactions is not None:
+                (transactional_id,) = key
+                self._transactions.replay(offset, time, transactional_id, version, value)
+        except ReplayFailure as failure:
+            return str(failure)
+        return None
+
+    def keys(self) -> set[Key]:
+        """What there is a state of."""
+        if self._share is not None:
+            return {tuple(key) for key in self._share.share_partitions}
+        return {(key,) for key in self._transactions.transactional_ids} if self._transactions else set()
+
+    def drop(self, key: Key) -> None:
+        """Forgets the state of a key that the log no longer has."""
+        if self._share is not None:
+            self._share.share_partitions.pop(SharePartitionKey(*key), None)
+        elif self._transactions is not None:
+            self._transactions.transactional_ids.pop(key[0], None)
+
+    def tell_gone(self, keys: Iterable[Key], log_offset: int) -> None:
+        """Remembers that these were no longer in the log below that offset."""
+        for key in sorted(keys):
+            self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
+
+    def keep_gone(self, other: StateReplay) -> None:
+        """Takes over what another replay of the partition remembers of it."""
+        self._gone = list(other._gone)
+
+    def gone(self) -> list[tuple[int, Key]]:
+        """(log offset, key) of what was no longer in the log, in the log's order."""
+        found = [orjson.loads(row.payload) for row in self._gone]
+        return sorted((offset, tuple(key)) for offset, *key in found)
+
+    def save(self) -> Iterator[StateRow]:
+        """Rows to go on from."""
+        shard = self._share or self._transactions
+        assert shard is not None
+        yield from shard.save()
+        yield from self._gone
+
+    def tables(self, audit_id: int, settings: Settings) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of the tables of now, and of the state. `share_partitions` lack what only the group's coordinator
+        knows: topic and init_state (state_listing.py)."""
+        if self._share is not None:
+            partitions = self._share.share_partition_rows()
+            yield "share_partitions", _rows("share_partitions", SharePartitionRow._fields, partitions, audit_id)
+            batches = self._share.share_batch_rows(settings.delivery_count_limit)
+            yield "share_batches", _rows("share_batches", ShareBatchRow._fields, batches, audit_id)
+        elif self._transactions is not None:
+            rows = self._transactions.transactional_id_rows(settings.transactional_id_expiration_ms)
+            columns = TransactionalIdRow._fields
+            yield "transactional_ids", _rows("transactional_ids", columns, map(_as_columns, rows), audit_id)
+        place = {"log": self.log.topic, "state_partition": self.partition}
+        yield "state_log_state", _rows("state_log_state", StateRow._fields, self.save(), audit_id, **place)
+
+    def take_events(self, audit_id: int) -> pa.RecordBatch:
+        """Rows of state_events since the last call."""
+        shard = self._share or self._transactions
+        assert shard is not None
+        fields, no_fields = (ShareEvent._fields, _OF_TRANSACTIONS) if self._share else (_TRANSACTION_EVENT, _OF_SHARES)
+        others = dict.fromkeys(no_fields)
+        events = ([getattr(event, name) for name in fields] for event in shard.take_events())
+        place = {"log": self.log.topic, "state_partition": self.partition}
+        return _rows("state_events", fields, events, audit_id, **place, **others)
+
+
+# The columns of state_events that an event has, and those that it lacks.
+_OF_TRANSACTIONS = ("transactional_id", "producer_id", "producer_epoch", "start_timestamp", "timeout_ms")
+_OF_SHARES = tuple(name for name in ShareEvent._fields if name not in TransactionEvent._fields)
+_TRANSACTION_EVENT = tuple(name for name in TransactionEvent._fields if name != "topic_partitions")
+
+
+def replay_history(
+    shard: StateReplay, records: Iterable[StateRecord], gone: Iterable[tuple[int, Key]]
+) -> list[Failure]:
+    """Replays all that history has of a partition, in log order, and drops what was `gone` where that was found; what
+    a load fails at."""
+    failures: list[Failure] = []
+    waiting = sorted(gone)
+    for record in records:
+        while waiting and waiting[0][0] <= record.log_offset:
+            shard.drop(waiting.pop(0)[1])
+        if why := shard.replay(record):
+            failures.append((record, why))
+    for _, key in waiting:
+        shard.drop(key)
+    return failures
+
+
+Failure = tuple[StateRecord, str]
+
+
+def _as_columns(row: TransactionalIdRow) -> list[Any]:
+    columns = row._asdict()
+    columns["topic_partitions"] = [each._asdict() for each in row.topic_partitions]
+    return list(columns.values())
+
+
+def _rows(name: str, columns: tuple[str, ...], rows: Iterable[Any], audit_id: int, **constants: Any) -> pa.RecordBatch:
+    return table_batch(name, columns, list(rows), audit_id=audit_id, **constants)

@@ -1,0 +1,94 @@
+"""Partitions of the other logs, audited in this process, night by night, without Spark."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+
+import orjson
+import pyarrow as pa
+
+from kgroups_spark.audit.decode_range import ReadContext
+from kgroups_spark.audit.ranges import LogRange
+from kgroups_spark.audit.state_partition import StateShardRead, StateShardWork, read_and_replay
+from kgroups_spark.audit.state_range import RECORDS
+from kgroups_spark.audit.state_replay import Settings, StateRecord
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
+from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
+from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.sources.partition_log import SegmentPiece
+
+NOW = ("share_partitions", "share_batches", "transactional_ids")
+
+
+@dataclass
+class StateNights:
+    """What audits of one partition have written; `audit` is one of them."""
+
+    topic: str
+    release: str = "4.4"
+    partition: int = 1
+    state: list[StateRow] = field(default_factory=list)
+    tables: dict[str, list[dict]] = field(default_factory=dict)
+    reads: list[StateShardRead] = field(default_factory=list)
+    next_offset: int = 0
+
+    def audit(self, log, *, again=False, starts_anew=False):
+        """Reads what is new in the segment's bytes, or (`again`) everything once more; the rows it added."""
+        ranges = [self._range(log, 0, self.next_offset)]
+        if again:
+            ranges.insert(0, self._range(log, -1, 0, is_reread=True, end_offset=self.next_offset))
+        return self._run(StateShardWork(self.topic, self.partition, tuple(ranges), starts_anew), log, self.state, ())
+
+    def rebuild(self, release=None):
+        """The tables of now from history alone."""
+        self.release = release or self.release
+        gone = [row for row in self.state if row.entry_type == "gone"]
+        return self._run(StateShardWork(self.topic, self.partition), b"", gone, self._history())
+
+    def now(self):
+        """The rows of the tables of now, in an order of their own."""
+        return {name: sorted(map(repr, self.tables.get(name, ()))) for name in NOW}
+
+    def history(self):
+        """The rows of all other tables of users."""
+        return {name: rows for name, rows in self.tables.items() if name not in NOW}
+
+    def _run(self, work, log, state, history):
+        read, added = StateShardRead(self.topic), {}
+        context = ReadContext(1, self.release, lambda path: io.BytesIO(log))
+        for name, rows in read_and_replay(work, state, context, Settings(), read, history):
+            added.setdefault(name, []).extend(pa.Table.from_batches([rows]).to_pylist())
+        self.state = [StateRow(*(row[k] for k in StateRow._fields)) for row in added.pop("state_log_state", ())]
+        for name, rows in added.items():
+            self.tables[name] = rows if name in NOW else [*self.tables.get(name, ()), *rows]
+        self.reads.append(read)
+        self.next_offset = max([self.next_offset, *(each.next_offset for each in read.progress)])
+        return added
+
+    def _range(self, log, number, start_offset, **more):
+        pieces = (SegmentPiece("00000000000000000000.log", 0, len(log)),)
+        return LogRange(self.partition, number, start_offset, pieces, **more)
+
+    def _history(self):
+        names = ("transactional_id",) if self.topic == "__transaction_state" else ("group_id", "topic_id", "partition")
+        decoder = CoordinatorRecordDecoder(COORDINATOR_LOGS[self.topic])
+        assert decoder.log.topic in RECORDS
+        for row in self.tables.get(RECORDS[self.topic], ()):
+            at = row["log_timestamp"]
+            yield StateRecord(
+                row["log_offset"],
+                None if at is None else int(at.timestamp() * 1000),
+                row["record_type"],
+                tuple(row[name] for name in names),
+                row["value_version"],
+                None if row["value"] is None else orjson.loads(row["value"]),
+                row.get("layout") or "",
+            )
+
+
+def ends_of_batches(log):
+    """Where the batches of a segment end, from its start on."""
+    batches = scan_batches(io.BytesIO(log))
+    return [int(end) for end in batches.position + batches.size]
