@@ -6,17 +6,21 @@ All of it is extra. What may not be asked for is left out, and a note names the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroups_spark.audit.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
 from kgroups_spark.audit.cluster_configs import Configs, describe_configs, groups_with_configs
+from kgroups_spark.audit.state_replay import Settings
 from kgroups_spark.counts import counted
 from kgroups_spark.sources.cluster import Cluster, ClusterUnreachable, TopicMetadata
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
 DELETE_RETENTION = "delete.retention.ms"
-BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS)
+DELIVERY_COUNT_LIMIT = "group.share.delivery.count.limit"
+TRANSACTIONAL_ID_EXPIRATION = "transactional.id.expiration.ms"
+OF_STATES = (DELIVERY_COUNT_LIMIT, TRANSACTIONAL_ID_EXPIRATION)
+BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS, *OF_STATES)
 # The ledger's notes are for people: beyond so many groups they say how many more.
 GROUPS_TOLD = 100
 # Of Java's int and long.
@@ -39,6 +43,8 @@ class ClusterFacts:
     delete_retention_ms: int | None
     # What a person should know: which ACL is missing, in what brokers differ, what is configured for single groups.
     notes: tuple[str, ...]
+    # The brokers' settings of the share and the transaction coordinator; None: no broker tells them.
+    state_settings: Settings | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
         offsets_retention_ms=retention_ms,
         delete_retention_ms=delete_retention_ms,
         notes=(*notes, *retention_notes, *topic_notes, *_group_config_notes(cluster)),
+        state_settings=_state_settings([leader.configs for leader in leaders.values()]),
     )
 
 
@@ -111,6 +118,27 @@ def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list
         of = ", ".join(f"{value} on broker {node}" for node, value in sorted(minutes.items()))
         notes.append(f"{OFFSETS_RETENTION} differs: {of}; the shortest is used for all partitions")
     return (min(minutes.values()) * MINUTE_MS if minutes else None), notes
+
+
+def _state_settings(configs: Sequence[Configs]) -> Settings | None:
+    """The smallest of the brokers' values, the default of what none tells; None: nobody tells anything."""
+    limits = list(_numbers(configs, DELIVERY_COUNT_LIMIT))
+    expirations = list(_numbers(configs, TRANSACTIONAL_ID_EXPIRATION))
+    if not limits and not expirations:
+        return None
+    default = Settings()
+    return Settings(
+        min(limits, default=default.delivery_count_limit),
+        min(expirations, default=default.transactional_id_expiration_ms),
+    )
+
+
+def _numbers(configs: Sequence[Configs], name: str) -> Iterator[int]:
+    for each in configs:
+        value = each.values.get(name)
+        number = None if value is None else _whole(value, 1, INT_MAX)
+        if number is not None:
+            yield number
 
 
 def _delete_retention(cluster: Cluster, offsets_topic: str) -> tuple[int | None, list[str]]:

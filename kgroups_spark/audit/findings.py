@@ -20,7 +20,7 @@ from kgroups_spark.findings.evidence import Evidence, LargeRecord, Row, TimesOff
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.findings.looked import FINDINGS, has_looked
-from kgroups_spark.messages.coordinator_logs import TRANSACTION_LOG
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
@@ -73,6 +73,7 @@ def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangePro
         {each.offsets_partition: each.log_start_offset or 0 for each in partitions},
         _found_before(lake, work.before),
         transaction_state(facts.columns["state_partitions"], is_live=work.is_live),
+        any(each.topic == SHARE_LOG.topic for each in facts.columns["state_partitions"]),
     )
 
 

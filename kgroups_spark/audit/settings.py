@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.state_replay import Settings as StateSettings
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import NEWEST
 
@@ -20,7 +21,7 @@ RetentionSource = Literal["option", "broker", "default"]
 class AuditSettings:
     """What was not asked for is settled. `as_of`: epoch ms; None: as the log's times and the clock say (log_times.py).
     `clock_ms`: this machine's clock when the audit began. `offsets_partitions`: None: the only number that fits every
-    group's hash."""
+    group's hash. `states`: of the other coordinators; None: as the last audit that knew them."""
 
     release_version: str
     retention_ms: int
@@ -29,6 +30,7 @@ class AuditSettings:
     clock_ms: int
     as_of: int | None = None
     offsets_partitions: int | None = None
+    states: StateSettings | None = None
 
 
 def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
@@ -45,6 +47,7 @@ def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = No
         clock_ms,
         options.as_of,
         options.offsets_partitions,
+        facts.state_settings if facts else None,
     )
 
 

@@ -31,7 +31,7 @@ from kgroups_spark.audit.saved_state import state_files
 from kgroups_spark.audit.stages import progress_from_json, progress_to_json
 from kgroups_spark.audit.state_partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
 from kgroups_spark.audit.state_range import RECORDS, Output
-from kgroups_spark.audit.state_replay import GONE, Settings, StateRecord
+from kgroups_spark.audit.state_replay import KEPT, Settings, StateRecord
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError
@@ -139,7 +139,7 @@ class _Input:
             return None
         rows = self.work.lake.read(STATE_TABLE).where(F.col("audit_id") == audit_id)
         if self.from_history:
-            rows = rows.where(F.col("entry_type") == GONE)
+            rows = rows.where(F.col("entry_type").isin(*KEPT))
         return rows.drop("audit_id").withColumn("kind", F.lit(STATE))
 
     def _history(self, topic: str, name: str) -> DataFrame:
@@ -165,7 +165,7 @@ class _Input:
 Written = tuple[list[StateShardRead], Counter[str], pa.Table]
 Records = Iterator[StateRecord]
 # How a task gives away what it made of a partition: (work, state, context, settings, records) -> rows.
-Emit = Callable[[StateShardWork, list[StateRow], "ReadContext", Settings, Records], Iterator[pa.RecordBatch]]
+Emit = Callable[[StateShardWork, list[StateRow], "ReadContext", Settings | None, Records], Iterator[pa.RecordBatch]]
 
 
 def _each(
@@ -201,7 +201,7 @@ def _record(row: dict[str, Any]) -> StateRecord:
 
 
 def _task(given: _Input, emit: Emit) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    shards, context, settings = given.shards, given.work.read_context(), given.work.state_settings
+    shards, context, settings = given.shards, given.work.read_context(), given.work.settings.states
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with context.connected() as reading:
@@ -224,7 +224,7 @@ def _by_parts(work: AuditWork, given: _Input, _: ExitStack) -> Written:
     lake_uri, audit_id = work.lake.uri, work.audit_id
 
     def emit(
-        shard: StateShardWork, state: list[StateRow], context: ReadContext, settings: Settings, records: Records
+        shard: StateShardWork, state: list[StateRow], context: ReadContext, settings: Settings | None, records: Records
     ) -> Iterator[pa.RecordBatch]:
         collector, read = PartCollector(lake_uri, audit_id), StateShardRead(shard.topic)
         history = list(records) if context.fetcher is not None else records
@@ -259,7 +259,7 @@ def _lines(collector: PartCollector, outputs: Iterable[Output]) -> list[tuple[st
 
 def _by_spark(work: AuditWork, given: _Input, stack: ExitStack) -> Written:
     def emit(
-        shard: StateShardWork, state: list[StateRow], context: ReadContext, settings: Settings, records: Records
+        shard: StateShardWork, state: list[StateRow], context: ReadContext, settings: Settings | None, records: Records
     ) -> Iterator[pa.RecordBatch]:
         read = StateShardRead(shard.topic)
         history = list(records) if context.fetcher is not None else records

@@ -14,7 +14,7 @@ from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.read_hand import PartitionReading
 from kgroups_spark.audit.state_range import Output, StateRangeDecoder
-from kgroups_spark.audit.state_replay import GONE, Settings, StateRecord, StateReplay, replay_history
+from kgroups_spark.audit.state_replay import KEPT, Settings, StateRecord, StateReplay, replay_history
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
@@ -52,7 +52,7 @@ def read_and_replay(
     work: StateShardWork,
     state: Iterable[StateRow],
     context: ReadContext,
-    settings: Settings,
+    settings: Settings | None,
     read: StateShardRead,
     history: Iterable[StateRecord] = (),
 ) -> Iterator[Output]:
@@ -61,7 +61,7 @@ def read_and_replay(
     Raises LeaderLost: then nothing of it counts, and `left_as_it_was` has what does.
     """
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
-    saved = [row for row in state if row.entry_type == GONE or not work.starts_anew]
+    saved = [row for row in state if row.entry_type in KEPT or not work.starts_anew]
     shard = of_history(StateReplay(log, rules, work.partition, saved, reporting=False), history)
     records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
     is_kept = any(each.is_reread for each in work.ranges)
@@ -89,7 +89,7 @@ def read_and_replay(
         for record in sorted(again, key=attrgetter("log_offset")):
             fresh.replay(record)
         gone = shard.keys() - fresh.keys()
-        fresh.keep_gone(shard)
+        fresh.keep(shard)
         fresh.tell_gone(gone, max(each.next_offset for each in read.progress))
         shard, read.gone = fresh, len(gone)
     yield from shard.tables(context.audit_id, settings)
@@ -105,7 +105,7 @@ def left_as_it_was(
     work: StateShardWork,
     state: Iterable[StateRow],
     context: ReadContext,
-    settings: Settings,
+    settings: Settings | None,
     why: str,
     history: Iterable[StateRecord] = (),
 ) -> tuple[list[Output], StateShardRead]:

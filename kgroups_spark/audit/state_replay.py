@@ -7,6 +7,7 @@ A state's rows are those of its shard (share_coordinator, transaction_coordinato
 
     gone    a key that was no longer in the log when the partition was read again from its start (R6), and the log
             offset before which that was so: history still has its records, and a replay of history drops it there
+    settings    what the cluster's configuration said last (Settings)
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from kgroups_spark.transaction_coordinator.rules import (
 )
 from kgroups_spark.transaction_coordinator.shard import TransactionCoordinatorShard
 
-GONE = "gone"
+GONE, SETTINGS = "gone", "settings"
+# What does not come from the records.
+KEPT = (GONE, SETTINGS)
 Key = tuple[Any, ...]
 
 
@@ -89,7 +92,9 @@ class StateReplay:
         self.partition = partition
         rows = list(state)
         self._gone = [row for row in rows if row.entry_type == GONE]
-        saved = [row for row in rows if row.entry_type != GONE]
+        saved = [row for row in rows if row.entry_type not in KEPT]
+        told = [orjson.loads(row.payload) for row in rows if row.entry_type == SETTINGS]
+        self._settings = Settings(*told[0]) if told else Settings()
         rules = rules_of(log, of)
         self._share: ShareCoordinatorShard | None = None
         self._transactions: TransactionCoordinatorShard | None = None
@@ -137,9 +142,9 @@ class StateReplay:
         for key in sorted(keys):
             self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
 
-    def keep_gone(self, other: StateReplay) -> None:
-        """Takes over what another replay of the partition remembers of it."""
-        self._gone = list(other._gone)
+    def keep(self, other: StateReplay) -> None:
+        """Takes over what another replay of the partition remembers besides its state."""
+        self._gone, self._settings = list(other._gone), other._settings
 
     def gone(self) -> list[tuple[int, Key]]:
         """(log offset, key) of what was no longer in the log, in the log's order."""
@@ -152,10 +157,13 @@ class StateReplay:
         assert shard is not None
         yield from shard.save()
         yield from self._gone
+        if self._settings != Settings():
+            yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings)).decode())
 
-    def tables(self, audit_id: int, settings: Settings) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the tables of now, and of the state. `share_partitions` lack what only the group's coordinator
-        knows: topic and init_state (state_listing.py)."""
+    def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of the tables of now, and of the state. `settings` None: those that were known last. What only the
+        group's coordinator knows, topic and init_state, `share_partitions` lack (share_listing.py)."""
+        self._settings = settings = settings or self._settings
         if self._share is not None:
             partitions = self._share.share_partition_rows()
             yield "share_partitions", _rows("share_partitions", SharePartitionRow._fields, partitions, audit_id)

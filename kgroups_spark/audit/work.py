@@ -23,7 +23,6 @@ from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.stages import open_uri
 from kgroups_spark.audit.state_plan import StatePlan
-from kgroups_spark.audit.state_replay import Settings as StateSettings
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
@@ -61,7 +60,6 @@ class AuditWork:
     max_bytes_per_second: int | None = None
     has_decoded_again: bool = False
     states: StatePlan = field(default_factory=StatePlan)
-    state_settings: StateSettings = field(default_factory=StateSettings)
 
     @property
     def spark(self) -> SparkSession:

@@ -45,7 +45,7 @@ examples:
   kgroups findings --lake ./lake --finding expiry_overdue,goes_when_emptied --format json
 
 findings:
-""" + "\n".join(f"  {name:<26}{kind.severity:<9}{kind.summary}" for name, kind in KINDS.items())
+""" + "\n".join(f"  {name:<32}{kind.severity:<9}{kind.summary}" for name, kind in KINDS.items())
 
 COLUMNS = (
     Column("audit_id"),

@@ -80,6 +80,7 @@ class Evidence:
     log_starts: Mapping[int, int] = field(default_factory=dict)
     before: Sequence[Row] = ()
     transaction_state: TransactionState = field(default_factory=TransactionState)
+    has_share_state: bool = False
 
     @cached_property
     def groups(self) -> pa.Table:

@@ -6,7 +6,17 @@ import itertools
 from typing import NamedTuple
 
 from kgroups_spark.attempts import attempt
-from kgroups_spark.findings import assignments, commits, expiry, groups, members, offsets, records, transactions
+from kgroups_spark.findings import (
+    assignments,
+    commits,
+    expiry,
+    groups,
+    members,
+    offsets,
+    records,
+    shares,
+    transactions,
+)
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import Finding, in_order
 from kgroups_spark.findings.lots import in_lots
@@ -20,6 +30,9 @@ FINDERS = (
     offsets.clean_up_fails,
     transactions.transaction_open_too_long,
     offsets.offsets_of_share_group,
+    shares.share_delivery_near_limit,
+    shares.share_partition_not_progressing,
+    shares.share_state_without_group,
     members.unreadable_subscription,
     members.ghost_member,
     assignments.partition_targeted_twice,

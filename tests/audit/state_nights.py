@@ -12,7 +12,7 @@ from kgroups_spark.audit.decode_range import ReadContext
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.state_partition import StateShardRead, StateShardWork, read_and_replay
 from kgroups_spark.audit.state_range import RECORDS
-from kgroups_spark.audit.state_replay import Settings, StateRecord
+from kgroups_spark.audit.state_replay import KEPT, Settings, StateRecord
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
@@ -33,6 +33,7 @@ class StateNights:
     tables: dict[str, list[dict]] = field(default_factory=dict)
     reads: list[StateShardRead] = field(default_factory=list)
     next_offset: int = 0
+    settings: Settings | None = None
 
     def audit(self, log, *, again=False, starts_anew=False):
         """Reads what is new in the segment's bytes, or (`again`) everything once more; the rows it added."""
@@ -44,7 +45,7 @@ class StateNights:
     def rebuild(self, release=None):
         """The tables of now from history alone."""
         self.release = release or self.release
-        gone = [row for row in self.state if row.entry_type == "gone"]
+        gone = [row for row in self.state if row.entry_type in KEPT]
         return self._run(StateShardWork(self.topic, self.partition), b"", gone, self._history())
 
     def now(self):
@@ -58,7 +59,7 @@ class StateNights:
     def _run(self, work, log, state, history):
         read, added = StateShardRead(self.topic), {}
         context = ReadContext(1, self.release, lambda path: io.BytesIO(log))
-        for name, rows in read_and_replay(work, state, context, Settings(), read, history):
+        for name, rows in read_and_replay(work, state, context, self.settings, read, history):
             added.setdefault(name, []).extend(pa.Table.from_batches([rows]).to_pylist())
         self.state = [StateRow(*(row[k] for k in StateRow._fields)) for row in added.pop("state_log_state", ())]
         for name, rows in added.items():

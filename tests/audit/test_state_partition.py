@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
+from kgroups_spark.audit.state_replay import Settings
 from kgroups_spark.records.segment import scan_batches
 from tests.audit.state_nights import StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
@@ -147,3 +149,21 @@ def test_another_releases_rules_make_other_tables_of_the_same_history():
     assert [row["delivery_complete_count"] for row in nights.tables["share_partitions"]] == [2]
     nights.rebuild("4.1")
     assert [row["delivery_complete_count"] for row in nights.tables["share_partitions"]] == [None]
+
+
+def test_what_the_cluster_said_of_its_settings_holds_until_it_says_something_else():
+    empty = transactions.value(0, [])
+    log = of_transactions(0, ("a", empty))
+    nights = StateNights(TRANSACTION, settings=Settings(transactional_id_expiration_ms=500))
+    nights.audit(log)
+    due = datetime.fromtimestamp(1.5, UTC)
+    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due]
+    nights.settings = None  # segments, or a rebuild
+    nights.audit(log + of_transactions(1, ("b", empty)))
+    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due, due]
+    nights.rebuild()
+    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due, due]
+    nights.settings = Settings()
+    nights.audit(log + of_transactions(1, ("b", empty)))
+    week = datetime.fromtimestamp(1 + 7 * 86_400, UTC)
+    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [week, week]

@@ -9,6 +9,7 @@ from typing import Any
 from tests.findings.logs import DAY, HOUR, MINUTE, TOPIC_IDS, Log, classic_member
 from tests.findings.record_bytes import blob
 
+Row = dict[str, Any]
 A, B = TOPIC_IDS["t"], TOPIC_IDS["u"]
 WEEK = 7 * DAY
 
@@ -22,6 +23,8 @@ class Case:
     log: Log
     odd: dict[str, Any] | None = None
     how: dict[str, Any] = field(default_factory=dict)
+    # Rows of the other coordinators' tables, and what a cluster says.
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def group(group_id: str = "g", **columns: Any) -> dict[str, Any]:
@@ -39,6 +42,25 @@ def share_group(*members: str) -> Log:
     for member in members:
         log.current("g", member, 0, record_type=14)
     return log
+
+
+def share_batch(partition: int = 0, delivery_state: str = "available", attempts_left: int | None = None) -> Row:
+    """A row of share_batches."""
+    place = {"audit_id": 1, "state_partition": 0, "group_id": "g", "topic_id": TOPIC_IDS["t"], "partition": partition}
+    numbers = {"first_offset": 3, "last_offset": 4, "delivery_count": 4}
+    return place | numbers | {"delivery_state": delivery_state, "attempts_left": attempts_left}
+
+
+def share_partition(init_state: str | None = "initialized", log_offset: int | None = 5) -> Row:
+    """A row of share_partitions: start offset 7, last written when the log began."""
+    place = {"audit_id": 1, "state_partition": 0, "group_id": "g", "topic_id": TOPIC_IDS["t"], "partition": 0}
+    numbers = {"topic": "t", "start_offset": 7, "delivery_complete_count": 0, "log_offset": log_offset}
+    return place | numbers | {"init_state": init_state, "log_timestamp": Log().now * 1000}
+
+
+def end_of(log_end_offset: int) -> Row:
+    """A row of topic_offsets."""
+    return {"audit_id": 1, "topic": "t", "partition": 0, "log_end_offset": log_end_offset, "status": "ok", "seen_at": 0}
 
 
 def emptied_share_group() -> Log:
@@ -139,6 +161,25 @@ CASES = [
     Case("offsets_of_share_group", "where_clean_ups_pass_over_it", share_group("a").commit("g").commit("h"), group()),
     Case("offsets_of_share_group", "committed", share_group("a").commit("g"), group()),
     Case("offsets_of_share_group", "of_another_group", share_group("a").commit("h")),
+    Case("share_delivery_near_limit", "one_attempt_left", share_group("a"), group(topic="t", partition=1),
+         tables={"share_batches": [share_batch(attempts_left=3), share_batch(1, attempts_left=1)],
+                 "share_partitions": [share_partition()]}),
+    Case("share_delivery_near_limit", "others_are_done", share_group("a"),
+         tables={"share_batches": [share_batch(attempts_left=2), share_batch(1, "archived"),
+                                   share_batch(2, "acknowledged")]}),
+    Case("share_partition_not_progressing", "records_wait", share_group("a").tick(2 * HOUR).commit("x"),
+         group(topic="t", partition=0),
+         tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(20)]}),
+    Case("share_partition_not_progressing", "nothing_waits", share_group("a").tick(2 * HOUR).commit("x"),
+         tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(7)]}),
+    Case("share_partition_not_progressing", "not_long_yet", share_group("a").tick(HOUR // 2).commit("x"),
+         tables={"share_partitions": [share_partition()], "topic_offsets": [end_of(20)]}),
+    Case("share_state_without_group", "the_group_is_gone", Log().commit("x"), group(topic="t", partition=0),
+         tables={"share_partitions": [share_partition(init_state=None)]}),
+    Case("share_state_without_group", "the_group_is_there", share_group("a"),
+         tables={"share_partitions": [share_partition(init_state=None)]}),
+    Case("share_state_without_group", "listed_alone", Log().commit("x"),
+         tables={"share_partitions": [share_partition(log_offset=None)]}),
     Case("unreadable_subscription", "cut_off", subscribed_by(b"\0\1\0\0"), group(member_id="a")),
     Case("unreadable_subscription", "of_a_later_version",
          subscribed_by(b"\0\x09" + blob("ConsumerProtocolSubscription", {"topics": ["t"], "userData": None})[2:])),

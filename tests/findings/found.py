@@ -23,6 +23,7 @@ from tests.views.replayed_logs import tables_of
 
 DAY = 86_400_000
 RETENTION_MS = 7 * DAY
+OF_SHARES = ("share_partitions", "share_batches", "topic_offsets")
 Row = dict[str, Any]
 
 
@@ -67,9 +68,14 @@ def evidence_of(
     )
 
 
-def findings(audited: Audited, **how: Any) -> list[Finding]:
-    """All findings of the last audit; they fit the table, its nulls and its key."""
-    found = all_findings(evidence_of(audited, **how))
+def findings(audited: Audited, *, tables: Mapping[str, list[Row]] | None = None, **how: Any) -> list[Finding]:
+    """All findings of the last audit; they fit the table, its nulls and its key. `tables`: rows of the other
+    coordinators' tables, if their logs were read."""
+    evidence = evidence_of(audited, **how)
+    if tables:
+        made = {name: pa.Table.from_pylist(tables.get(name, []), schema=arrow_schema(name)) for name in OF_SHARES}
+        evidence = replace(with_tables(evidence, **made), has_share_state=True, log_starts={0: 0})
+    found = all_findings(evidence)
     rows = findings_table(found, audited.audits)
     rows.validate(full=True)
     keys = [tuple(v for k, v in row.items() if k not in ("detail", "since", "severity")) for row in rows.to_pylist()]

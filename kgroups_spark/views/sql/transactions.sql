@@ -11,6 +11,7 @@
 -- marker_offset: Place of its marker; null: open
 -- group_ids: Groups whose offsets were in it
 -- offset_count: Offsets in it
+-- transactional_id: transactional.id of the producer; null: __transaction_state was not read, or says nothing of it
 
 WITH ended AS (
   SELECT
@@ -35,6 +36,15 @@ records AS (
   UNION ALL
   SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
   WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
+),
+-- A producer id is given to one transactional id, for good.
+names AS (
+  SELECT
+    CAST(json_extract_string(value, '$.producerId') AS BIGINT) AS producer_id,
+    min(transactional_id) AS transactional_id
+  FROM transaction_state_records
+  WHERE value IS NOT NULL
+  GROUP BY CAST(json_extract_string(value, '$.producerId') AS BIGINT)
 )
 SELECT
   ended.offsets_partition,
@@ -47,10 +57,12 @@ SELECT
   ended.outcome,
   ended.marker_offset,
   ended.group_ids,
-  ended.offset_count
+  ended.offset_count,
+  names.transactional_id
 FROM ended
 LEFT JOIN records
   ON records.offsets_partition = ended.offsets_partition AND records.log_offset = ended.transaction_start_offset
+LEFT JOIN names ON names.producer_id = ended.producer_id
 UNION ALL
 SELECT
   offsets_partition,
@@ -63,5 +75,6 @@ SELECT
   NULL,
   NULL,
   group_ids,
-  offset_count
+  offset_count,
+  transactional_id
 FROM open_transactions
