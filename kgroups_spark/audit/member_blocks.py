@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.replay_rows import RECORD
 from kgroups_spark.audit.row_replay import Row, rows_of
+from kgroups_spark.coordinator.group_snapshots import assignment_texts
 from kgroups_spark.coordinator.members_on_demand import Member, MembersOnDemand
 from kgroups_spark.messages.group_metadata_columns import GroupMetadataColumns, group_metadata_columns
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
@@ -159,20 +159,6 @@ class BlockMembers(MembersOnDemand):
 
     def value_json(self) -> str:
         return self.block.value_json(self.value)
-
-
-def assignment_texts(assigned: pa.Array) -> NDArray[np.object_]:
-    """A column of assigned partitions as JSON texts, see ClassicGroup.assignments."""
-    partitions = assigned.flatten()
-    topics = partitions.field("topic").dictionary_encode()
-    names = pa.array([orjson.dumps(name).decode() for name in topics.dictionary.to_pylist()], pa.string())
-    numbers = pc.cast(partitions.field("partition"), pa.string())
-    texts = pc.binary_join_element_wise('{"topic":', names.take(topics.indices), ',"partition":', numbers, "}", "")
-    ends = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(assigned), 0).to_numpy())])
-    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), texts)
-    joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
-    found: NDArray[np.object_] = pc.if_else(pc.is_null(assigned), None, joined).to_numpy(zero_copy_only=False)
-    return found
 
 
 class MemberBlocks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from kgroups_spark.audit.member_blocks import BlockMembers, MemberBlock
 from kgroups_spark.audit.rows import column, constant
 from kgroups_spark.coordinator.classic_group import ClassicGroup
+from kgroups_spark.coordinator.group_snapshots import SnapshotBlock, SnapshotMembers
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
@@ -36,13 +38,13 @@ def member_version_batches(
     versions: Sequence[MemberVersions], release: Release, **constants: Any
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `group_member_versions`, in one batch per block and one for all members that are gone."""
-    by_block: dict[MemberBlock, list[MemberVersions]] = {}
+    by_block: dict[MemberBlock | SnapshotBlock, list[MemberVersions]] = {}
     for version in versions:
         if version.numbers:
             by_block.setdefault(_members(version.group).block, []).append(version)
     for block, of_block in by_block.items():
         rows, of = _rows((_members(version.group), version.numbers) for version in of_block)
-        taken = block.members.take(pa.array(rows))
+        taken = _taken(block.members, rows)
         yield _batch("group_member_versions", {**_places(of_block, of), **_columns(taken, release)}, constants)
     gone = [version for version in versions if version.gone]
     if gone:
@@ -56,16 +58,16 @@ def member_batches(
     groups: Iterable[ClassicGroup], topics: Topics, release: Release, **constants: Any
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `group_members`, in one batch per block; ids of topics as far as `topics` knows them."""
-    by_block: dict[MemberBlock, list[ClassicGroup]] = {}
+    by_block: dict[MemberBlock | SnapshotBlock, list[ClassicGroup]] = {}
     for group in groups:
         by_block.setdefault(_members(group).block, []).append(group)
     for block, of_block in by_block.items():
         rows, of = _rows((_members(group), list(group.member_numbers.values())) for group in of_block)
-        taken = block.members.take(pa.array(rows))
+        taken = _taken(block.members, rows)
         columns = {
             "group_id": pa.array([group.group_id for group in of_block], pa.string()).take(pa.array(of)),
             "log_offset": pa.array([group.log_offset for group in of_block], pa.int64()).take(pa.array(of)),
-            "user_data": taken.column("user_data"),
+            "user_data": _user_data(taken.column("user_data")),
             **_columns(taken, release),
         }
         columns["assigned_partitions"] = _with_topic_ids(columns["assigned_partitions"], topics)
@@ -73,13 +75,15 @@ def member_batches(
             yield _batch("group_members", columns, constants)
 
 
-def _members(group: ClassicGroup | None) -> BlockMembers:
+def _members(group: ClassicGroup | None) -> BlockMembers | SnapshotMembers:
     members = None if group is None else group.members_on_demand
-    assert isinstance(members, BlockMembers), members
+    assert isinstance(members, BlockMembers | SnapshotMembers), members
     return members
 
 
-def _rows(chosen: Iterable[tuple[BlockMembers, list[int]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _rows(
+    chosen: Iterable[tuple[BlockMembers | SnapshotMembers, list[int]]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Of each chosen member its row in the block, and which of the `chosen` it is of."""
     rows: list[int] = []
     counts = []
@@ -90,6 +94,22 @@ def _rows(chosen: Iterable[tuple[BlockMembers, list[int]]]) -> tuple[NDArray[np.
         first.append(members.first)
     of = np.repeat(np.arange(len(counts)), counts)
     return np.array(rows, np.int64) + np.array(first, np.int64)[of], of
+
+
+def _taken(members: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
+    """These rows. Where they are most rows and all in a run, as where every member is new, nothing is copied."""
+    if 2 * len(rows) > members.num_rows and (np.diff(rows) == 1).all():
+        return members.slice(rows[0], len(rows))
+    return members.take(pa.array(rows))
+
+
+def _user_data(user_data: pa.Array) -> pa.Array:
+    """Bytes, of base64 where that is what the block has."""
+    if pa.types.is_binary(user_data.type):
+        return user_data
+    encoded = user_data.dictionary_encode()
+    decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
+    return decoded.take(encoded.indices)
 
 
 def _places(

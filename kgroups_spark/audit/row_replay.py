@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,8 +22,7 @@ from kgroups_spark.audit.replay_rows import (
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.transactions import EndedTransaction
-from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder, value_from_json
-from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.messages.group_records import DecodedRecord, GroupRecord, GroupRecordDecoder, JsonRecord
 from kgroups_spark.messages.schema import reader
 
 Row = tuple[Any, ...]
@@ -63,45 +61,6 @@ Row = tuple[Any, ...]
 # Behind them: the decoded record or value, where those of a batch have been decoded together.
 DECODED = len(REPLAY_ROWS)
 _VALUE = (COMMITTED, LEADER_EPOCH, METADATA, COMMIT_TIME, EXPIRE_TIME, TOPIC_ID, VERSION)
-
-
-@dataclass(frozen=True)
-class JsonRecord:
-    """A record of types 2 to 23 as `group_records` has it."""
-
-    record_type: int
-    group_id: str
-    member_id: str | None
-    regular_expression: str | None
-    value_version: int | None
-    text: str | None
-
-    @property
-    def record_name(self) -> str:
-        return CONSUMER_OFFSETS[self.record_type].name
-
-    @property
-    def value(self) -> dict[str, Any] | None:
-        return None if self.text is None else value_from_json(self.record_type, self.text)
-
-
-class DecodedRecord(Protocol):
-    """A record of types 2 to 23, however it was decoded."""
-
-    @property
-    def record_type(self) -> int: ...
-    @property
-    def record_name(self) -> str: ...
-    @property
-    def group_id(self) -> str: ...
-    @property
-    def member_id(self) -> str | None: ...
-    @property
-    def regular_expression(self) -> str | None: ...
-    @property
-    def value_version(self) -> int | None: ...
-    @property
-    def value(self) -> dict[str, Any] | None: ...
 
 
 def rows_of(batch: pa.RecordBatch, decoded: Sequence[DecodedRecord | None] | None = None) -> Iterator[Row]:

@@ -146,8 +146,16 @@ def _member_versions(
 def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFacts, MemberFacts]:
     """Of all members of both: fingerprints where they can be compared, else what the log says."""
     layouts = {_layout(group) for group in (one, other)} - {_NO_MEMBERS}
-    read = _fingerprints if len(layouts) < 2 and None not in layouts else _all_facts
-    return read(one), read(other)
+    if len(layouts) > 1 or None in layouts:
+        return _all_facts(one), _all_facts(other)
+    old, new = _numbers(one), _numbers(other)
+    if old.keys().isdisjoint(new):  # nothing to compare, and fingerprints cost something
+        return dict(old), dict(new)
+    return _fingerprints(one), _fingerprints(other)
+
+
+def _numbers(group: Group | None) -> dict[str, int]:
+    return group.member_numbers if isinstance(group, ClassicGroup) else {}
 
 
 def _layout(group: Group | None) -> object:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import orjson
@@ -37,7 +37,16 @@ from kgroups_spark.messages.value_layouts import (
 )
 from kgroups_spark.records.columns import RecordColumns
 
-__all__ = ["EARLY_ACCESS", "GroupRecord", "GroupRecordDecoder", "Undecodable", "layout_from_json", "value_from_json"]
+__all__ = [
+    "EARLY_ACCESS",
+    "DecodedRecord",
+    "GroupRecord",
+    "GroupRecordDecoder",
+    "JsonRecord",
+    "Undecodable",
+    "layout_from_json",
+    "value_from_json",
+]
 
 
 class UnreadContent(Content):
@@ -70,6 +79,44 @@ class GroupRecord(WithContent):
     layout: str  # "" released; "3.7", "4.0" early access; "?3.7" released, but the bytes fit both wholly (T58)
     is_key_exact: bool
     content: Content | None  # None: tombstone
+
+
+class DecodedRecord(Protocol):
+    """A record of types 2 to 23, however it was decoded."""
+
+    @property
+    def record_type(self) -> int: ...
+    @property
+    def record_name(self) -> str: ...
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def member_id(self) -> str | None: ...
+    @property
+    def regular_expression(self) -> str | None: ...
+    @property
+    def value_version(self) -> int | None: ...
+    @property
+    def value(self) -> dict[str, Any] | None: ...
+
+
+class JsonRecord(NamedTuple):
+    """A record of types 2 to 23 as `group_records` has it."""
+
+    record_type: int
+    group_id: str
+    member_id: str | None
+    regular_expression: str | None
+    value_version: int | None
+    text: str | None
+
+    @property
+    def record_name(self) -> str:
+        return CONSUMER_OFFSETS[self.record_type].name
+
+    @property
+    def value(self) -> dict[str, Any] | None:
+        return None if self.text is None else value_from_json(self.record_type, self.text)
 
 
 def value_from_json(record_type: int, text: str) -> dict[str, Any]:

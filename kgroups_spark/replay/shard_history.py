@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.row_replay import DecodedRecord, JsonRecord
+from kgroups_spark.messages.group_records import DecodedRecord, JsonRecord
 from kgroups_spark.offsets.history import group_ends, markers_of, other_records
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.offsets.replay import OffsetHistory

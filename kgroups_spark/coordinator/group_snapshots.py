@@ -1,0 +1,269 @@
+"""Records of types 2 to 23 from rows of `group_records`; GroupMetadata values of consumer groups many at once.
+
+Such a value is a snapshot of a whole group, with hundreds of members perhaps, and most snapshots are replaced by the
+next one. So a block of values is read together, into columns (messages/snapshot_columns.py). Groups and version rows
+refer to members by their row in the block, and are made into rows of the tables by columns, too
+(audit/member_columns.py). Other values, and blocks of little, are read one by one; the rows are the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterator
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kgroups_spark.coordinator.members_on_demand import Member, MembersOnDemand
+from kgroups_spark.messages.group_records import DecodedRecord, JsonRecord
+from kgroups_spark.messages.snapshot_columns import CONSUMER_GROUP, SnapshotColumns, snapshot_columns
+
+GROUP_METADATA = 2
+# Texts of so many bytes, or one value, are read together.
+BLOCK_BYTES = 4 << 20
+# To read a block costs a millisecond, however little it holds: of fewer bytes none is made.
+BLOCK_AT_BYTES = 48 << 10
+# Blocks of so many bytes are kept before `is_full` says so.
+FULL_BYTES = 64 << 20
+_ROW_BYTES = 256  # of a record without its value, roughly
+
+_KEY_AND_VERSION = ("record_type", "group_id", "member_id", "regular_expression", "value_version")
+# A quote in a text of JSON has a backslash before it: so this stands nowhere but where a member begins.
+_MEMBER = b'{"memberId":'
+
+
+class SnapshotRecord(NamedTuple):
+    """A GroupMetadata record whose value is in a block."""
+
+    group_id: str
+    value_version: int
+    value: dict[str, Any]
+    record_type: int = GROUP_METADATA
+    record_name: str = "GroupMetadata"
+    member_id: None = None
+    regular_expression: None = None
+
+
+class GroupSnapshots:
+    """Decodes rows of `group_records`, and looks after the blocks that it makes."""
+
+    def __init__(self) -> None:
+        self._replayed: list[SnapshotBlock] = []
+        self._size_bytes = 0
+
+    def records(self, rows: pa.Table) -> Iterator[DecodedRecord]:
+        """A record for each row, in the order of the rows. A block is read when its first row is asked for."""
+        for lot in _in_lots(rows):
+            block, records = _read(lot)
+            if block is not None:
+                self._size_bytes += block.size_bytes
+            yield from records
+            if block is not None:
+                self._replayed.append(block)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much has been read that it is time for `shrink`."""
+        return self._size_bytes > FULL_BYTES
+
+    def shrink(self) -> None:
+        """Drops what is no longer in use of the blocks whose records have been replayed."""
+        for block in self._replayed:
+            block.shrink()
+        self._replayed = []
+        self._size_bytes = 0
+
+
+class SnapshotBlock:
+    """Texts of values and the rows of their members."""
+
+    def __init__(self, texts: pa.StringArray, members: pa.RecordBatch) -> None:
+        self.members = members
+        self.size_bytes = texts.nbytes + members.nbytes
+        self._texts = texts
+        # Columns as Python has them. As long as the values are replayed, all rows will be asked for.
+        self._lists: dict[str, list[Any]] | None = {}
+        self._in_use: weakref.WeakSet[SnapshotMembers] = weakref.WeakSet()
+
+    def members_of(self, value: int, first: int, count: int) -> SnapshotMembers:
+        """Members of one value, which keep their rows in the block as long as they are in use."""
+        members = SnapshotMembers(self, value, first, count)
+        self._in_use.add(members)
+        return members
+
+    def text(self, value: int) -> str:
+        """The JSON text of a value."""
+        text: str = self._texts[value].as_py()
+        return text
+
+    def column(self, name: str, first: int, count: int) -> list[Any]:
+        """Some rows of a column; of assigned partitions their text."""
+        column = self.members.column(name)
+        if self._lists is None:
+            return _as_list(column.slice(first, count))
+        if name not in self._lists:
+            self._lists[name] = _as_list(column)
+        return self._lists[name][first : first + count]
+
+    def shrink(self) -> None:
+        """Drops what is no longer in use, after the block's values have been replayed."""
+        self._lists = None
+        in_use = sorted(self._in_use, key=lambda members: members.value)
+        for members in in_use:
+            members.forget()
+        if 2 * sum(map(len, in_use)) > self.members.num_rows:
+            return
+        rows = [np.zeros(0, np.int64), *(np.arange(m.first, m.first + len(m)) for m in in_use)]
+        self.members = self.members.take(pa.array(np.concatenate(rows)))
+        self._texts = self._texts.take(pa.array([members.value for members in in_use], pa.int64()))
+        first = 0
+        for number, members in enumerate(in_use):
+            members.value, members.first = number, first
+            first += len(members)
+
+
+class SnapshotMembers(MembersOnDemand):
+    """Members of value number `value` of a block: `first` is their first row in it."""
+
+    __slots__ = ("__weakref__", "_count", "_fingerprints", "block", "first", "value")
+
+    def __init__(self, block: SnapshotBlock, value: int, first: int, count: int) -> None:
+        self.block = block
+        self.value = value
+        self.first = first
+        self._count = count
+        self._fingerprints: list[bytes] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Member: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Member]: ...
+    def __getitem__(self, index: int | slice) -> Member | list[Member]:
+        return self._made()[index]
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._made())
+
+    def _made(self) -> list[Member]:
+        members: list[Member] = orjson.loads(self.value_json())["members"]
+        return members
+
+    @property
+    def layout(self) -> object:
+        """The same for all: the text of a member says all of it, whatever version its bytes were of."""
+        return SnapshotMembers
+
+    def ids(self) -> list[str]:
+        return self.block.column("member_id", self.first, self._count)
+
+    def instance_ids(self) -> list[str | None]:
+        return self.block.column("group_instance_id", self.first, self._count)
+
+    def fingerprints(self) -> list[bytes]:
+        """The text of each member, without its beginning and its end, which all have."""
+        if self._fingerprints is None:
+            text = self.value_json().encode()
+            _, _, members = text.removesuffix(b"}]}").partition(_MEMBER)
+            self._fingerprints = members.split(b"}," + _MEMBER) if self._count else []
+        return self._fingerprints
+
+    def assignments(self) -> list[str | None]:
+        return self.block.column("assigned_partitions", self.first, self._count)
+
+    def value_json(self) -> str:
+        return self.block.text(self.value)
+
+    def forget(self) -> None:
+        """Forgets what can be made again."""
+        self._fingerprints = None
+
+
+def assignment_texts(assigned: pa.Array) -> NDArray[np.object_]:
+    """A column of assigned partitions as JSON texts, see ClassicGroup.assignments."""
+    partitions = assigned.flatten()
+    topics = partitions.field("topic").dictionary_encode()
+    names = pa.array([orjson.dumps(name).decode() for name in topics.dictionary.to_pylist()], pa.string())
+    numbers = pc.cast(partitions.field("partition"), pa.string())
+    texts = pc.binary_join_element_wise('{"topic":', names.take(topics.indices), ',"partition":', numbers, "}", "")
+    ends = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(assigned), 0).to_numpy())])
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), texts)
+    joined = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+    found: NDArray[np.object_] = pc.if_else(pc.is_null(assigned), None, joined).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _as_list(column: pa.Array) -> list[Any]:
+    if column.null_count == len(column):
+        return [None] * len(column)
+    texts = assignment_texts(column) if pa.types.is_list(column.type) else column.to_numpy(zero_copy_only=False)
+    found: list[Any] = texts.tolist()
+    return found
+
+
+def _in_lots(rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows in lots of about BLOCK_BYTES."""
+    sizes = pc.fill_null(pc.binary_length(rows.column("value")), 0).to_numpy().astype(np.int64) + _ROW_BYTES
+    lot = np.cumsum(sizes) // BLOCK_BYTES
+    starts = [0, *(np.flatnonzero(np.diff(lot)) + 1).tolist(), len(lot)]
+    for start, end in itertools.pairwise(starts):
+        yield rows.slice(start, end - start)
+
+
+def _read(rows: pa.Table) -> tuple[SnapshotBlock | None, Iterator[DecodedRecord]]:
+    """The block of what can be read together, if anything, and the record of each row."""
+    texts = rows.column("value").combine_chunks().cast(pa.string())
+    is_of_consumers = pc.starts_with(texts, CONSUMER_GROUP).fill_null(False)
+    is_snapshot = pc.and_(is_of_consumers, pc.equal(rows.column("record_type"), GROUP_METADATA).combine_chunks())
+    texts = texts.filter(is_snapshot)
+    if texts.nbytes < BLOCK_AT_BYTES:
+        return None, _one_by_one(rows)
+    snapshots = rows.select(["group_id", "value_version"]).filter(is_snapshot)
+    columns = snapshot_columns(texts, snapshots.column("value_version").combine_chunks().cast(pa.int16()))
+    block = SnapshotBlock(texts, columns.members)
+    found: list[DecodedRecord | None] = [None] * rows.num_rows
+    at = np.flatnonzero(is_snapshot.to_numpy(zero_copy_only=False))
+    for row, record in zip(at.tolist(), _snapshots(block, snapshots, columns), strict=True):
+        found[row] = record
+    others = _one_by_one(rows.filter(pa.array([record is None for record in found])))
+    return block, (next(others) if record is None else record for record in found)
+
+
+def _one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
+    return map(JsonRecord, *(rows.column(name).to_pylist() for name in (*_KEY_AND_VERSION, "value")))
+
+
+def _snapshots(block: SnapshotBlock, rows: pa.Table, columns: SnapshotColumns) -> Iterator[SnapshotRecord | None]:
+    """The record of each value in the block; None where it cannot be told by columns."""
+    facts = zip(
+        itertools.count(),
+        rows.column("group_id").to_pylist(),
+        rows.column("value_version").to_pylist(),
+        columns.is_readable.tolist(),
+        columns.generation.to_pylist(),
+        columns.protocol.to_pylist(),
+        columns.leader.to_pylist(),
+        columns.current_state_timestamp.to_pylist(),
+        columns.first_member.tolist(),
+        columns.member_count.tolist(),
+    )
+    for number, group_id, version, is_readable, generation, protocol, leader, since, first, members in facts:
+        if not is_readable:
+            yield None
+            continue
+        value = {
+            "protocolType": "consumer",
+            "generation": generation,
+            "protocol": protocol,
+            "leader": leader,
+            "currentStateTimestamp": since,
+            "members": block.members_of(number, first, members),
+        }
+        yield SnapshotRecord(group_id, version, value)

@@ -1,0 +1,171 @@
+"""GroupMetadata values of consumer groups as columns, from their JSON texts: one row per value, one per member.
+
+The texts are those of group_metadata.py, in `group_records.value`. A blob of no bytes says nothing: no topics are known
+then, and there are no partitions. Members with a blob that no client could read are left to whoever reads such a value
+by itself: the columns would not say what is in it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from numpy.typing import NDArray
+
+# How the texts begin.
+CONSUMER_GROUP = '{"protocolType":"consumer",'
+
+_TOPICS = pa.list_(pa.struct([("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]))
+_SUBSCRIPTION = pa.struct([("topics", pa.list_(pa.string())), ("rackId", pa.string()), ("userData", pa.string())])
+_MEMBER = pa.struct(
+    [
+        ("memberId", pa.string()),
+        ("groupInstanceId", pa.string()),
+        ("clientId", pa.string()),
+        ("clientHost", pa.string()),
+        ("rebalanceTimeout", pa.int32()),
+        ("sessionTimeout", pa.int32()),
+        ("subscription", _SUBSCRIPTION),
+        ("subscriptionRaw", pa.string()),
+        ("assignment", pa.struct([("assignedPartitions", _TOPICS)])),
+        ("assignmentRaw", pa.string()),
+    ]
+)
+_VALUE = pa.schema(
+    [
+        ("generation", pa.int32()),
+        ("protocol", pa.string()),
+        ("leader", pa.string()),
+        ("currentStateTimestamp", pa.int64()),
+        ("members", pa.list_(_MEMBER)),
+    ]
+)
+
+ASSIGNED = pa.list_(
+    pa.struct(
+        [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32()), ("assignment_epoch", pa.int32())]
+    )
+)
+# The columns of members. Topics are sorted and there once; partitions are sorted by topic and number.
+MEMBER_COLUMNS = pa.schema(
+    [
+        ("member_id", pa.string()),
+        ("group_instance_id", pa.string()),
+        ("client_id", pa.string()),
+        ("client_host", pa.string()),
+        ("rebalance_timeout_ms", pa.int32()),  # -1: the version has none
+        ("session_timeout_ms", pa.int32()),
+        ("value_version", pa.int16()),
+        ("rack_id", pa.string()),
+        ("subscribed_topics", pa.list_(pa.string())),
+        ("assigned_partitions", ASSIGNED),
+        ("user_data", pa.string()),  # base64
+    ]
+)
+
+
+class SnapshotColumns(NamedTuple):
+    """n values and their members: those of value i are the rows first_member[i] to first_member[i] + member_count[i].
+
+    `is_readable` bool[n]: every blob in the value has no bytes or can be read. Members of the others mean nothing.
+    """
+
+    is_readable: NDArray[np.bool_]
+    generation: pa.Array
+    protocol: pa.Array
+    leader: pa.Array
+    current_state_timestamp: pa.Array
+    first_member: NDArray[np.int64]
+    member_count: NDArray[np.int64]
+    members: pa.RecordBatch
+
+
+def snapshot_columns(texts: pa.StringArray, value_versions: pa.Int16Array) -> SnapshotColumns:
+    """The values of these texts, all of consumer groups, and the versions they were written in."""
+    values = _read(texts)
+    generation, protocol, leader, since, members = (column.combine_chunks() for column in values.columns)
+    count = pc.list_value_length(members).to_numpy().astype(np.int64)
+    of = pa.array(np.repeat(np.arange(len(texts)), count))
+    found = dict(zip(_MEMBER.names, members.flatten().flatten(), strict=True))
+    is_readable = np.ones(len(texts), np.bool_)
+    is_readable[of.filter(pc.invert(_can_be_read(found))).to_numpy()] = False
+    batch = _members(found, value_versions.take(of))
+    return SnapshotColumns(is_readable, generation, protocol, leader, since, np.cumsum(count) - count, count, batch)
+
+
+def _read(texts: pa.StringArray) -> pa.Table:
+    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    lines = pc.binary_join(whole, "\n")[0].as_buffer()
+    return pa.json.read_json(
+        pa.BufferReader(lines),
+        # One block, because a value that goes over the end of a block and then over another one is refused.
+        read_options=pa.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
+        parse_options=pa.json.ParseOptions(explicit_schema=_VALUE, unexpected_field_behavior="ignore"),
+    )
+
+
+def _can_be_read(found: dict[str, pa.Array]) -> pa.Array:
+    """Of each member whether both blobs can be read or have no bytes."""
+    subscription, assignment = (
+        pc.or_(pc.is_valid(found[name]), pc.fill_null(pc.equal(found[f"{name}Raw"], ""), False))
+        for name in ("subscription", "assignment")
+    )
+    return pc.and_(subscription, assignment)
+
+
+def _members(found: dict[str, pa.Array], value_version: pa.Int16Array) -> pa.RecordBatch:
+    topics, rack_id, user_data = found["subscription"].flatten()
+    (assigned,) = found["assignment"].flatten()
+    names = ("memberId", "groupInstanceId", "clientId", "clientHost", "rebalanceTimeout", "sessionTimeout")
+    columns = [found[name] for name in names]
+    columns += [value_version, rack_id, _sorted_topics(topics), _assigned_partitions(assigned), user_data]
+    return pa.RecordBatch.from_arrays(columns, schema=MEMBER_COLUMNS)
+
+
+def _sorted_topics(topics: pa.ListArray) -> pa.ListArray:
+    """Each list sorted, and what is in it twice once."""
+    row, topic = pc.list_parent_indices(topics).to_numpy(), topics.flatten()
+    rank = _ranks(topic)
+    if (np.diff(rank) > 0)[row[1:] == row[:-1]].all():
+        return topics
+    order = np.lexsort((rank, row))
+    row, rank = row[order], rank[order]
+    is_first = np.ones(len(row), np.bool_)
+    is_first[1:] = (np.diff(row) > 0) | (np.diff(rank) > 0)
+    offsets = _offsets(row[is_first], len(topics))
+    return pa.ListArray.from_arrays(offsets, topic.take(pa.array(order[is_first])), mask=topics.is_null())
+
+
+def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
+    """The partitions of each list of topics, one by one, sorted."""
+    topics, partitions = assigned.flatten().flatten()
+    topic, partition = pc.list_parent_indices(partitions).to_numpy(), partitions.flatten()
+    row = pc.list_parent_indices(assigned).to_numpy()[topic]
+    place = (_ranks(topics)[topic] << 32) + partition.to_numpy()
+    if not (np.diff(place) >= 0)[row[1:] == row[:-1]].all():
+        order = np.lexsort((place, row))
+        topic, partition = topic[order], partition.take(pa.array(order))
+    no_id, no_epoch = pa.nulls(len(topic), pa.string()), pa.nulls(len(topic), pa.int32())
+    elements = pa.StructArray.from_arrays(
+        [topics.take(pa.array(topic)), no_id, partition, no_epoch], fields=list(ASSIGNED.value_type)
+    )
+    return pa.ListArray.from_arrays(_offsets(row, len(assigned)), elements, type=ASSIGNED)
+
+
+def _ranks(texts: pa.StringArray) -> NDArray[np.int64]:
+    """Of each text its place among all different ones, by bytes."""
+    encoded = texts.dictionary_encode()
+    ranks = np.empty(len(encoded.dictionary), np.int64)
+    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
+    of_texts: NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
+    return of_texts
+
+
+def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
+    """Where the list of each of the `rows` begins and the last one ends, of elements at these rows."""
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(np.bincount(row, minlength=rows), out=offsets[1:])
+    return pa.array(offsets)
