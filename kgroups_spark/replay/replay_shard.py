@@ -21,6 +21,7 @@ from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.group_events import Rules as EventRules
+from kgroups_spark.coordinator.group_snapshots import GroupSnapshots
 from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.coordinator.topics import Topics
@@ -130,10 +131,15 @@ class ShardReplay:
         events, times = groups.tell_events(self._night.event_rules(self._partition)), GroupTimes(groups.groups)
         replay = GroupReplay(groups, events, held, times)
         follow = self._release.simple_groups_follow_offsets
-        steps = replay.run(self._history.records(), offset_steps(offsets, history.markers, follow_offsets=follow))
-        while any(True for _ in itertools.islice(steps, RECORDS_AT_ONCE)):
-            yield from self._changes(groups)
+        snapshots = GroupSnapshots()
+        records = self._history.records(snapshots)
+        steps = replay.run(records, offset_steps(offsets, history.markers, follow_offsets=follow))
+        for number, _ in enumerate(steps, 1):
+            if number % RECORDS_AT_ONCE == 0 or snapshots.is_full:
+                yield from self._changes(groups)
+                snapshots.shrink()
         yield from self._changes(groups)
+        snapshots.shrink()
         moves = pa.concat_tables([offsets.moves, *self._climbs(history, times)])
         if len(moves) or events.moves:
             yield "group_events", move_event_rows(moves, events.moves, times, **self._constants)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.messages.group_records import DecodedRecord, JsonRecord
+from kgroups_spark.coordinator.group_snapshots import GroupSnapshots
+from kgroups_spark.messages.group_records import DecodedRecord
 from kgroups_spark.offsets.history import group_ends, markers_of, other_records
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.offsets.replay import OffsetHistory
@@ -17,7 +18,6 @@ from kgroups_spark.offsets.state import GroupRange
 
 # Group records that become objects at once.
 ROWS_AT_ONCE = 4096
-_OF_RECORDS = ("record_type", "group_id", "member_id", "regular_expression", "value_version", "value")
 
 
 class PlacedRecord(NamedTuple):
@@ -57,12 +57,12 @@ class ShardHistory:
             group_ends(self.group_records),
         )
 
-    def records(self) -> Iterator[PlacedRecord]:
-        """The group records in log order."""
+    def records(self, snapshots: GroupSnapshots) -> Iterator[PlacedRecord]:
+        """The group records in log order, decoded by `snapshots`."""
         rows = self.group_records.take(pc.sort_indices(self.group_records.column("log_offset")))
         for batch in rows.to_batches(ROWS_AT_ONCE):
             table = pa.Table.from_batches([batch])
             times = milliseconds(table.column("log_timestamp")).to_pylist()
-            decoded = map(JsonRecord, *(table.column(name).to_pylist() for name in _OF_RECORDS))
+            decoded = snapshots.records(table)
             producers = table.column("producer_id").to_pylist()
             yield from map(PlacedRecord, table.column("log_offset").to_pylist(), times, producers, decoded)
