@@ -214,6 +214,17 @@ def test_few_bytes_make_no_block() -> None:
     assert {type(record) for record in GroupSnapshots().records(rows.slice(0, 5))} == {JsonRecord}
 
 
+@pytest.mark.parametrize("kind", [b"connect", b"", b"consumers"])
+def test_values_of_other_protocol_types_are_in_no_block(kind: bytes) -> None:
+    header = {"generation": 1, "protocol": None, "leader": None, "since": 5, "members": []}
+    values = [group_metadata(3, {**header, "kind": each}) for each in (kind, b"consumer")]
+    rows = history([(b"\0\2\0\1g", value) for value in values])
+    with blocks_of(1 << 20):
+        other, consumer = GroupSnapshots().records(rows)
+    assert (type(other), type(consumer)) == (JsonRecord, SnapshotRecord)
+    assert other.value is not None and other.value["protocolType"] == kind.decode()
+
+
 @pytest.mark.parametrize(("one", "other"), list(itertools.pairwise(text for text in ODD_TEXTS if text.isascii())))
 def test_other_members_have_other_fingerprints_and_equal_ones_the_same(one: bytes, other: bytes) -> None:
     usual = {"instance": None, "client": b"c", "host": b"/h", "rebalance": 1, "session": 2}
