@@ -12,7 +12,7 @@ import itertools
 import json
 import posixpath
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,6 +21,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kgroups_spark.sources.files import file_system
+from kgroups_spark.tables.ledger_sums import sums_for_footer
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 # Rows come sorted by group: "one group, last week" should touch a few row groups only. A quarter of the rows costs one
@@ -28,6 +29,8 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 ROWS_PER_GROUP = 32_768
 # A row of the ledger has an entry for each partition of __consumer_offsets, and nearly all who ask want one row.
 ROWS_PER_GROUP_OF = {"audits": 128}
+
+NO_FOOTER: Mapping[str, str] = {}
 
 # Rising or rarely repeating numbers: packed differences take half the bytes of a dictionary and no more time.
 PACKED = {"log_offset", "log_timestamp", "committed_offset", "commit_timestamp", "marker_offset", "seen_log_timestamp"}
@@ -58,10 +61,13 @@ class PartWriter:
         The columns are the table's, in any order; texts may be dictionaries. Raises ValueError for other columns, for
         values that do not fit them, and for a null where none is allowed; an OSError leaves a file nobody names.
         """
-        return self.write_batches([rows])
+        return self.write_batches([rows], sums_for_footer(rows) if self.table_name == "audits" else {})
 
-    def write_batches(self, batches: Iterable[pa.Table | pa.RecordBatch]) -> Part | None:
-        """The same for rows that come in batches of one schema: one part, never more in memory than a batch."""
+    def write_batches(
+        self, batches: Iterable[pa.Table | pa.RecordBatch], footer: Mapping[str, str] = NO_FOOTER
+    ) -> Part | None:
+        """The same for rows that come in batches of one schema: one part, never more in memory than a batch. `footer`:
+        what the file says besides."""
         tables = (_as_table(batch) for batch in batches if batch.num_rows)
         first = next(tables, None)
         if first is None:
@@ -73,7 +79,7 @@ class PartWriter:
         with storage.open_output_stream(posixpath.join(folder, self.table_name, name)) as sink:
             in_order = (table.select(schema.names).cast(schema) for table in itertools.chain([first], tables))
             rows_per_group = ROWS_PER_GROUP_OF.get(self.table_name, ROWS_PER_GROUP)
-            metadata = _write_parquet(sink, schema, in_order, statistics, rows_per_group)
+            metadata = _write_parquet(sink, schema, in_order, statistics, rows_per_group, footer)
             size = sink.tell()
         stats = file_statistics(metadata, statistics)
         return Part(self.table_name, name, size, metadata.num_rows, json.dumps(stats))
@@ -103,7 +109,12 @@ def _as_given(field: pa.Field, given: pa.DataType) -> pa.Field:
 
 
 def _write_parquet(
-    sink: pa.NativeFile, schema: pa.Schema, tables: Iterator[pa.Table], statistics: tuple[str, ...], rows_per_group: int
+    sink: pa.NativeFile,
+    schema: pa.Schema,
+    tables: Iterator[pa.Table],
+    statistics: tuple[str, ...],
+    rows_per_group: int,
+    footer: Mapping[str, str],
 ) -> pq.FileMetaData:
     packed = [name for name in schema.names if name in PACKED]
     # Arrow's own schema in the footer would make readers give dictionaries where they had texts before.
@@ -118,6 +129,7 @@ def _write_parquet(
     ) as writer:
         for table in tables:
             writer.write_table(table, row_group_size=rows_per_group)
+        writer.add_key_value_metadata(footer)
     return writer.writer.metadata
 
 

@@ -22,9 +22,9 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
+from kgroups_spark.tables.ledger_sums import ledger_sums
 from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.views import DECIDED_BY, known_history, view_sql
-from kgroups_spark.views.ledger_entries import ledger_entries
 from kgroups_spark.views.needed import NAMES, needed_for
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ PLAIN_READER = 1
 # values, and a condition on it finds nothing.
 STATISTICS = "delta.dataSkippingStatsColumns"
 
-# What log_totals stands on: entries of all audits, and of them what it adds up.
-LEDGER_ENTRIES = "ledger_entries"
-ENTRIES_ADDED_UP = ("offsets_partition", "start_offset", "records", "records_reread", "bytes", "lost_from", "lost_to")
+# What log_totals stands on here.
+LEDGER_SUMS = "ledger_sums"
 
 IS_FINISHED = pc.field("status") == FINISHED
 
@@ -152,9 +151,9 @@ class DuckDbLake:
             decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
             text = text.replace(DECIDED_BY, "NULL" if decided_by is None else str(decided_by))
         if name == "log_totals":
-            # DuckDB hands down of which column it needs something, not which fields of its structs.
-            self.connection.register(LEDGER_ENTRIES, ledger_entries(self.table("audits"), ENTRIES_ADDED_UP))
-            text = text.replace("FROM audit_partitions", f"FROM {LEDGER_ENTRIES}")
+            # Of all entries of the ledger, only what they add up to.
+            self.connection.register(LEDGER_SUMS, ledger_sums(self.table("audits")))
+            text = text.replace("FROM audit_partitions", f"FROM {LEDGER_SUMS}")
         return text
 
     def _known_history(self) -> str:
