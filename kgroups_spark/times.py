@@ -50,7 +50,7 @@ def format_time(moment: datetime | int) -> str:
     """`2026-11-16T06:34:36.650Z`, of a datetime with a zone or of epoch milliseconds."""
     if isinstance(moment, int):
         moment = to_datetime(moment)
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def format_time_for_people(moment: datetime | int) -> str:

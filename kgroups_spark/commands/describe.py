@@ -137,12 +137,13 @@ def run(arguments: argparse.Namespace) -> int:
     what: What = "members" if arguments.members else "state" if arguments.state else "offsets"
     times = None if as_of is None else known_times(reader)
     known = None if times is None or as_of is None else times.known(as_of)
-    descriptions = Counted(describe_groups(reader, groups, as_of, what))
-    if arguments.format == "table":
+    is_table = arguments.format == "table"
+    descriptions = Counted(describe_groups(reader, groups, as_of, what, times_as_text=not is_table))
+    if is_table:
         _print_tables(arguments, reader, descriptions)
     else:
         _, names = _kind(arguments)
-        rows = ({**row, "known": known} for row in _rows_of(arguments, reader, descriptions))
+        rows = _rows_of(arguments, reader, descriptions, known)
         write_rows(rows, [Column(name) for name in names], arguments.format)
     if times is None or as_of is None:
         say_lines([f"{counted(len(descriptions.groups), 'group')} ({reader.known_as_of()})"])
@@ -166,12 +167,14 @@ class Counted:
 
 
 def _rows_of(
-    arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description]
+    arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description], known: str | None
 ) -> Iterator[dict[str, Any]]:
     """The rows of JSON and CSV; what is said of a group comes behind its rows."""
     rows_of, _ = _kind(arguments)
     for description in descriptions:
-        yield from rows_of(description)
+        for row in rows_of(description):
+            row["known"] = known
+            yield row
         say_lines(_about(reader, description, arguments))
 
 
@@ -217,7 +220,8 @@ def _print_table(rows: list[dict[str, Any]], columns: tuple[Column, ...], *, is_
 
 def offset_rows(description: Description) -> list[dict[str, Any]]:
     """A row a partition: the columns of `lag`, whom it is assigned to, when the offset expires, what is pending."""
-    return [_which(description) | row for row in description.offsets]
+    which = _which(description)
+    return [which | row for row in description.offsets]
 
 
 def member_rows(description: Description) -> list[dict[str, Any]]:
@@ -280,7 +284,7 @@ def _sums(offsets: Iterable[dict[str, Any]]) -> OffsetSums:
 
 def _which(description: Description) -> dict[str, Any]:
     return {
-        "as_of": description.as_of,
+        "as_of": format_time(description.as_of),
         "offsets_partition": description.offsets_partition,
         "group_id": description.group_id,
         "group_type": description.group_type,

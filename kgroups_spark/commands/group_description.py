@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from kgroups_spark.commands.gone_groups import Removal, last_removal, log_ends
 from kgroups_spark.commands.group_options import of_groups, require_known
-from kgroups_spark.commands.reading import LakeReader, Rows
+from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
 from kgroups_spark.times import to_datetime
 
 Row = dict[str, Any]
@@ -26,6 +26,27 @@ DEAD = "Dead"
 What = Literal["offsets", "members", "state"]
 SLOT = "offsets_partition, group_id, topic, partition"
 OFFSET = f"{SLOT}, topic_id, committed_offset"
+PLACE = ("offsets_partition", "group_id")
+# What is told of an offset of a group.
+OFFSET_ROW = (
+    "topic",
+    "topic_id",
+    "partition",
+    "leader_epoch",
+    "committed_offset",
+    "metadata",
+    "commit_timestamp",
+    "log_offset",
+    "log_end_offset",
+    "lag",
+    "owner_member_id",
+    "owner_client_host",
+    "owner_client_id",
+    "expires_at",
+    "pending_offsets",
+)
+NOT_OF_OFFSETS = ("owner_member_id", "owner_client_host", "owner_client_id", "pending_offsets")
+KNOWN_OF_NOW = ("log_end_offset", "lag", "expires_at")
 
 
 # The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and where the end is not known.
@@ -82,13 +103,19 @@ AT_ONCE = 100_000
 
 
 def describe_groups(
-    reader: LakeReader, groups: list[str] | None, as_of: datetime | None, what: What = "offsets"
+    reader: LakeReader,
+    groups: list[str] | None,
+    as_of: datetime | None,
+    what: What = "offsets",
+    *,
+    times_as_text: bool = False,
 ) -> Iterator[Description]:
     """The groups (None: all that exist) now or as of a moment, and those that are gone as they last were.
 
     By name and partition; of all groups of a large lake some offsets partitions at a time, so that no more than
     AT_ONCE rows are in memory. `what` is wanted of them: `members` leaves out offsets, `state` has `sums` in their
-    place. Raises KgroupsError for a name that no record has.
+    place. `times_as_text`: times of offsets as JSON has them, for a tenth of the CPU. Raises KgroupsError for a name
+    that no record has.
     """
     places = _places(reader, groups, as_of, what)
     names = Counter(group_id for _, group_id in places)
@@ -96,7 +123,7 @@ def describe_groups(
     require_known(reader, gone)
     removed = [_gone(reader, group_id, as_of) for group_id in gone]
     for lot in _lots(places):
-        facts = _Facts(reader, groups, as_of, lot if groups is None else None)
+        facts = _Facts(reader, groups, as_of, lot if groups is None else None, times_as_text=times_as_text)
         here = set(lot)
         found = [facts.description(*place, what, is_split=names[place[1]] > 1) for place in places if place[0] in here]
         yield from sorted([*found, *removed], key=lambda each: (each.group_id, each.offsets_partition or 0))
@@ -164,6 +191,8 @@ class _Facts:
         groups: list[str] | None,
         as_of: datetime | None,
         offsets_partitions: list[int] | None = None,
+        *,
+        times_as_text: bool = False,
     ) -> None:
         self._reader = reader
         self._chosen = of_groups(groups)
@@ -172,6 +201,7 @@ class _Facts:
             numbers = ", ".join(map(str, offsets_partitions))
             self._chosen = self._chosen._replace(sql=f"{self._chosen.sql} AND offsets_partition IN ({numbers})")
         self._as_of = as_of
+        self._times_as_text = times_as_text
         self.as_of = as_of or to_datetime(reader.as_of_ms)
 
     @cached_property
@@ -190,23 +220,28 @@ class _Facts:
 
     @cached_property
     def _committed(self) -> ByPlace:
-        """With the ends of their logs where a live audit saw them; as of a moment nobody did."""
-        source, ends = ("lag", ", log_end_offset, lag") if self._as_of is None else ("committed_offsets", "")
-        return _by_place(self._state(source, f"{OFFSET}, leader_epoch, metadata, commit_timestamp, log_offset{ends}"))
+        """As OFFSET_ROW, without owners and what is pending. Ends of logs and expiry are known of now only."""
+        chosen, is_now = self._chosen.sql, self._as_of is None
+        source = "lag" if is_now else "committed_offsets_as_of(:as_of)"
+        offsets = f"(SELECT * FROM {source} WHERE {chosen}) AS offsets"
+        if is_now:
+            slots = " AND ".join(f"expiry.{name} = offsets.{name}" for name in SLOT.split(", "))
+            offsets += f" LEFT JOIN (SELECT * FROM offset_expiry WHERE {chosen}) AS expiry ON {slots}"
+        columns = ", ".join(_column_of(name, is_now) for name in (*PLACE, *OFFSET_ROW))
+        moment = {} if self._as_of is None else {"as_of": self._as_of}
+        found = self._reader.arrow(f"SELECT {columns} FROM {offsets}", self._chosen.parameters | moment)
+        return _by_place(to_rows(found, times_as_text=self._times_as_text))
 
     @cached_property
     def _pending(self) -> ByPlace:
         return _by_place(self._state("pending_offsets", OFFSET))
 
     @cached_property
-    def _expiry(self) -> ByPlace:
-        return _by_place([] if self._as_of else self._rows("offset_expiry", columns=f"{SLOT}, expires_at"))
-
-    @cached_property
     def _owners(self) -> ByPlace:
+        columns = f"{SLOT}, topic_id, member_id, client_id, client_host, log_offset, released_log_offset"
         if self._as_of is None:
-            return _by_place(self._rows("partition_owners", "released_log_offset IS NULL"))
-        rows = self._rows("partition_owners")
+            return _by_place(self._rows("partition_owners", "released_log_offset IS NULL", columns))
+        rows = self._rows("partition_owners", columns=columns)
         return _by_place([row for row in rows if _is_owner(row, self._ends.get(row["offsets_partition"]))])
 
     @cached_property
@@ -299,24 +334,18 @@ class _Facts:
         key = offsets_partition, group_id
         stored = self._share_state_of(key)
         if stored is not None:
-            return [_offset_row(slot, row, {}, {}, None) for slot, row in sorted((_slot(row), row) for row in stored)]
-        pending: defaultdict[Slot, list[int]] = defaultdict(list)
+            return [_share_row(slot, row) for slot, row in sorted((_slot(row), row) for row in stored)]
+        rows = {_slot(row): row for row in self._committed.get(key, ())}
+        for row in self._owners.get(key, ()):
+            found = _row_at(rows, _slot(row))
+            found["topic_id"] = found["topic_id"] or row["topic_id"]
+            found.update({f"owner_{name}": row[name] for name in ("member_id", "client_host", "client_id")})
         for row in self._pending.get(key, ()):
-            pending[_slot(row)].append(row["committed_offset"])
-        committed = {_slot(row): row for row in self._committed.get(key, ())}
-        expiry = {_slot(row): row for row in self._expiry.get(key, ())}
-        owners = {_slot(row): row for row in self._owners.get(key, ())}
-        shared: dict[Slot, Row] = {slot: {} for slot in self._shared.get(key, ())}
-        return [
-            _offset_row(
-                slot,
-                committed.get(slot, {}),
-                owners.get(slot, {}),
-                expiry.get(slot, {}),
-                sorted(pending[slot]) if slot in pending else None,
-            )
-            for slot in sorted({*committed, *owners, *pending, *shared})
-        ]
+            found = _row_at(rows, _slot(row))
+            found["pending_offsets"] = sorted([*(found["pending_offsets"] or ()), row["committed_offset"]])
+        for slot in self._shared.get(key, ()):
+            _row_at(rows, slot)
+        return [rows[slot] for slot in sorted(rows)]
 
     def _state(self, name: str, columns: str = "*") -> Rows:
         if self._as_of is None:
@@ -328,24 +357,22 @@ class _Facts:
         return self._reader.sql(query, **self._chosen.parameters, **parameters)
 
 
-def _offset_row(slot: Slot, committed: Row, owner: Row, expiry: Row, pending: list[int] | None) -> Row:
-    return {
-        "topic": slot[0],
-        "topic_id": committed.get("topic_id") or owner.get("topic_id"),
-        "partition": slot[1],
-        "leader_epoch": committed.get("leader_epoch"),
-        "committed_offset": committed.get("committed_offset"),
-        "metadata": committed.get("metadata"),
-        "commit_timestamp": committed.get("commit_timestamp"),
-        "log_offset": committed.get("log_offset"),
-        "log_end_offset": committed.get("log_end_offset"),
-        "lag": committed.get("lag"),
-        "owner_member_id": owner.get("member_id"),
-        "owner_client_host": owner.get("client_host"),
-        "owner_client_id": owner.get("client_id"),
-        "expires_at": expiry.get("expires_at"),
-        "pending_offsets": pending,
-    }
+def _column_of(name: str, is_now: bool) -> str:
+    """A column of an offset, in SQL; null: comes from elsewhere, or is not known as of a moment."""
+    if name in NOT_OF_OFFSETS or (not is_now and name in KNOWN_OF_NOW):
+        return f"NULL AS {name}"
+    return f"expiry.{name}" if name == "expires_at" else f"offsets.{name}"
+
+
+def _row_at(rows: dict[Slot, Row], slot: Slot) -> Row:
+    """The row of the slot; an empty one of its own if nothing was committed there."""
+    return rows.setdefault(slot, {**dict.fromkeys(OFFSET_ROW), "topic": slot[0], "partition": slot[1]})
+
+
+def _share_row(slot: Slot, stored: Row) -> Row:
+    return (
+        dict.fromkeys(OFFSET_ROW) | {name: stored[name] for name in OFFSET_ROW if name in stored} | {"topic": slot[0]}
+    )
 
 
 def _is_owner(row: Row, end: int | None) -> bool:

@@ -24,6 +24,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+import orjson
+
 from kgroups_spark.commands.display import Pieces
 from kgroups_spark.commands.style import OWN_MARKS
 from kgroups_spark.commands.text_table import NULL, TextTable
@@ -55,15 +57,27 @@ def write_rows(rows: Iterable[Row], columns: Sequence[Column], form: str, out: T
 
 
 def _write_json_lines(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
-    count = 0
+    count, names = 0, [column.name for column in columns]
     for count, row in enumerate(rows, 1):  # noqa: B007  the count is the result
-        out.write(json_line({column.name: row[column.name] for column in columns}))
+        out.write(json_line(row if [*row] == names else {name: row[name] for name in names}))
     return count
 
 
 def json_line(row: Row) -> str:
     """One object in one line, with its line end; what JSON has no type for as `plain_value` says."""
-    return json_text(json.dumps({name: plain_value(value) for name, value in row.items()}, ensure_ascii=False)) + "\n"
+    try:
+        line = orjson.dumps(row, _plain, orjson.OPT_PASSTHROUGH_DATETIME)
+    except TypeError:  # numbers of more than 64 bits
+        return json_text(json.dumps(row, ensure_ascii=False, default=plain_value, separators=(",", ":"))) + "\n"
+    # It spells out the control characters below the blank.
+    return (line.decode() if line.isascii() and b"\x7f" not in line else json_text(line.decode())) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    plain = plain_value(value)
+    if plain is value:
+        raise TypeError
+    return plain
 
 
 def _write_csv(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.commands.reading import NAMES_ARE_LISTED, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.commands.reading import NAMES_ARE_LISTED, ROWS_AT_ONCE, LakeReader, Rows, SqlError, to_rows
 from kgroups_spark.commands.spark_queries import SparkQueries
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
@@ -51,16 +52,22 @@ class SparkReader(LakeReader):
         return self._tables.rows(table, columns, conditions)
 
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        try:
+        with _refusals(), self._queries.settings():
+            return self._frame(query, parameters).toArrow()
+
+    def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
+        with _refusals():
             with self._queries.settings():
-                names = self._queries.names(query)
-                self.make(with_what_they_need(names))
-                return self._queries.frame(query, parameters or {}).toArrow()
-        except PySparkException as error:
-            raise SqlError(*_told(error).split("\n"), *_hint(error)) from error
-        except Py4JJavaError as error:
-            # What Spark itself calls a bug of its own, as a WITH inside of a function's argument.
-            raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
+                # As bytes, a partition of the answer at a time: Spark gives rows of Python, or all of Arrow at once.
+                frame = self._frame(query, parameters).mapInArrow(_in_bytes, "batches binary")
+            for row in frame.toLocalIterator():
+                with pa.ipc.open_stream(row["batches"]) as stream:
+                    yield from stream
+
+    def _frame(self, query: str, parameters: Mapping[str, Any] | None) -> DataFrame:
+        names = self._queries.names(query)
+        self.make(with_what_they_need(names))
+        return self._queries.frame(query, parameters or {})
 
     def make(self, names: list[str] | tuple[str, ...]) -> None:
         """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""
@@ -73,6 +80,28 @@ class SparkReader(LakeReader):
     @cached_property
     def _tables(self) -> LakeAsOfAudit:
         return LakeAsOfAudit.last_finished(self.lake)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What Spark refuses, as SqlError."""
+    try:
+        yield
+    except PySparkException as error:
+        raise SqlError(*_told(error).split("\n"), *_hint(error)) from error
+    except Py4JJavaError as error:
+        # What Spark itself calls a bug of its own, as a WITH inside of a function's argument.
+        raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
+
+
+def _in_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as a stream of Arrow."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch.slice(start, ROWS_AT_ONCE))
+            yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["batches"])
 
 
 def rows_of(frame: DataFrame) -> Rows:

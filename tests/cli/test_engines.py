@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.commands.duckdb_reader import duckdb_reader
-from kgroups_spark.commands.reading import LakeReader, SqlError
+from kgroups_spark.commands.reading import ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
@@ -82,6 +83,23 @@ def test_queries(readers: Readers, query: str) -> None:
     one, other = (told(reader.sql(query, **given)) for reader in readers)
     assert one == other
     assert one or "lag" in query
+
+
+def test_spark_answers_a_partition_at_a_time_in_order(readers: Readers, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT * FROM offset_commits WHERE log_timestamp <= :moment ORDER BY offsets_partition, log_offset"
+    everything = list(readers[0].stream(query, {"moment": MOMENT}))
+
+    def at_once(self: DataFrame) -> pa.Table:
+        raise AssertionError("the whole answer")
+
+    monkeypatch.setattr(DataFrame, "toArrow", at_once)
+    assert list(readers[1].stream(query, {"moment": MOMENT})) == everything != []
+    numbers = list(readers[1].batches("SELECT explode(sequence(1, 40000)) AS n ORDER BY n DESC"))
+    assert max(batch.num_rows for batch in numbers) <= ROWS_AT_ONCE < 40_000
+    assert [n for batch in numbers for n in batch["n"].to_pylist()] == [*range(40_000, 0, -1)]
+    assert list(readers[1].batches("SELECT 1 AS n WHERE false")) == []
+    with pytest.raises(SqlError, match="group_id"):
+        next(readers[1].batches("SELECT grup_id FROM groups"))
 
 
 def test_names_that_are_not_there(readers: Readers, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,138 @@
+"""Commands on all groups of a lake: twice the groups are twice the work, counted in calls, and so many rows at a time
+are in memory."""
+
+from __future__ import annotations
+
+import cProfile
+import json
+import pstats
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.cli import main
+from kgroups_spark.commands import group_description
+from kgroups_spark.commands.duckdb_reader import DuckDbReader
+from tests.cli.written_lake import AS_OF, ledger, waiting, write_lake
+from tests.tables.table_rows import rows_of
+
+PARTITIONS, OFFSETS = 8, 3
+
+
+def lake_of(path: Path, groups: int) -> str:
+    """So many groups with OFFSETS offsets and a member each; every tenth stands in a second partition, too."""
+    places = [
+        {"group_id": f"g{number}", "offsets_partition": (number + moved) % PARTITIONS}
+        for number in range(groups)
+        for moved in ((0, 1) if number % 10 == 0 else (0,))
+    ]
+    at = {"log_timestamp": AS_OF}
+    group = {"group_type": "classic", "state": "Stable", "is_simple": False, "protocol_type": "consumer"}
+    told = [place | group | {"member_count": 1, "generation": 1, "state_since": AS_OF} for place in places]
+    held = [{"topic": "t", "topic_id": None, "partition": 0}]
+    members = [place | {"member_id": f"m-{place['group_id']}", "assigned_partitions": held} for place in places]
+    offsets = [
+        place | {"topic": "t", "partition": number, "committed_offset": 10 * number, "commit_timestamp": AS_OF}
+        for place in places
+        for number in range(OFFSETS)
+    ]
+    committed = rows_of("committed_offsets", *offsets)
+    tables = {
+        "audits": ledger({}),
+        "groups": rows_of("groups", *told),
+        "group_members": rows_of("group_members", *members),
+        "group_versions": rows_of("group_versions", *(row | at | {"is_removed": False} for row in told)),
+        "group_member_versions": rows_of("group_member_versions", *(row | at for row in members)),
+        "offset_commits": rows_of("offset_commits", *(row | at for row in offsets)),
+        "committed_offsets": committed,
+        "offset_expiry": waiting(committed),
+        "pending_offsets": rows_of("pending_offsets", *(row | {"topic": "pending"} for row in offsets[::7])),
+    }
+    return write_lake(path, tables)
+
+
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
+    """With one group, with 400, with 800."""
+    folder = tmp_path_factory.mktemp("lakes")
+    one, few, many = (lake_of(folder / str(count), count) for count in (1, 400, 800))
+    return one, few, many
+
+
+def calls(lake: str, *words: str) -> int:
+    """How many functions the command called."""
+    with cProfile.Profile() as profile:
+        assert main([*words, "--lake", lake]) == 0
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "describe --all-groups",
+        "describe --all-groups --members",
+        "describe --all-groups --state",
+        "groups",
+        "expiring",
+        "expiring --offsets --if-empty",
+        "expiring --retention 30d",
+        "pending",
+    ],
+)
+def test_twice_the_groups_are_twice_the_calls(lakes: tuple[str, str, str], words: str, form: str) -> None:
+    at_least, few, many = (calls(lake, *words.split(), "--format", form) for lake in lakes)
+    assert many - at_least <= 2.3 * (few - at_least) + 1_000
+
+
+def test_twice_the_groups_to_export_are_twice_the_calls(lakes: tuple[str, str, str]) -> None:
+    at_least, few, many = (calls(lake, "export-offsets", "--all-groups") for lake in lakes)
+    assert many - at_least <= 2.3 * (few - at_least) + 1_000
+
+
+def described(lake: str, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    capsys.readouterr()
+    assert main(["describe", "--all-groups", "--lake", lake, "--format", "json", *words]) == 0
+    return sorted(capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("words", [(), ("--members",), ("--state",), ("--as-of", "2026-11-16T06:30")])
+def test_groups_come_some_offsets_partitions_at_a_time(
+    lakes: tuple[str, str, str],
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at_once, answers = described(lakes[1], capsys, *words), list[int]()
+    answer = DuckDbReader.arrow
+
+    def counted(self: DuckDbReader, query: str, parameters: dict[str, object] | None = None) -> pa.Table:
+        found = answer(self, query, parameters)
+        # But for the list of all places.
+        answers.append(0 if " AS places GROUP BY " in query else found.num_rows)
+        return found
+
+    monkeypatch.setattr(DuckDbReader, "arrow", counted)
+    monkeypatch.setattr(group_description, "AT_ONCE", 400)
+    assert described(lakes[1], capsys, *words) == at_once
+    if "--state" not in words:
+        assert max(answers) <= 400 < len(at_once)
+
+
+def test_an_offset_has_its_owner_its_expiry_and_what_is_pending(
+    lakes: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [json.loads(line) for line in described(lakes[0], capsys)]
+    told = ("offsets_partition", "topic", "partition", "committed_offset", "owner_member_id", "expires_at")
+    rows = [tuple(row[name] for name in told) + (row["pending_offsets"],) for row in found]
+    expires = "2026-11-23T06:30:00.000Z"
+    of_first = [(0, "pending", 0, None, None, None, [0]), (0, "t", 0, 0, "m-g0", expires, None)]
+    assert rows[:2] == of_first
+    assert rows[2:] == [
+        (0, "t", 1, 10, None, expires, None),
+        (0, "t", 2, 20, None, expires, None),
+        (1, "t", 0, 0, "m-g0", expires, None),
+        (1, "t", 1, 10, None, expires, None),
+        (1, "t", 2, 20, None, expires, None),
+    ]
