@@ -30,7 +30,7 @@ ORDER = [
     "jvm",
     "session",
 ]
-ORDER += ["tables", "expiry", "views", "findings", "report", "audit", "commands", "cli", "entry", "__main__"]
+ORDER += ["tables", "expiry", "views", "findings", "report", "audit", "replay", "commands", "cli", "entry", "__main__"]
 WITHOUT_SPARK = [
     "errors",
     "nearest",
