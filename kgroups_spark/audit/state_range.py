@@ -12,13 +12,13 @@ from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.log_times import LogTimes
 from kgroups_spark.audit.range_reader import RangeReader
 from kgroups_spark.audit.ranges import LogRange
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.state_replay import StateRecord, rules_of, state_record
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, CoordinatorLog
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.tables.rows import table_batch
 
 # What a load says of a record that it fails at; None: it goes on.
 Take = Callable[[StateRecord], str | None]
@@ -68,6 +68,8 @@ class StateRangeDecoder:
         self._reader = RangeReader(log_range, context, log.topic, self.progress)
         self._records = records
         self._rules = rules_of(log, release(context.release_version))
+        detail = f"A control record: nobody writes to {log.topic} in transactions"
+        self._control = Undecodable("unknown_record_type", detail)
 
     def outputs(self, take: Take) -> Iterator[Output]:
         """Rows of the log's records and of state_quarantine, chunk by chunk; none of what is read again. `take` gets
@@ -82,12 +84,13 @@ class StateRangeDecoder:
     def _chunk(self, records: RecordColumns, path: str | None, take: Take) -> list[Output]:
         self.progress.note(records)
         sound, bad = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
-        for row in range(len(records)):
+        # Whole columns at once: each of these is made anew whenever it is asked for.
+        facts = (records.offset, records.timestamp, records.is_control, records.batches.position[records.batch])
+        for row, (offset, timestamp, is_control, position) in enumerate(zip(*(f.tolist() for f in facts), strict=True)):
             key, value = records.key(row), records.value(row)
-            timestamp = int(records.timestamp[row])
-            place = (int(records.offset[row]), None if timestamp < 0 else timestamp)
-            record = self._decoded(records, row, key, value)
-            where = (path, None if path is None else int(records.batches.position[records.batch[row]]))
+            place = (offset, None if timestamp < 0 else timestamp)
+            where = (path, None if path is None else position)
+            record = self._control if is_control else self._records.decode(key, value)
             if isinstance(record, Undecodable):
                 bad.append((*place, *self._undecodable(record), *where, key, value))
                 continue
@@ -101,14 +104,6 @@ class StateRangeDecoder:
             (RECORDS[self._log.topic], self._batch(RECORDS[self._log.topic], names, sound)),
             (QUARANTINE, self._batch(QUARANTINE, QUARANTINE_COLUMNS, bad, log=self._log.topic)),
         ]
-
-    def _decoded(
-        self, records: RecordColumns, row: int, key: bytes | None, value: bytes | None
-    ) -> CoordinatorRecord | Undecodable:
-        if records.is_control[row]:
-            detail = f"A control record: nobody writes to {self._log.topic} in transactions"
-            return Undecodable("unknown_record_type", detail)
-        return self._records.decode(key, value)
 
     def _undecodable(self, what: Undecodable) -> tuple[Any, ...]:
         kind = (what.record_type, what.record_name, what.group_id, what.topic_id, what.partition, what.transactional_id)

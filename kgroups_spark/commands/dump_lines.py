@@ -114,9 +114,9 @@ class _CoordinatorRecords:
         self._decoder = CoordinatorRecordDecoder(log)
 
     def decode(self, records: RecordColumns) -> dict[int, Line]:
+        is_control = records.is_control.tolist()
         return {
-            row: _marker(records, row) if records.is_control[row] else self._record(records, row)
-            for row in range(len(records))
+            row: _marker(records, row) if is_control[row] else self._record(records, row) for row in range(len(records))
         }
 
     def _record(self, records: RecordColumns, row: int) -> Line:
