@@ -89,7 +89,7 @@ def in_segments(source: Path, target: Path, batches: int) -> None:
 
 
 def assert_every_record_is_in_one_table(lake: Path | str, tables: Tables | None = None) -> None:
-    """Per audit and partition, records read and not read before = rows added (R1). `tables`: the lake's rows."""
+    """Per audit and offsets partition, records read and not read before = rows added (R1). `tables`: its rows."""
     tables = tables or {name: rows(lake, name) for name in (*HISTORY, "audits")}
     added: Counter[tuple[int, int]] = Counter()
     for name in HISTORY:
@@ -98,6 +98,8 @@ def assert_every_record_is_in_one_table(lake: Path | str, tables: Tables | None 
     said: Counter[tuple[int, int]] = Counter()
     for row in tables["audits"]:
         for partition in row["partitions"] or ():
+            if partition.get("topic") is not None:
+                continue  # of another log, see test_state_logs.py
             key = row["audit_id"], partition["offsets_partition"]
             said[key] += partition["records"] - partition["records_reread"]
     assert added == +said

@@ -124,7 +124,9 @@ class Agreement:
             for row in night.tables[LIVE]["topic_offsets"]
             if row["audit_id"] == night.summaries[LIVE].audit.audit_id
         }
-        topics = {row["topic"] for row in night.tables[LIVE]["committed_offsets"]}
+        topics = {
+            row["topic"] for name in ("committed_offsets", "share_partitions") for row in night.tables[LIVE][name]
+        }
         assert ends == {slot: said for slot, said in answer["log_offsets"].items() if slot[0] in topics}
         assert night.contents[COPY]["topic_offsets"] == []
 

@@ -18,12 +18,13 @@ from tests.broker.small_log import of_the_log
 
 # By when expiry is judged, so that it does not matter when audits run; long before anything expires.
 AS_OF = 1_700_000_000_000
+USUAL: dict[str, Any] = {"as_of": AS_OF, "writer": "parts", "include": ()}
 
 
 def live_audit(spark: SparkSession, lake: Path, address: str, **options: Any) -> AuditSummary:
-    """An audit of a cluster without protection; `properties` for its client."""
+    """An audit of a cluster without protection, of __consumer_offsets alone; `properties` for its client."""
     client = client_properties(address, options.pop("properties", {}))
-    return run_audit(spark, AuditOptions(str(lake), client=client, **{"as_of": AS_OF, "writer": "parts", **options}))
+    return run_audit(spark, AuditOptions(str(lake), client=client, **{**USUAL, **options}))
 
 
 def copy_audit(spark: SparkSession, lake: Path, log: Path) -> dict[str, list[str]]:
@@ -56,7 +57,7 @@ class AuditCommand:
         file.write_text("".join(f"{name}={value}\n" for name, value in (properties or {}).items()))
         command = ["audit", "--lake", str(lake), "--bootstrap-server", address, "--command-config", str(file)]
         self._capfd.readouterr()
-        code = cli.main([*command, "--as-of", str(AS_OF), *options])
+        code = cli.main([*command, "--as-of", str(AS_OF), "--include", "none", *options])
         out, err = self._capfd.readouterr()
         assert out == "" and "Traceback" not in err, err
         return Said(code, err.splitlines())

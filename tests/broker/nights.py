@@ -40,6 +40,7 @@ KEPT = (
     "topic_offsets",
     "offset_expiry",
     "group_expiry",
+    "share_partitions",
 )
 # What librdkafka commits as metadata when there is none (12.13).
 LIBRDKAFKAS_EMPTY = "\0"

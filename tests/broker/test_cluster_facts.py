@@ -257,7 +257,7 @@ def not_known(what: str, resource: str) -> str:
 
 MISSING: Mapping[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
     "DESCRIBE_CONFIGS on the cluster": (
-        {"offsets_retention_ms": None},
+        {"offsets_retention_ms": None, "state_settings": None},
         (
             not_known("offsets.retention.minutes of the brokers", "cluster kafka-cluster"),
             not_known("what is configured for single groups", "cluster kafka-cluster"),

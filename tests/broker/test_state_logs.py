@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
 from kgroups_spark.share_coordinator.listed import share_lag
@@ -57,7 +58,7 @@ def lab(kafka_4_3: Brokers) -> Iterator[Lab]:
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
-    live_audit(spark, folder, lab.address)
+    live_audit(spark, folder, lab.address, include=STATE_LOGS)
     return folder
 
 
