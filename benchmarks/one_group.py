@@ -31,10 +31,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.process_tree import cpu_seconds
 from kgroups_spark.audit.outputs import PartCollector
-from kgroups_spark.audit.rows import constant, timestamps
 from kgroups_spark.session import spark_session
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.parts_writer import Part
+from kgroups_spark.tables.rows import constant, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tables.upkeep import optimize
 from kgroups_spark.tables.writer import LakeWriter

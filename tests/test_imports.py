@@ -30,7 +30,7 @@ ORDER = [
     "jvm",
     "session",
 ]
-ORDER += ["tables", "expiry", "views", "findings", "report", "audit", "replay", "commands", "cli", "entry", "__main__"]
+ORDER += ["tables", "replay", "expiry", "views", "findings", "report", "audit", "commands", "cli", "entry", "__main__"]
 WITHOUT_SPARK = [
     "errors",
     "nearest",
@@ -48,6 +48,7 @@ WITHOUT_SPARK = [
     "share_coordinator",
     "transaction_coordinator",
     "offsets",
+    "replay",
 ]
 SPARK = {"pyspark", "delta", "py4j"}
 

@@ -9,10 +9,12 @@ from contextlib import suppress
 from kgroups_spark.audit.read_on import read_on
 from kgroups_spark.audit.redecode import with_decoded_again
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
-from kgroups_spark.audit.stages import read_by_parts, replay_by_parts
+from kgroups_spark.audit.shard_stage import replay_by_parts
+from kgroups_spark.audit.stages import read_by_parts, work_folders
 from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
+from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.tables.lake import WORK_FOLDER
 from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
@@ -24,7 +26,8 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
     lake, say = work.lake, work.progress
     work_uri = f"{lake.uri}/{WORK_FOLDER}/audit-{work.audit_id}-{uuid.uuid4()}"
     file_system, folder = lake_file_system(work_uri)
-    file_system.create_dir(folder)
+    for each in work_folders(folder):
+        file_system.create_dir(each)
     try:
         with tasks_told(work.spark, say, work.reading):
             read = read_by_parts(work.spark, work.hands, work.read_context(), lake.uri, work_uri)
@@ -32,15 +35,8 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
                 read.add(read_by_parts(work.spark, work.dealt(more), work.read_context(), lake.uri, work_uri))
         work, progress = work.settled(read.progress)
         with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
-            replayed = replay_by_parts(
-                work.spark,
-                work.shard_hands,
-                read.replay_files,
-                work.state.files,
-                work.state.audit_id,
-                work.night_context(progress),
-                lake.uri,
-            )
+            state = [HistoryPart("coordinator_state", uri) for uri in work.state.files]
+            replayed = replay_by_parts(work.spark, work.shard_hands, [*state, *read.history], work.shard_task(progress))
     finally:
         with suppress(FileNotFoundError):  # who took over has removed it
             file_system.delete_dir(folder)

@@ -1,7 +1,7 @@
 """An audit through Spark's own writer: works wherever Delta works.
 
-History is appended from DataFrames of tasks' rows; the night is then replayed from the history tables, as a rebuild
-does.
+What tasks read and replay comes back to Spark as rows, packed by offsets partition (packed_rows.py), and Spark writes
+them. Two actions, as of an audit by parts.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.decode_range import RangeProgress
-from kgroups_spark.audit.history_replay import replay_rows_of_history, replay_rows_of_state
-from kgroups_spark.audit.packed_rows import row_counts, unpacked
+from kgroups_spark.audit.packed_rows import packed_by_shard, row_counts, unpacked
 from kgroups_spark.audit.read_on import read_on
 from kgroups_spark.audit.redecode import with_decoded_again
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
+from kgroups_spark.audit.shard_stage import replayed_frame, shards_of
 from kgroups_spark.audit.stages import (
+    PASSED_ON,
+    PROGRESS,
     REPLAY_TABLES,
     progress_in,
     progress_to_json,
     read_frame,
-    replay_frame,
-    replay_rows_in,
 )
 from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
@@ -34,8 +34,14 @@ from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.schemas import TABLES
 
-# What both stages write: one transaction an audit, so both are appended together.
-BY_BOTH_STAGES = ("transaction_markers", "quarantine")
+# What the replay alone appends. Rows of quarantine come of both stages: one transaction an audit, so both together.
+BY_REPLAY = (
+    "transaction_markers",
+    "group_versions",
+    "group_member_versions",
+    "group_events",
+    "state_corrections",
+)
 
 
 def audit_by_spark(work: AuditWork) -> AuditResult:
@@ -45,15 +51,14 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
         with tasks_told(work.spark, say, work.reading):
             frame, told = _read(work, stack)
             work, progress = work.settled(told)
-            read = StageOne(frame, {each.offsets_partition for each in told if each.given_up is not None})
+            read = StageOne.of(frame, told)
             rows_read = _stage_1_rows(progress)
             if rows_read["offset_commits"]:
                 writer.append("offset_commits", read.rows("offset_commits"))
         if rows_read["group_records"]:
             writer.append("group_records", read.rows("group_records"))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
-        tasks = min(len(work.shards), 2 * work.slots)
-        replayed = _kept(replay_frame(_replay_rows(work, read), tasks, work.night_context(progress)), stack)
+        replayed = _kept(replayed_frame(_shards(work, read), work.shard_task(progress)), stack)
         result = _write_replayed(work, read, replayed, progress, stack)
         _require_read_once(frame, told)
         return result
@@ -78,20 +83,18 @@ def _kept(frame: DataFrame, stack: ExitStack) -> DataFrame:
 
 @dataclass(frozen=True)
 class StageOne:
-    """What stage 1 read, without the rows of partitions that were given up."""
+    """What stage 1 read (PACKED_BY_SHARD), without the rows of partitions that were given up."""
 
     frame: DataFrame
-    given_up: set[int]
+
+    @classmethod
+    def of(cls, frame: DataFrame, told: list[RangeProgress]) -> StageOne:
+        given_up = {each.offsets_partition for each in told if each.given_up is not None}
+        return cls(frame.where(~F.col("offsets_partition").isin(*given_up)) if given_up else frame)
 
     def rows(self, name: str) -> DataFrame:
-        """Of one table."""
-        return self._kept(unpacked(self.frame, name))
-
-    def replay_rows(self) -> DataFrame:
-        return self._kept(replay_rows_in(self.frame))
-
-    def _kept(self, rows: DataFrame) -> DataFrame:
-        return rows.where(~F.col("offsets_partition").isin(*self.given_up)) if self.given_up else rows
+        """Those that a table gets."""
+        return unpacked(self.frame.where("NOT is_again"), name)
 
 
 def _require_read_once(frame: DataFrame, told: list[RangeProgress]) -> None:
@@ -107,44 +110,25 @@ def _as_text(progress: RangeProgress) -> str:
     return json.dumps(progress_to_json(progress), sort_keys=True)
 
 
-def _replay_rows(work: AuditWork, read: StageOne) -> DataFrame:
-    """The saved state and the night's records. Those that are read again come from their replay rows alone: nothing of
-    them is new."""
-    history = replay_rows_of_history(
-        work.lake.read("offset_commits").where(_is_new(work)),
-        work.lake.read("group_records").where(_is_new(work)),
-        read.rows("transaction_markers"),
-        work.spark.createDataFrame([], TABLES["quarantine"].schema),
-    )
-    rows = history.unionByName(read.replay_rows())
-    state = _state(work)
-    return rows if state is None else rows.unionByName(replay_rows_of_state(state))
-
-
-def _is_new(work: AuditWork) -> Column:
-    """Rows that this audit has read. What it has decoded again stands below them, and in the rebuilt state."""
-    starts = {p.offsets_partition: p.start_offset for p in work.plan.partitions}
-    pairs = [F.lit(number) for pair in starts.items() for number in pair]
-    start = F.element_at(F.create_map(*pairs).cast("map<int,bigint>"), F.col("offsets_partition"))
-    return (F.col("audit_id") == work.audit_id) & (F.col("log_offset") >= start)
-
-
-def _state(work: AuditWork) -> DataFrame | None:
-    if work.state.audit_id is None:
-        return None
-    return work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
+def _shards(work: AuditWork, read: StageOne) -> DataFrame:
+    """The shards (SHARDS): their saved state, what is new and what was read again."""
+    parts = read.frame.where(F.col("packed_table") != PROGRESS)
+    if work.state.audit_id is not None:
+        state = work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
+        parts = parts.unionByName(packed_by_shard(state, "coordinator_state"))
+    return shards_of(work.spark, work.shard_hands, parts)
 
 
 def _write_replayed(
     work: AuditWork, read: StageOne, replayed: DataFrame, progress: list[RangeProgress], stack: ExitStack
 ) -> AuditResult:
     writer = work.writer
-    rows_added = _stage_1_rows(progress)
+    rows_read = _stage_1_rows(progress)
+    rows_added = Counter({name: rows for name, rows in rows_read.items() if name not in PASSED_ON})
     counts = row_counts(replayed, REPLAY_TABLES)
-    for name in BY_BOTH_STAGES:
-        if rows_added[name] + counts[name]:
-            writer.append(name, read.rows(name).unionByName(unpacked(replayed, name)))
-    for name in ("group_versions", "group_member_versions", "group_events", "state_corrections"):
+    if rows_read["quarantine"] + counts["quarantine"]:
+        writer.append("quarantine", read.rows("quarantine").unionByName(unpacked(replayed, "quarantine")))
+    for name in BY_REPLAY:
         if counts[name]:
             writer.append(name, unpacked(replayed, name))
     traffic = unpacked(replayed, "group_traffic")

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from kgroups_spark.audit.outcomes import OpenRows
 from kgroups_spark.audit.reduce_range import Candidates, topic_id_texts
-from kgroups_spark.audit.rows import constant, timestamps
 from kgroups_spark.coordinator.reduce_columns import MarkerFacts
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.tables.rows import constant, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Rows that one sorted part holds. It bounds a worker's memory; larger parts read no faster.

@@ -35,7 +35,6 @@ from kgroups_spark.audit.row_replay import (
     RowReplay,
     rows_of,
 )
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.release_differences import Loaded, LoadFailure, LoadFailures
 from kgroups_spark.coordinator.releases import Release
@@ -44,6 +43,7 @@ from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
 from kgroups_spark.messages.group_records import EARLY_ACCESS, GroupRecordDecoder, layout_from_json
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES
 
 # Undecodable records at which a load ends, by offsets partition: the first one, and how many there are.

@@ -11,22 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from operator import itemgetter
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from kgroups_spark.audit.decide_by_parts import SMALLEST_HAND_ROWS, rows_in
 from kgroups_spark.audit.judging import DECIDED_BY, HELD_GROUPS, Judging, columns_needed
-from kgroups_spark.audit.packed_rows import PACKED, packed, packed_outputs, unpacked
+from kgroups_spark.audit.packed_rows import PACKED, packed_by_shard, packed_outputs, unpacked
 from kgroups_spark.audit.saved_state import state_files
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import LakeWriter
-
-PACKED_BY_SHARD = StructType([StructField("offsets_partition", IntegerType(), False), *PACKED.fields])
 
 
 def decide_by_spark(lake: Lake, writer: LakeWriter, judging: Judging) -> None:
@@ -59,7 +55,7 @@ def _on_driver(tables: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
 def decided_frame(tables: Mapping[str, DataFrame], judging: Judging) -> DataFrame:
     """offset_expiry and group_expiry of whatever shards the tables (DECIDED_BY; held_groups may be missing) hold, as
     PACKED: `unpacked` tells them apart."""
-    by_shard = [_by_shard(frame, name) for name, frame in tables.items()]
+    by_shard = [packed_by_shard(frame, name, columns_needed(name)) for name, frame in tables.items()]
     placed = reduce(DataFrame.unionAll, by_shard).repartition("offsets_partition")
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,29 +63,6 @@ def decided_frame(tables: Mapping[str, DataFrame], judging: Judging) -> DataFram
             yield from packed_outputs(judging.decided(shard))
 
     return placed.sortWithinPartitions("offsets_partition").mapInArrow(task, PACKED)
-
-
-def _by_shard(frame: DataFrame, name: str) -> DataFrame:
-    schema = columns_needed(name)
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number, rows in _runs(pa.Table.from_batches([batch]).cast(schema)):
-                of_one = packed(name, rows)
-                numbers = pa.array([number], pa.int32())
-                yield pa.RecordBatch.from_arrays([numbers, *of_one.columns], names=PACKED_BY_SHARD.names)
-
-    return frame.select(*schema.names).mapInArrow(task, PACKED_BY_SHARD)
-
-
-def _runs(rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each offsets partition."""
-    in_order = rows.sort_by("offsets_partition")
-    numbers = in_order["offsets_partition"].to_numpy()
-    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
-    for start, end in itertools.zip_longest(starts, starts[1:], fillvalue=len(numbers)):
-        for run in in_order.slice(start, end - start).combine_chunks().to_batches():
-            yield int(numbers[start]), run
 
 
 def _shards(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, pa.Table]]:

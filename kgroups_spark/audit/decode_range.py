@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kgroups_spark.audit.commit_rows import CommitBatches, candidates
 from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows, is_misread
 from kgroups_spark.audit.log_times import LogTimes
-from kgroups_spark.audit.markers import RangeMarkers, TransactionalRecord, marker_facts
+from kgroups_spark.audit.markers import EndedTransaction, RangeMarkers, TransactionalRecord, marker_facts
 from kgroups_spark.audit.member_blocks import GROUP_METADATA
 from kgroups_spark.audit.odd_records import Large, OddRecords, Off
 from kgroups_spark.audit.offset_moves import OffsetMoves
@@ -27,7 +27,6 @@ from kgroups_spark.audit.partition_count import FittingCounts
 from kgroups_spark.audit.range_reader import RangeReader
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer, readable_versions
-from kgroups_spark.audit.rows import LAST_MS
 from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
 from kgroups_spark.audit.traffic import GroupTraffic, handed_on
 from kgroups_spark.coordinator.releases import Release, release
@@ -39,6 +38,7 @@ from kgroups_spark.records.segment import CHUNK_BYTES
 from kgroups_spark.sources.partition_log import FetchPiece
 from kgroups_spark.sources.segment_reading import Damage
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
+from kgroups_spark.tables.rows import LAST_MS
 
 if TYPE_CHECKING:
     from kgroups_spark.sources.live_log import Fetcher
@@ -67,6 +67,8 @@ class ReadContext:
     `replay_groups=False`: the replay needs offsets and transactions only. Records of types 2 to 23 are decoded all the
     same, but only those in transactions stay.
     `climbs`: moves forward come out as well; only a replay of reduced rows has a use for them.
+    `reduces=False`: the replay takes rows of tables, not replay rows. Ranges that are read again give such, too; all
+    markers come without what they ended, and the range's counts as rows of `group_traffic`.
     `chunk_bytes`: how much of a segment is decoded at once; the answers do not depend on it.
     """
 
@@ -80,6 +82,7 @@ class ReadContext:
     history: bool = True
     replay: bool = True
     replay_groups: bool = True
+    reduces: bool = True
     climbs: bool = False
     chunk_bytes: int = CHUNK_BYTES
     latest_ms: int = LAST_MS  # log times behind it are ahead of the audit's clock
@@ -156,11 +159,14 @@ class RangeDecoder:
 
     def __init__(self, log_range: LogRange, context: ReadContext, records: GroupRecordDecoder) -> None:
         self._range = log_range
-        self._context = replace(context, history=context.history and not log_range.is_reread)
+        # What is read again is not added to history, and counts nowhere.
+        self._is_new = context.history and not log_range.is_reread
+        self._writes = self._is_new or (context.history and not context.reduces)
+        self._context = replace(context, replay=context.replay and context.reduces)
         self._release: Release = release(context.release_version)
         self._commits = OffsetCommitDecoder()
         self._records = records
-        tells = self._context.history and self._context.replay
+        tells = self._is_new and self._context.replay
         self._reducer = RangeReducer(self._release, self._commits.keys, begins_log=log_range.begins_log, pins=tells)
         reads, all_stay = readable_versions(self._release), not self._release.commit_needs_newer_record
         self._moves = OffsetMoves(self._commits.keys, reads, all_stay=all_stay) if tells else None
@@ -186,13 +192,13 @@ class RangeDecoder:
         """
         for path, item in self._reader.items():
             yield from self._item(item, path)
-        if self._context.history:
+        if self._writes:
             for lot in self._batches.rest():
                 yield self._counted("offset_commits", lot)
         if self._context.replay:
             for batch in self._reducer.rest(self._markers.deferred):
                 yield REPLAY, batch
-        if self._context.history and self._context.replay:
+        if self._is_new:
             yield from self._traffic_rows()
         self._topics.settle_commits(self._commits.keys.topic)
         self.progress.topics = self._topics.rows()
@@ -211,25 +217,29 @@ class RangeDecoder:
         markers, unreadable = self._markers.read(records, control_rows)
         decoded, undecodable = self._decode_others(records, other_rows)
         bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
-        if self._context.history:
+        if self._is_new:
             self._learn_topics(records, commits, decoded)
-            ended = self._markers.close(self._transactional(records, commits, decoded, bad), markers)
             progress.count(self._commits.keys.record_type[commits.code], commits.value_version)
             progress.record_counts.update((r.record_type, r.value_version) for _, r in decoded)
             self._traffic.add_chunk(records, commits, self._commits.keys, decoded)
             self._odd.add_chunk(records, commits, self._commits.keys, decoded)
+            progress.quarantined.update(what.reason for _, what in bad)
+        if self._writes:
             for lot in self._batches.add(records, commits, marker_facts(markers)):
                 yield self._counted("offset_commits", lot)
             rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
             if decoded:
                 yield self._counted("group_records", rows.group_records(decoded))
+            if self._context.reduces:
+                ended = self._markers.close(self._transactional(records, commits, decoded, bad), markers)
+            else:
+                ended = [EndedTransaction(marker, None, 0, []) for marker in markers]
             if ended:
                 yield self._counted("transaction_markers", rows.markers(ended))
             if bad:
-                progress.quarantined.update(what.reason for _, what in bad)
                 yield self._counted("quarantine", rows.quarantine(bad, path, self._release))
             misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
-            if misread:
+            if misread and self._is_new:
                 progress.quarantined["load_would_fail"] += len(misread)
                 yield self._counted("quarantine", rows.load_failures(misread, self._release))
         if self._context.replay:
@@ -243,14 +253,14 @@ class RangeDecoder:
 
     def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:
         log_offset = self._reader.place_of(batch, path)
-        if log_offset is not None and self._context.history:
+        if log_offset is not None and self._is_new:
             rows = corrupt_batch_rows(self._context.audit_id, self._range.offsets_partition, log_offset, batch, path)
             yield self._counted("quarantine", rows)
 
     def _decode_others(
         self, records: RecordColumns, rows: NDArray[np.int64]
     ) -> tuple[list[tuple[int, GroupRecord]], list[tuple[int, Undecodable]]]:
-        decode = self._records.decode_rows if self._context.history else self._records.check_rows
+        decode = self._records.decode_rows if self._writes else self._records.check_rows
         decoded: list[tuple[int, GroupRecord]] = []
         undecodable: list[tuple[int, Undecodable]] = []
         for row, what in zip(rows.tolist(), decode(records, rows), strict=True):
@@ -315,7 +325,7 @@ class RangeDecoder:
 
         def kept(row: int, record: GroupRecord | None) -> KeptRecord:
             # The replay reads GroupMetadata by columns of bytes (member_blocks.py), which is cheaper than any text.
-            has_text = self._context.history and record is not None and record.record_type != GROUP_METADATA
+            has_text = self._is_new and record is not None and record.record_type != GROUP_METADATA
             return KeptRecord(
                 int(records.offset[row]),
                 int(records.timestamp[row]),
@@ -334,9 +344,12 @@ class RangeDecoder:
 
     def _traffic_rows(self) -> Iterator[Output]:
         rows = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
-        if rows.num_rows:
+        if rows.num_rows and self._context.replay:
             yield REPLAY, handed_on(rows, self._range.start_offset)
+        elif rows.num_rows and not self._context.reduces:
+            yield "group_traffic", rows
 
     def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
-        self.progress.rows[name] += rows.num_rows
+        if self._is_new:
+            self.progress.rows[name] += rows.num_rows
         return name, rows

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.findings.evidence import Evidence, LargeRecord, Row, TimesOff, TransactionState
 from kgroups_spark.findings.finders import look
@@ -26,6 +25,7 @@ from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.last_finished import finished_backwards
 from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import to_datetime, to_epoch_ms
 

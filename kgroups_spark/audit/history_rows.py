@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from kgroups_spark.audit.markers import EndedTransaction
 from kgroups_spark.audit.outcomes import OUTCOME_NAMES
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.messages.group_records import GroupRecord
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
+from kgroups_spark.tables.rows import table_batch
 
 GROUP_RECORD_COLUMNS = (
     "log_offset",
@@ -62,30 +63,6 @@ QUARANTINE_COLUMNS = (
     "raw_key",
     "raw_value",
 )
-MISREAD_COLUMNS = (
-    "log_offset",
-    "log_timestamp",
-    "record_type",
-    "record_name",
-    "group_id",
-    "value_version",
-    "producer_id",
-    "detail",
-)
-# What rows of quarantine have in common that name a record of another table: it counts there, and its bytes with it.
-LOAD_WOULD_FAIL = {
-    "record_count": 0,
-    "is_transactional": None,
-    "topic": None,
-    "partition": None,
-    "reason": "load_would_fail",
-    "coordinator_fails": True,
-    "file": None,
-    "file_position": None,
-    "raw_key": None,
-    "raw_value": None,
-    "resolved_by": None,
-}
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.history_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS, misread_detail
+from kgroups_spark.audit.history_rows import misread_detail
 from kgroups_spark.audit.read_by import ReadBy
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.messages.group_records import EARLY_ACCESS, layout_from_json
+from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES
 
 _ASKED = ("offsets_partition", *(name for name in MISREAD_COLUMNS if name != "detail"), "value")

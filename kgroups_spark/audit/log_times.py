@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroups_spark.audit.rows import LAST_MS
 from kgroups_spark.durations import UNITS_MS, format_duration
 from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.times import format_time_for_people
 
 # How far the audit's clock and a broker's may differ, and how far a log may jump without another batch beside it.

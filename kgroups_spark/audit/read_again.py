@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.plan import AuditPlan
-from kgroups_spark.audit.replay import ReadAgain
 from kgroups_spark.counts import counted
+from kgroups_spark.replay.read_again import ReadAgain
 from kgroups_spark.tables.lake import Lake
 
 # A note holds so many names; state_corrections has all.

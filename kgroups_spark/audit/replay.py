@@ -19,10 +19,8 @@ import pyarrow as pa
 
 from kgroups_spark.audit.climbs import Climbs
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
-from kgroups_spark.audit.event_rows import event_batches
 from kgroups_spark.audit.history_rows import MARKER_COLUMNS
 from kgroups_spark.audit.member_blocks import MemberBlocks
-from kgroups_spark.audit.member_columns import member_batches, member_version_batches
 from kgroups_spark.audit.replay_rows import CORRECTION, FILE, MARKER, RECORD, STATE, TOMBSTONE, TRAFFIC, VALUE
 from kgroups_spark.audit.row_replay import (
     CONTROL_TYPE,
@@ -48,7 +46,6 @@ from kgroups_spark.audit.row_replay import (
     rows_of,
     time_ms,
 )
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.traffic import added_up
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
@@ -64,23 +61,14 @@ from kgroups_spark.coordinator.transactions import EndedTransaction
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.replay.event_rows import event_batches
+from kgroups_spark.replay.member_columns import member_batches, member_version_batches
+from kgroups_spark.replay.read_again import ReadAgain
+from kgroups_spark.tables.rows import table_batch
 
 CHANGES_AT_ONCE = 8192
 
 Output = tuple[str, pa.RecordBatch | pa.Table]
-
-
-@dataclass(frozen=True)
-class ReadAgain:
-    """An offsets partition whose log was read again from its start: it says what the saved state may have missed.
-
-    `end_offset`: up to where it was read. `waiting`: groups that have versions at the offset before that in history
-    already; no second one may stand there, so that they are corrected when the partition is read again after more has
-    come.
-    """
-
-    end_offset: int
-    waiting: frozenset[str] = frozenset()
 
 
 # Log offset at which an audit ended and its retention in ms, by offsets partition, ascending.

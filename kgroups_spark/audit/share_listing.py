@@ -6,11 +6,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.share_coordinator.listed import ListedTopic, listed_share_partitions, listed_topics
 from kgroups_spark.share_coordinator.rows import SharePartitionRow
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import LakeWriter
 

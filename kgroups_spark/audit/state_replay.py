@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator.releases import NEWEST, Release, release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.state_rows import StateRow
@@ -27,6 +26,7 @@ from kgroups_spark.messages.coordinator_records import CoordinatorRecord
 from kgroups_spark.share_coordinator.rows import ShareBatchRow, ShareEvent, SharePartitionRow
 from kgroups_spark.share_coordinator.rules import ShareRules, share_rules
 from kgroups_spark.share_coordinator.shard import DELIVERY_COUNT_LIMIT, ShareCoordinatorShard, SharePartitionKey
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.transaction_coordinator.rows import TransactionalIdRow, TransactionEvent
 from kgroups_spark.transaction_coordinator.rules import (
     TRANSACTIONAL_ID_EXPIRATION_MS,

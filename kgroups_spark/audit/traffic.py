@@ -13,11 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.replay_rows import TRAFFIC, replay_batch
-from kgroups_spark.audit.rows import LAST_MS, table_batch
 from kgroups_spark.messages.group_records import GroupRecord
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.tables.rows import LAST_MS, table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 HOUR_MS = 3_600_000
@@ -131,9 +131,12 @@ def handed_on(rows: pa.RecordBatch, start_offset: int) -> pa.RecordBatch:
 def added_up(handed: Sequence[bytes]) -> pa.Table:
     """One row for each key of what ranges of one audit handed on, values of `raw_value`; in no order."""
     ranges = [pa.ipc.open_stream(rows).read_all() for rows in handed]
-    if len(ranges) == 1:
-        return ranges[0]
-    by_key = pa.concat_tables(ranges).group_by(list(TABLES["group_traffic"].key))
+    return ranges[0] if len(ranges) == 1 else summed(pa.concat_tables(ranges))
+
+
+def summed(rows: pa.Table) -> pa.Table:
+    """Rows of `group_traffic`, one for each key."""
+    by_key = rows.group_by(list(TABLES["group_traffic"].key))
     sums = by_key.aggregate([(name, "sum") for name in COUNTS])
     names = [name.removesuffix("_sum") for name in sums.column_names]
     schema = arrow_schema("group_traffic")

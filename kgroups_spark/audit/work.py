@@ -18,18 +18,20 @@ from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, cut, deal, deal_to_fetchers
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
 from kgroups_spark.audit.replay import ReplayContext
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
+from kgroups_spark.audit.shard_stage import ShardTask
 from kgroups_spark.audit.stages import open_uri
 from kgroups_spark.audit.state_plan import StatePlan
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
+from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.writer import LakeWriter
 
 # The ledger's word for a source, where nothing is read.
@@ -152,6 +154,18 @@ class AuditWork:
         """The same for what this audit has read, with the partitions that it read again."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
         return replace(self.replay_context(progress), read_again=again)
+
+    def shard_task(self, progress: list[RangeProgress]) -> ShardTask:
+        """What the tasks of stage 2 need to know of stage 1."""
+        night = Night(
+            self.audit_id,
+            self.settings.release_version,
+            self.offsets_partitions(progress),
+            known_topics(self.topic_names(progress)),
+            self.settings.retention_ms,
+        )
+        again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
+        return ShardTask(night, self.lake.uri, self.state.audit_id, again)
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
         """How many partitions the offsets topic has: as the user says, or the cluster, or the only number that fits."""

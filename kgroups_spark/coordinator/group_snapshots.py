@@ -3,7 +3,7 @@
 Such a value is a snapshot of a whole group, with hundreds of members perhaps, and most snapshots are replaced by the
 next one. So a block of values is read together, into columns (messages/snapshot_columns.py). Groups and version rows
 refer to members by their row in the block, and are made into rows of the tables by columns, too
-(audit/member_columns.py). Other values, and blocks of little, are read one by one; the rows are the same.
+(replay/member_columns.py). Other values, and blocks of little, are read one by one; the rows are the same.
 """
 
 from __future__ import annotations

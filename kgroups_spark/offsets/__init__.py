@@ -14,7 +14,7 @@ function of the commits and the markers of the partition alone:
     holding.py       since when groups hold offsets: what the coordinator's groups need to know of them
     transactions.py  open and ended transactions
     state.py         the saved state
-    replay.py        all of it for one offsets partition, by ranges of groups; audit/offset_rows.py makes tables of it
+    replay.py        all of it for one offsets partition, by ranges of groups; replay/offset_rows.py makes tables of it
 
 A slot is a group's partition of a topic. Slots do not depend on each other, so a large offsets partition is folded by
 ranges of groups. What does cross slots is put together at the end: transactions, and the limit on remembered removals.

@@ -8,7 +8,7 @@ tables.py           makes rows of the lake's tables of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +87,7 @@ class ReplayedOffsets:
     turns         Java: a group's first value, and the first behind each of its ends. Scala: records behind which a
                   group holds its first offset, or none any more (TURNS), in log order
     holdings      since when groups hold committed and pending offsets (HOLDINGS), by group and log offset
+    folded        what became of each commit, where all groups were one range; None: there were several
     """
 
     state: OffsetState
@@ -97,6 +98,7 @@ class ReplayedOffsets:
     transactions: Transactions
     turns: pa.Table
     holdings: pa.Table
+    folded: FoldedRange | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +116,12 @@ def replay_offsets(
     state: OffsetState, history: OffsetHistory, release: Release, ranges: Iterable[GroupRange] = ALL_GROUPS
 ) -> ReplayedOffsets:
     """Replays the offsets of an offsets partition. `ranges` ascend and hold all groups; one is held at a time."""
-    replay = _Replay(state, history, release)
+    replay, ranges = _Replay(state, history, release), list(ranges)
     for groups in ranges:
-        replay.add(fold_range(state, history, release, groups))
-    return replay.result()
+        folded = fold_range(state, history, release, groups)
+        replay.add(folded)
+    found = replay.result()
+    return replace(found, folded=folded) if len(ranges) == 1 else found
 
 
 def fold_range(state: OffsetState, history: OffsetHistory, release: Release, groups: GroupRange) -> FoldedRange:

@@ -54,6 +54,10 @@ class GroupRange(NamedTuple):
                 keep = within if keep is None else pc.and_(keep, within)
         return rows if keep is None else rows.filter(keep)
 
+    def meets(self, lowest: str, highest: str) -> bool:
+        """Whether any group from `lowest` to `highest` may be one of these."""
+        return (self.low is None or highest >= self.low) and (self.high is None or lowest < self.high)
+
 
 def group_ranges(bounds: list[str]) -> list[GroupRange]:
     """The ranges that these groups begin, and the one before them: ["b", "f"]  ->  below b, b to f, f and above."""

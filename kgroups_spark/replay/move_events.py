@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.rows import MICROSECONDS, constant, nearest_timestamps
 from kgroups_spark.coordinator.group_events import GroupEvent
 from kgroups_spark.offsets.moves import MOVES
 from kgroups_spark.offsets.numbers import starts_of
 from kgroups_spark.offsets.records import TEXT, column, flags
 from kgroups_spark.replay.group_times import GroupFacts, GroupTimes
+from kgroups_spark.tables.rows import MICROSECONDS, constant, nearest_timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 
 _ORDER = ("log_offset", "group_id", "is_move", "topic", "partition", "rank")

@@ -13,11 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.audit import offset_rows
-from kgroups_spark.audit.event_rows import event_batches
-from kgroups_spark.audit.history_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
-from kgroups_spark.audit.member_columns import member_batches, member_version_batches
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.group_events import Rules as EventRules
@@ -35,13 +30,18 @@ from kgroups_spark.offsets.replay import (
     replay_offsets,
 )
 from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.replay import offset_rows
+from kgroups_spark.replay.event_rows import event_batches
+from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
 from kgroups_spark.replay.group_replay import GroupReplay
 from kgroups_spark.replay.group_times import GroupTimes
 from kgroups_spark.replay.held_offsets import HeldByColumns
+from kgroups_spark.replay.member_columns import member_batches, member_version_batches
 from kgroups_spark.replay.move_events import move_event_rows
 from kgroups_spark.replay.offset_steps import offset_steps
 from kgroups_spark.replay.shard_history import PlacedRecord, ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.tables.rows import table_batch
 
 # Versions and events leave in lots of the changes that so many records made.
 RECORDS_AT_ONCE = 8192
@@ -140,19 +140,19 @@ class ShardReplay:
                 snapshots.shrink()
         yield from self._changes(groups)
         snapshots.shrink()
-        moves = pa.concat_tables([offsets.moves, *self._climbs(history, times)])
+        moves = pa.concat_tables([offsets.moves, *self._climbs(offsets, history, times)])
         if len(moves) or events.moves:
             yield "group_events", move_event_rows(moves, events.moves, times, **self._constants)
         if replay.failures or len(offsets.unreadable):
             yield from self._failures(replay.failures, offsets)
         return groups
 
-    def _climbs(self, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:
-        """Moves forward while groups had no members. Few groups ever have such times: only theirs are folded again."""
+    def _climbs(self, offsets: ReplayedOffsets, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:
+        """Moves forward while groups had no members. Of several ranges each is folded again."""
+        if not times.has_quiet:
+            return
         for groups in self._ranges:
-            if not times.has_quiet:
-                return
-            folded = fold_range(self._saved.offsets, history, self._release, groups)
+            folded = offsets.folded or fold_range(self._saved.offsets, history, self._release, groups)
             names = folded.fold.commits.slots.groups.to_pylist()
             yield climb_events(folded, times.quiet(names), history.markers)
 

@@ -15,6 +15,7 @@ from kgroups_spark.offsets.history import group_ends, markers_of, other_records
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.offsets.replay import OffsetHistory
 from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.tables.schemas import arrow_schema
 
 # Group records that become objects at once.
 ROWS_AT_ONCE = 4096
@@ -48,6 +49,12 @@ class ShardHistory:
         """The rows of the four tables, all in memory."""
         return cls(lambda groups: groups.of(commits), group_records, markers.sort_by("log_offset"), quarantine)
 
+    @classmethod
+    def empty(cls) -> ShardHistory:
+        """No rows."""
+        names = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+        return cls.of_tables(*(arrow_schema(name).empty_table() for name in names))
+
     def offsets(self) -> OffsetHistory:
         """What the replay of offsets takes of it."""
         return OffsetHistory(
@@ -66,3 +73,12 @@ class ShardHistory:
             decoded = snapshots.records(table)
             producers = table.column("producer_id").to_pylist()
             yield from map(PlacedRecord, table.column("log_offset").to_pylist(), times, producers, decoded)
+
+    def behind(self, earlier: ShardHistory) -> ShardHistory:
+        """The rows of both."""
+        return ShardHistory(
+            lambda groups: pa.concat_tables([earlier.commits(groups), self.commits(groups)]),
+            pa.concat_tables([earlier.group_records, self.group_records]),
+            pa.concat_tables([earlier.markers, self.markers]).sort_by("log_offset"),
+            pa.concat_tables([earlier.quarantine, self.quarantine]),
+        )

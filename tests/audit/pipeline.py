@@ -19,6 +19,7 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.audit.decode_range import CLIMBS, REPLAY, RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.offset_moves import CLIMBS as CLIMB_ROWS
@@ -28,12 +29,20 @@ from kgroups_spark.audit.read_again import read_again
 from kgroups_spark.audit.reduce_range import Candidates, RangeReducer
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
 from kgroups_spark.audit.replay_rows import CORRECTION, FILE, REPLAY_ROWS, STATE, replay_batch
-from kgroups_spark.audit.rows import LAST_MS
+from kgroups_spark.audit.stages import PASSED_ON
 from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.audit.traffic import summed
 from kgroups_spark.audit.work import known_topics
+from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.offsets.replay import ALL_GROUPS
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
+from kgroups_spark.replay.replay_shard import Night, ShardReplay
+from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.tables.rows import LAST_MS, table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 Files = Mapping[str, bytes]
@@ -58,6 +67,9 @@ class Audited:
     left: dict[int, list[Left]] = field(default_factory=lambda: defaultdict(list))
     replayed: int = 0
     audits: int = 0
+    # What this night's replay gets: rows of what is new and of what was read again, by table.
+    tonight: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    again: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
 
     def rows(self, name: str) -> list[Row]:
         """Rows of a table by its key, without audit_id."""
@@ -243,6 +255,11 @@ class How:
     retention_ms: int | None = None
     latest_ms: int = LAST_MS
 
+    @property
+    def is_as_shipped(self) -> bool:
+        """Whether history is replayed, as nights of parts do; else replay rows are."""
+        return self.reduce and self.reduce_at_rows is None
+
 
 def audit(files: Files, how: How | None = None) -> Audited:
     """One audit of everything."""
@@ -259,19 +276,26 @@ def audit_nights(files: Files, nights: Sequence[Sequence[LogRange]], how: How) -
 
 def audit_night(files: Files, ranges: Sequence[LogRange], how: How, before: Audited) -> Audited:
     """One audit of the ranges that are new."""
-    after = replace(before, now=defaultdict(list), audits=before.audits + 1)
+    after = _next_night(before)
     kept: dict[int, list[Left]] = defaultdict(list)
     for log_range, rows in _read(files, ranges, how, after):
         kept[log_range.offsets_partition].append(rows)
         after.left[log_range.offsets_partition].append(rows)
-    if how.replay:
+    if how.replay and how.is_as_shipped:
+        _replay_history(before, how, after)
+    elif how.replay:
         _replay(kept, before.rows("coordinator_state"), how, after)
     return after
 
 
+def _next_night(before: Audited) -> Audited:
+    fresh = {name: defaultdict(list) for name in ("now", "tonight", "again")}
+    return replace(before, audits=before.audits + 1, **fresh)
+
+
 def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audited:
     """One audit of what the plan names, some of it read again."""
-    after = replace(before, now=defaultdict(list), audits=before.audits + 1)
+    after = _next_night(before)
     kept: dict[int, list[Left]] = defaultdict(list)
     ranges = cut([*plan.reread_ranges, *plan.new_ranges], slots=2)
     for log_range, rows in _read(files, ranges, how, after):
@@ -281,7 +305,10 @@ def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audi
     progress = after.progress[len(after.progress) - len(ranges) :]
     again = read_again(plan, progress, before.groups_with_versions)
     starts = {p.offsets_partition: p.start_offset for p in plan.partitions}
-    _replay(kept, before.rows("coordinator_state"), how, after, history_from=starts, read_again=again)
+    if how.is_as_shipped:
+        _replay_history(before, how, after, again)
+    else:
+        _replay(kept, before.rows("coordinator_state"), how, after, history_from=starts, read_again=again)
     return after
 
 
@@ -314,11 +341,60 @@ def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) 
                     elif name == REPLAY:
                         writer.write_batch(rows)
                         audited.replayed += rows.num_rows
-                    else:
+                    elif not how.is_as_shipped:
                         audited.history[name].append(_plain(name, rows))
+            if how.is_as_shipped:
+                reading = RangeDecoder(log_range, replace(context, reduces=False), records)
+                for name, rows in reading.outputs():
+                    _take(audited, name, _plain(name, rows), is_again=log_range.is_reread, replay=how.replay)
             audited.progress.append(reading.progress)
             audited.names.merge(reading.progress.topics)
             yield log_range, (sink.getvalue(), climbs.getvalue() if context.climbs else None)
+
+
+def _take(audited: Audited, name: str, rows: pa.Table, *, is_again: bool, replay: bool) -> None:
+    (audited.again if is_again else audited.tonight)[name].append(rows)
+    is_raw = name == "transaction_markers" and not replay
+    if not is_again and (name not in PASSED_ON or is_raw):
+        audited.history[name].append(rows)
+
+
+def _replay_history(
+    before: Audited, how: How, audited: Audited, read_again: Mapping[int, ReadAgain] | None = None
+) -> None:
+    """Every shard from its saved state and its rows of tonight."""
+    saved_rows = before.rows("coordinator_state")
+    night = Night(audited.audits, how.release, how.offsets_partitions, known_topics(audited.names), how.retention_ms)
+    state = {p: list(rows) for p, rows in itertools.groupby(saved_rows, lambda row: row["offsets_partition"])}
+    shards = {p.offsets_partition for p in audited.progress} | state.keys()
+    for p in sorted(shards):
+        rows = [StateRow(row["entry_type"], row["group_id"], row["payload"]) for row in state.get(p, ())]
+        known = loaded(rows, night.release, p)
+        replay: ShardReplay | CorrectedReplay = ShardReplay(p, night, known, _history(audited.tonight, p))
+        if read_again and p in read_again:
+            again = _history(audited.again, p)
+            replay = CorrectedReplay(p, night, known, _history(audited.tonight, p), again, read_again[p], ALL_GROUPS)
+        for name, made in replay.outputs():
+            (audited.now if name in CURRENT else audited.history)[name].append(_plain(name, made))
+        kept = list(saved(replay.state, night.release, p))
+        constants = {"audit_id": audited.audits, "offsets_partition": p}
+        if kept:
+            audited.now["coordinator_state"].append(
+                pa.table(table_batch("coordinator_state", StateRow._fields, kept, **constants))
+            )
+        traffic = _of_partition(audited.tonight, "group_traffic", p)
+        if len(traffic):
+            audited.history["group_traffic"].append(summed(traffic))
+
+
+def _history(tables: Mapping[str, Sequence[pa.Table]], partition: int) -> ShardHistory:
+    names = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+    return ShardHistory.of_tables(*(_of_partition(tables, name, partition) for name in names))
+
+
+def _of_partition(tables: Mapping[str, Sequence[pa.Table]], name: str, partition: int) -> pa.Table:
+    rows = pa.concat_tables([arrow_schema(name).empty_table(), *tables.get(name, ())])
+    return rows.filter(pc.equal(rows.column("offsets_partition"), partition))
 
 
 def _replay(

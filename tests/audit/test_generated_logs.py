@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.rows import FIRST_MS, LAST_MS
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, GroupRow, MemberRow, PendingRow, Task
+from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
 from tests.audit.pipeline import Audited, How, Row, audit, read_zip
 from tests.coordinator.oracle_answers import differences
 from tests.coordinator.test_generated_logs import UNLOADED_AT_THE_END

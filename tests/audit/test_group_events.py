@@ -212,7 +212,7 @@ def test_each_removal_is_told_once(version: str, acts: list[str], expected: list
 
 
 def test_only_the_newest_removals_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroups_spark.coordinator.group_events.REMEMBERED", 1)
+    monkeypatch.setattr("kgroups_spark.offsets.removals.REMEMBERED", 1)
     log = EventLog(0, batches=0)
     for partition in (0, 1, 1, 0):
         log.now += MINUTE

@@ -16,11 +16,8 @@ import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark.audit import replay
-from kgroups_spark.audit.event_rows import event_batches
-from kgroups_spark.audit.member_columns import member_batches, member_version_batches
 from kgroups_spark.audit.replay_rows import RECORD
 from kgroups_spark.audit.row_replay import Row, rows_of
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import group_snapshots
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
@@ -31,6 +28,9 @@ from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.group_records import DecodedRecord, GroupRecordDecoder, JsonRecord
+from kgroups_spark.replay.event_rows import event_batches
+from kgroups_spark.replay.member_columns import member_batches, member_version_batches
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.pipeline import Audited, How, audit, audit_nights, cut_ranges, random_cuts, read_zip, unordered
 from tests.audit.test_corpora import ALL, ANSWERS, CORPORA, CORPORA_44

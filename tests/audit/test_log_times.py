@@ -19,10 +19,10 @@ from kgroups_spark.audit.log_times import (
     live_as_of,
     newest_plausible,
 )
-from kgroups_spark.audit.rows import LAST_MS
 from kgroups_spark.audit.stages import progress_from_json, progress_to_json
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
+from kgroups_spark.tables.rows import LAST_MS
 from tests.audit.conclusions import CLOCK_MS, night
 from tests.audit.pipeline import How, borders, cut_ranges
 from tests.findings.logs import DAY, HOUR, MINUTE, Log

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.rebuild import deal_shards
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
 from kgroups_spark.tables.ledger_rows import entries_of
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)

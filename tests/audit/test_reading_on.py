@@ -23,7 +23,7 @@ from kgroups_spark.audit.read_hand import MOST_ROUNDS, readings
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
 from kgroups_spark.audit.replay_rows import FILE, REPLAY_ROWS, replay_batch
 from kgroups_spark.audit.result import unsettled, unsettled_note
-from kgroups_spark.audit.stages import _read_hand
+from kgroups_spark.audit.stages import _read_hand, work_folders
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources import fetch
@@ -348,8 +348,8 @@ class TestLeaderLost:
         """Nor does any row of the partitions read before it lack, though parts with both were written."""
         monkeypatch.setattr(outputs, "ROWS_PER_PART", rows_per_part)
         monkeypatch.setattr(commit_rows, "ROWS_AT_ONCE", 1)
-        for name in ("work", *TABLES):
-            (tmp_path / name).mkdir()
+        for name in (*TABLES, *work_folders("work")):
+            (tmp_path / name).mkdir(parents=True)
         cluster = CleanedCluster([])
         write(cluster.log, 30)
         opener, lost = PieceOpener(cluster.as_cluster(), FetchLimits()), []
@@ -371,6 +371,7 @@ class TestLeaderLost:
             end_of=lambda wanted: opener.end_of(replace(wanted, partition=0)),
             lose_patience=lambda: lost.append(1),
             chunk_bytes=ONE_BATCH,
+            reduces=False,
         )
         lines = list(_read_hand(hand, context, str(tmp_path), str(tmp_path / "work")))
         parts = [payload for kind, payload in lines if kind == "part" and payload["table"] == "offset_commits"]
@@ -379,7 +380,9 @@ class TestLeaderLost:
         assert sorted(read) == [(p, offset) for p in (0, 2) for offset in range(36)]
         given_up = {payload["offsets_partition"]: payload["given_up"] for kind, payload in lines if kind == "progress"}
         assert given_up == {0: None, 1: "t-1 has given nothing", 2: None}
-        assert [payload[0] for kind, payload in lines if kind == "replay"] == [0, 2]
+        passed_on = [payload for kind, payload in lines if kind == "passed_on"]
+        counts = [pq.read_table(tmp_path / "work" / part["table"] / part["path"]) for part in passed_on]
+        assert {row["offsets_partition"] for table in counts for row in table.to_pylist()} == {0, 2}
         assert lost == [1]
 
 

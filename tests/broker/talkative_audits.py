@@ -28,9 +28,10 @@ from kgroups_spark import cli
 from kgroups_spark.audit import by_spark
 from kgroups_spark.audit.decode_range import ReadContext
 from kgroups_spark.audit.ranges import LogRange
-from kgroups_spark.audit.replay import ReplayContext
-from kgroups_spark.audit.stages import open_uri, read_frame, replay_frame, replay_rows_in
+from kgroups_spark.audit.shard_stage import ShardTask, replayed_frame, shards_of
+from kgroups_spark.audit.stages import open_uri, read_frame
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.session import spark_session
 from kgroups_spark.sources.client_properties import client_properties, read_properties_file
 from kgroups_spark.sources.fetch import FetchLimits
@@ -76,8 +77,7 @@ def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
     piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
     hands = [[LogRange(0, 0, 0, (piece,))]]
     others = read_frame(spark, hands, context)
-    replay = ReplayContext(1, "4.3", 4, Topics(), open_uri)
-    replayed = replay_frame(replay_rows_in(others), 1, replay)
+    replayed = replayed_frame(shards_of(spark, [[0]], others), ShardTask(Night(1, "4.3", 4, Topics()), ""))
     for frame in (others, replayed):
         for mode in ("simple", "extended", "codegen", "cost", "formatted"):
             frame.explain(mode)

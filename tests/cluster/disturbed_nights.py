@@ -18,10 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from kgroups_spark.audit import stages, work
+from kgroups_spark.audit import shard_stage, stages, work
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.session import PER_SESSION, spark_session
@@ -33,7 +33,7 @@ from kgroups_spark.tables.writer_choice import choose_writer
 
 # Each night: how the first frame of tasks is disturbed, and the second.
 NIGHTS = {0.4: ("fails", "executor dies"), 1.0: ("is slow", "")}
-undisturbed = stages._one_per_hand
+read, replay = stages._one_per_hand, shard_stage.by_task
 
 
 def main(shared: Path, writers: list[str]) -> dict[str, Any]:
@@ -54,14 +54,15 @@ def main(shared: Path, writers: list[str]) -> dict[str, Any]:
 def disturb(ways: Iterator[str], marks: Path, writer: str) -> None:
     """From now on frames of tasks are disturbed, each in the next of these ways."""
 
-    def one_per_hand(spark: SparkSession, hands: int) -> Any:
-        frame, how = undisturbed(spark, hands), next(ways, "")
+    def disturbed(frame: DataFrame) -> Any:
+        how = next(ways, "")
         if not how:
             return frame
         (marks / f"{writer}-{how}").mkdir(parents=True)
         return Disturbed(frame, how, marks / f"{writer}-{how}")
 
-    stages._one_per_hand = one_per_hand
+    stages._one_per_hand = lambda *arguments: disturbed(read(*arguments))  # type: ignore[assignment]
+    shard_stage.by_task = lambda *arguments: disturbed(replay(*arguments))  # type: ignore[assignment]
 
 
 class Disturbed:

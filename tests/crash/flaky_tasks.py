@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kgroups_spark.audit import stages
+from kgroups_spark.audit import shard_stage, stages
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.session import spark_session
 from kgroups_spark.tables import writer as lake_writer
@@ -41,9 +41,9 @@ def main(log: str, marks: str, *lakes: str) -> None:
     spark = spark_session("flaky tasks", {"spark.master": "local[2,4]", "spark.sql.shuffle.partitions": "2"})
     one_batch = stages.manifest_batch
     batches = first_attempt_fails(lambda lines: iter([one_batch(lines)]), marks)
-    stages.manifest_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
-    stages.plain_batches = first_attempt_fails(stages.plain_batches, marks)
-    stages.packed_outputs = first_attempt_fails(stages.packed_outputs, marks)
+    for stage in (stages, shard_stage):
+        stage.manifest_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
+        stage.packed_outputs = first_attempt_fails(stage.packed_outputs, marks)
     lake_writer.manifest = first_attempt_fails(lake_writer.manifest, marks)
     for writer, lake in (text.split("=", 1) for text in lakes):
         run_audit(spark, AuditOptions(lake=lake, segments=[log], writer=writer))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from kgroups_spark.audit import offset_rows as tables
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.offsets.effects import FATES, fates
@@ -15,6 +14,7 @@ from kgroups_spark.offsets.records import number_slots
 from kgroups_spark.offsets.removals import remember
 from kgroups_spark.offsets.replay import FoldedRange, fold_range
 from kgroups_spark.offsets.state import GroupRange, OffsetState, group_ranges
+from kgroups_spark.replay import offset_rows as tables
 from tests.coordinator.records import Log, T, X, Y
 from tests.offsets.log_tables import history_of, table
 from tests.offsets.test_law import CONSTANTS, replayed, without_slots

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.audit import offset_rows as tables
 from kgroups_spark.coordinator import group_events
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from kgroups_spark.coordinator.replay_row import ReplayRow
@@ -22,6 +21,7 @@ from kgroups_spark.offsets.moves import Quiet
 from kgroups_spark.offsets.numbers import NEVER
 from kgroups_spark.offsets.replay import ALL_GROUPS, ReplayedOffsets, climb_events, fold_range, replay_offsets
 from kgroups_spark.offsets.state import GroupRange, OffsetState, group_ranges
+from kgroups_spark.replay import offset_rows as tables
 from tests.chosen import Chosen
 from tests.offsets.log_tables import history_of
 from tests.offsets.random_logs import random_log

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit import offset_rows as tables
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
+from kgroups_spark.replay import offset_rows as tables
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip, segments_of
 from tests.coordinator.log_rows import replay_rows
@@ -112,7 +112,7 @@ def test_generated_nights(chosen):
 
 def nights(files: Files, version: str, seed: int) -> None:
     cuts = random_cuts(files, np.random.default_rng(seed), 3, 2)
-    audited = audit_nights(files, cut_ranges(files, cuts), How(version))
+    audited = audit_nights(files, cut_ranges(files, cuts), How(version, reduce=False))
     try:
         assert_nights(files, version, audited)
     except AssertionError as error:

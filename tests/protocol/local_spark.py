@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 from pyspark.sql import Row
 
@@ -40,6 +41,10 @@ class LocalSpark(FakeSpark):
         """A number a task."""
         return LocalFrame([pa.table({"id": pa.array([number], pa.int64())}) for number in range(start, end, step)])
 
+    def createDataFrame(self, rows: pa.Table) -> LocalFrame:
+        """The rows, in one task."""
+        return LocalFrame([rows])
+
 
 class LocalFrame:
     """Rows by task."""
@@ -60,6 +65,10 @@ class LocalFrame:
     def coalesce(self, tasks: int) -> LocalFrame:
         assert tasks == 1
         return LocalFrame([pa.concat_tables(self.tasks)])
+
+    def repartitionById(self, tasks: int, number: str) -> LocalFrame:
+        rows = pa.concat_tables(self.tasks)
+        return LocalFrame([rows.filter(pc.equal(rows.column(number), task)) for task in range(tasks)])
 
     def sortWithinPartitions(self, *columns: str) -> LocalFrame:
         keys = [(column, "ascending") for column in columns]

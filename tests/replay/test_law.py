@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from kgroups_spark.audit.event_rows import event_batches
 from kgroups_spark.audit.replay import NoTopics
-from kgroups_spark.audit.rows import table_batch
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -16,9 +14,11 @@ from kgroups_spark.coordinator.replay_row import ReplayRow, replay
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.offsets.state import group_ranges
+from kgroups_spark.replay.event_rows import event_batches
 from kgroups_spark.replay.replay_shard import Night, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.offsets.log_tables import history_tables
 from tests.offsets.random_logs import random_log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,23 @@ from typing import Any
 import numpy as np
 
 from kgroups_spark.audit.work import known_topics
+from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay.replay_shard import Night, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip, segments_of
+from tests.audit.pipeline import (
+    Audited,
+    Files,
+    How,
+    audit_nights,
+    cut_ranges,
+    random_cuts,
+    read_zip,
+    segments_of,
+    unordered,
+)
 from tests.offsets.test_nights import history, transactional_garbage
 
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
@@ -21,6 +34,7 @@ GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs
 LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 BY_REPLAY = ("group_versions", "group_member_versions", "group_events", "transaction_markers")
 CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
+STATES_OF_GROUPS = ("group", "removed")
 Row = dict[str, Any]
 
 
@@ -37,9 +51,17 @@ def assert_nights(files: Files, version: str, audited: Audited) -> None:
                 found[name] = []
             for name, rows in replay.outputs():
                 found[name] += rows.to_pylist(maps_as_pydicts="strict")
-            state = replay.state
+            rows = list(saved(replay.state, release(version), partition))
+            state = loaded(rows, release(version), partition)
         for name in (*BY_REPLAY, *CURRENT):
             assert in_order(name, found[name]) == rows_of(audited, name, partition), (partition, name)
+        kept = {
+            (row.entry_type, row.group_id or None): unordered(json.loads(row.payload))
+            for row in rows
+            if row.entry_type in STATES_OF_GROUPS
+        }
+        theirs = {key[1:]: each for key, each in audited.state().items() if key[0] == partition}
+        assert kept == {key: each for key, each in theirs.items() if key[0] in STATES_OF_GROUPS}
         failed = [row for row in rows_of(audited, "quarantine", partition) if row["reason"] == "load_would_fail"]
         assert in_order("quarantine", found["quarantine"]) == [row for row in failed if "layout" not in row["detail"]]
 
@@ -70,7 +92,7 @@ def test_generated_nights(chosen):
 
 def nights(files: Files, name: str, version: str, seed: int) -> None:
     cuts = random_cuts(files, np.random.default_rng(seed), 3, 2)
-    audited = audit_nights(files, cut_ranges(files, cuts), How(version))
+    audited = audit_nights(files, cut_ranges(files, cuts), How(version, reduce=False))
     try:
         assert_nights(files, version, audited)
     except AssertionError as error:

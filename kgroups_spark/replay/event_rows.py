@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kgroups_spark.audit.rows import column, constant, table_batch
 from kgroups_spark.coordinator.group_events import GroupEvent, MemberEvents
+from kgroups_spark.tables.rows import column, constant, table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 
 _OF_ALL = ("log_offset", "log_timestamp", "event_timestamp", "group_id", "group_type", "event")

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.rows import MICROSECONDS, constant, nearest_timestamps
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.offsets.numbers import NEITHER, NEVER, Markers
 from kgroups_spark.offsets.records import column
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.transactions import Transactions
+from kgroups_spark.tables.rows import MICROSECONDS, constant, nearest_timestamps
 from kgroups_spark.tables.schemas import arrow_schema
 
 

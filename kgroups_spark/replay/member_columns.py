@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.audit.member_blocks import BlockMembers, MemberBlock
-from kgroups_spark.audit.rows import column, constant
 from kgroups_spark.coordinator.classic_group import ClassicGroup
-from kgroups_spark.coordinator.group_snapshots import SnapshotBlock, SnapshotMembers
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.messages.group_metadata_columns import ASSIGNED
+from kgroups_spark.tables.rows import column, constant
 from kgroups_spark.tables.schemas import arrow_schema
 
 # What of a member's columns goes into the tables as it stands.
@@ -34,11 +32,24 @@ _AS_IT_STANDS = (
 )
 
 
+class Block(Protocol):
+    """Members of many values in columns."""
+
+    members: pa.RecordBatch
+
+
+class MembersInBlock(Protocol):
+    """Members of one value, of which the first stands at row `first` of its block."""
+
+    block: Block
+    first: int
+
+
 def member_version_batches(
     versions: Sequence[MemberVersions], release: Release, **constants: Any
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `group_member_versions`, in one batch per block and one for all members that are gone."""
-    by_block: dict[MemberBlock | SnapshotBlock, list[MemberVersions]] = {}
+    by_block: dict[Block, list[MemberVersions]] = {}
     for version in versions:
         if version.numbers:
             by_block.setdefault(_members(version.group).block, []).append(version)
@@ -58,7 +69,7 @@ def member_batches(
     groups: Iterable[ClassicGroup], topics: Topics, release: Release, **constants: Any
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `group_members`, in one batch per block; ids of topics as far as `topics` knows them."""
-    by_block: dict[MemberBlock | SnapshotBlock, list[ClassicGroup]] = {}
+    by_block: dict[Block, list[ClassicGroup]] = {}
     for group in groups:
         by_block.setdefault(_members(group).block, []).append(group)
     for block, of_block in by_block.items():
@@ -75,14 +86,14 @@ def member_batches(
             yield _batch("group_members", columns, constants)
 
 
-def _members(group: ClassicGroup | None) -> BlockMembers | SnapshotMembers:
+def _members(group: ClassicGroup | None) -> MembersInBlock:
     members = None if group is None else group.members_on_demand
-    assert isinstance(members, BlockMembers | SnapshotMembers), members
-    return members
+    assert members is not None
+    return cast(MembersInBlock, members)
 
 
 def _rows(
-    chosen: Iterable[tuple[BlockMembers | SnapshotMembers, list[int]]],
+    chosen: Iterable[tuple[MembersInBlock, list[int]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Of each chosen member its row in the block, and which of the `chosen` it is of."""
     rows: list[int] = []

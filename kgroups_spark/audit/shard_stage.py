@@ -1,0 +1,158 @@
+"""Stage 2 as Spark runs it: one row a shard, which names the parts of its history, into tasks that write parts.
+
+shards   = one row for each offsets partition: its task, its parts of history
+replayed = shards.repartitionById(tasks, "task").mapInArrow(replay_shards, MANIFEST)
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kgroups_spark.audit.cycle_collector import no_cycle_collector
+from kgroups_spark.audit.outputs import MANIFEST, PartCollector, manifest_batch, part_line
+from kgroups_spark.audit.packed_rows import PACKED, packed_outputs
+from kgroups_spark.audit.traffic import summed
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
+from kgroups_spark.replay.replay_shard import Night, Output, ShardReplay
+from kgroups_spark.replay.state_rows import loaded, saved
+from kgroups_spark.sources.s3 import with_storage
+from kgroups_spark.tables.parts_writer import Part
+from kgroups_spark.tables.rows import table_batch
+
+# A row for each part of a shard; of a shard without any one whose `part_table` is null.
+SHARDS = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("offsets_partition", pa.int32()),
+        ("part_table", pa.string()),
+        ("is_again", pa.bool_()),
+        # Where the part is, or its rows.
+        ("uri", pa.string()),
+        ("packed_rows", pa.binary()),
+    ]
+)
+STATE = "coordinator_state"
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """What every task knows. `state_audit_id`: whose rows of coordinator_state the shards go on from; None: nobody's.
+
+    `read_again`: by offsets partition what was read again.
+    """
+
+    night: Night
+    lake_uri: str
+    state_audit_id: int | None = None
+    read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """(table, rows) of one shard, its new state among them."""
+        night, release = self.night, self.night.release
+        new = [part for part in parts if not part.is_again]
+        history, ranges = reader.history(new, offsets_partition), reader.ranges(parts, offsets_partition)
+        state = loaded(self._state_rows(reader, offsets_partition, new), release, offsets_partition)
+        replay: ShardReplay | CorrectedReplay
+        if offsets_partition in self.read_again:
+            again = reader.history([part for part in parts if part.is_again], offsets_partition)
+            of = (history, again, self.read_again[offsets_partition])
+            replay = CorrectedReplay(offsets_partition, night, state, *of, ranges)
+        else:
+            replay = ShardReplay(offsets_partition, night, state, history, ranges)
+        yield from replay.outputs()
+        rows = list(saved(replay.state, release, offsets_partition))
+        if rows:
+            constants = {"audit_id": night.audit_id, "offsets_partition": offsets_partition}
+            yield STATE, table_batch(STATE, StateRow._fields, rows, **constants)
+        traffic = reader.rows(
+            [part for part in new if part.table == "group_traffic"], "group_traffic", offsets_partition
+        )
+        if traffic.num_rows:
+            yield "group_traffic", summed(traffic)
+
+    def _state_rows(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> list[StateRow]:
+        rows = reader.rows([part for part in parts if part.table == STATE], STATE, offsets_partition)
+        rows = rows.filter(pc.equal(rows.column("audit_id"), self.state_audit_id or 0)).select(StateRow._fields)
+        return [StateRow(**row) for row in rows.to_pylist()]
+
+
+def replay_by_parts(
+    spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart], shard_task: ShardTask
+) -> list[Part]:
+    """Stage 2 in one action: each hand is the offsets partitions that one task replays. Comes back with what was
+    written."""
+    if not hands:
+        return []
+    shards = by_task(_shard_frame(spark, hands, parts), len(hands))
+    replayed = shards.mapInArrow(with_storage(_replay_shards(shard_task)), MANIFEST)
+    return [Part(**json.loads(line.payload)) for line in replayed.collect()]
+
+
+def _shard_frame(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
+    """Rows of SHARDS for parts that are files; each shard is given all of them."""
+    places: list[tuple[Any, ...]] = [(part.table, part.is_again, part.place) for part in parts]
+    places = places or [(None, None, None)]
+    rows = [(task, shard, *place, None) for task, hand in enumerate(hands) for shard in hand for place in places]
+    columns = [pa.array(values, f.type) for values, f in zip(zip(*rows, strict=True), SHARDS, strict=True)]
+    return spark.createDataFrame(pa.table(columns, schema=SHARDS))
+
+
+def shards_of(spark: SparkSession, hands: Sequence[Sequence[int]], parts: DataFrame) -> DataFrame:
+    """Rows of SHARDS for parts that come as PACKED_BY_SHARD, each hand in a Spark partition of its own."""
+    pairs = [F.lit(number) for task, hand in enumerate(hands) for shard in hand for number in (shard, task)]
+    task = F.element_at(F.create_map(*pairs), F.col("offsets_partition"))
+    table, no_uri = F.col("packed_table").alias("part_table"), F.lit(None).cast("string").alias("uri")
+    packed = parts.select(task.alias("task"), "offsets_partition", table, "is_again", no_uri, "packed_rows")
+    return by_task(packed.unionByName(_shard_frame(spark, hands, [])), len(hands))
+
+
+def replayed_frame(shards: DataFrame, shard_task: ShardTask) -> DataFrame:
+    """Stage 2 for Spark's writer: rows of SHARDS -> the rows of REPLAY_TABLES, packed (packed_rows.py)."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from packed_outputs(replayed_shards(batches, shard_task))
+
+    return shards.mapInArrow(with_storage(task), PACKED)
+
+
+def by_task(shards: DataFrame, tasks: int) -> DataFrame:
+    """The rows of a task together, shard by shard."""
+    return shards.repartitionById(tasks, "task").sortWithinPartitions("offsets_partition")
+
+
+def _replay_shards(shard_task: ShardTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Rows of SHARDS -> what was written for them."""
+
+    def replay_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        collector = PartCollector(shard_task.lake_uri, shard_task.night.audit_id)
+        outputs = replayed_shards(batches, shard_task)
+        lines = [part_line(part) for table, rows in outputs for part in collector.add(table, rows)]
+        yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
+
+    return replay_shards
+
+
+def replayed_shards(batches: Iterable[pa.RecordBatch], shard_task: ShardTask) -> Iterator[Output]:
+    """Rows of SHARDS -> (table, rows) of one shard after the other."""
+    reader, rows = PartReader(), itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+    with no_cycle_collector():
+        for offsets_partition, of_one in itertools.groupby(rows, key=itemgetter("offsets_partition")):
+            parts = [_part(row) for row in of_one if row["part_table"] is not None]
+            yield from shard_task.outputs(reader, offsets_partition, parts)
+
+
+def _part(row: dict[str, Any]) -> HistoryPart:
+    """The part that a row of SHARDS names or holds."""
+    return HistoryPart(row["part_table"], row["packed_rows"] if row["uri"] is None else row["uri"], row["is_again"])

@@ -1,0 +1,28 @@
+"""Rows of `quarantine` for records that stand in other tables and at which a coordinator's load fails."""
+
+from __future__ import annotations
+
+MISREAD_COLUMNS = (
+    "log_offset",
+    "log_timestamp",
+    "record_type",
+    "record_name",
+    "group_id",
+    "value_version",
+    "producer_id",
+    "detail",
+)
+# What rows of quarantine have in common that name a record of another table: it counts there, and its bytes with it.
+LOAD_WOULD_FAIL = {
+    "record_count": 0,
+    "is_transactional": None,
+    "topic": None,
+    "partition": None,
+    "reason": "load_would_fail",
+    "coordinator_fails": True,
+    "file": None,
+    "file_position": None,
+    "raw_key": None,
+    "raw_value": None,
+    "resolved_by": None,
+}
