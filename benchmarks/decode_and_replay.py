@@ -10,21 +10,70 @@ With `--groups` the groups and members are replayed, too, which no other program
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-from kgroups_spark.audit.in_process import LogReplay, whole_log
-from kgroups_spark.sources.segments import find_partitions
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.audit.cycle_collector import no_cycle_collector
+from kgroups_spark.audit.decode_range import RangeDecoder, ReadContext
+from kgroups_spark.audit.ranges import LogRange
+from kgroups_spark.coordinator.releases import NEWEST, release
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.offsets.replay import replay_offsets
+from kgroups_spark.offsets.state import OffsetState
+from kgroups_spark.replay.replay_shard import Night, ShardReplay
+from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.sources.files import open_file
+from kgroups_spark.sources.segment_log import SegmentLog
+from kgroups_spark.sources.segments import PartitionCopy, find_partitions
+from kgroups_spark.tables.schemas import arrow_schema
+
+LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+
+
+def whole_log(copy: PartitionCopy) -> LogRange:
+    """All of an offsets partition's log as one range."""
+    return LogRange(copy.partition, 0, 0, SegmentLog(copy).new_pieces(0, ()), begins_log=True)
 
 
 def main(arguments: list[str]) -> int:
-    replay = LogReplay(groups="--groups" in arguments)
     folder = next(a for a in arguments if not a.startswith("-"))
-    keys = offset_sum = 0
-    for shard in replay.shards(map(whole_log, find_partitions([folder]))):
-        for offsets in shard.offsets.committed.values():
-            keys += len(offsets)
-            offset_sum += sum(commit.value.committed_offset for commit in offsets.values())
-    sys.stdout.write(f"records={replay.records} keys={keys} offset_sum={offset_sum}\n")
+    decoder, context = GroupRecordDecoder(), ReadContext(0, NEWEST, open_file)
+    records = keys = offset_sum = 0
+    for copy in find_partitions([folder]):
+        reading = RangeDecoder(whole_log(copy), context, decoder)
+        tables: dict[str, list[pa.Table]] = defaultdict(list)
+        with no_cycle_collector():
+            for name, rows in reading.outputs():
+                tables[name].append(pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows)
+            offsets = committed(copy.partition, tables, with_groups="--groups" in arguments)
+        records += reading.progress.records
+        keys += len(offsets)
+        offset_sum += pc.sum(offsets).as_py() or 0
+    sys.stdout.write(f"records={records} keys={keys} offset_sum={offset_sum}\n")
     return 0
+
+
+def committed(number: int, tables: Mapping[str, Sequence[pa.Table]], *, with_groups: bool) -> pa.ChunkedArray:
+    """The committed offsets at the end of the log of offsets partition `number`."""
+    history = ShardHistory.of_tables(*(_whole(name, tables.get(name, ())) for name in LOG))
+    if with_groups:
+        replay = ShardReplay(number, Night(0, NEWEST, None, Topics()), ShardState(), history)
+        for _ in replay.outputs():
+            pass
+        state = replay.state.offsets
+    else:
+        state = replay_offsets(OffsetState.empty(), history.offsets(), release(NEWEST)).state
+    is_committed = state.offsets.column("producer_id").is_null()
+    return state.offsets.filter(is_committed).column("committed_offset")
+
+
+def _whole(name: str, rows: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(rows).unify_dictionaries() if rows else arrow_schema(name).empty_table()
 
 
 if __name__ == "__main__":

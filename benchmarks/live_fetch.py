@@ -135,7 +135,7 @@ def _fetch_and_decode(address: str) -> int:
                         assert isinstance(chunk, RecordColumns), chunk
                         commit_rows, other_rows, _ = classify(chunk)
                         commits.decode(chunk, commit_rows)
-                        for _ in others.check_rows(chunk, other_rows):
+                        for _ in others.decode_rows(chunk, other_rows):
                             pass
                         records += len(chunk)
     return records

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from benchmarks.decode_and_replay import whole_log
 from kgroups_spark.audit.decode_range import RangeDecoder, ReadContext
-from kgroups_spark.audit.in_process import whole_log
 from kgroups_spark.audit.outputs import plain_batches
 from kgroups_spark.coordinator.releases import NEWEST
 from kgroups_spark.messages.group_records import GroupRecordDecoder
@@ -23,7 +23,7 @@ NAME = "offset_commits"
 def prepare(segments: str, folder: Path) -> list[str]:
     """Decodes the commits of all segments into Arrow files below the folder, one per offsets partition; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    context = ReadContext(1, NEWEST, open_file, replay=False)
+    context = ReadContext(1, NEWEST, open_file)
     paths = []
     for copy in find_partitions([segments]):
         path = str(folder / f"{copy.partition}.arrow")

@@ -19,10 +19,11 @@ from kgroups_spark.audit.horizons import Horizons, horizons_frame
 from kgroups_spark.audit.packed_rows import unpacked
 from kgroups_spark.audit.redecode import unresolved
 from kgroups_spark.audit.replay import ReplayContext
-from kgroups_spark.audit.stages import open_uri, replay_frame
+from kgroups_spark.audit.stages import replay_frame
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.tables.lake import Lake
 
 # No record that is replayed for a baseline is history yet to be written.
@@ -63,7 +64,7 @@ def state_at(lake: Lake, horizon: Horizons, release_version: str, audit_id: int)
     if baselines.by_partition:
         rows = rows.unionByName(replay_rows_of_state(within(baselines.state(corrections), "log_offset <= horizon")))
     never = dict.fromkeys(horizon, NEVER)
-    context = ReplayContext(audit_id, release_version, None, Topics(), open_uri, history_from=never)
+    context = ReplayContext(Night(audit_id, release_version, None, Topics()), never)
     tasks = min(len(horizon), 2 * lake.spark.sparkContext.defaultParallelism)
     return unpacked(replay_frame(rows, max(1, tasks), context), "coordinator_state")
 

@@ -1,4 +1,4 @@
-"""Decoded offset commits -> rows of `offset_commits`, and the candidates that the reduction starts from."""
+"""Decoded offset commits -> rows of `offset_commits`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.outcomes import OpenRows
-from kgroups_spark.audit.reduce_range import Candidates, topic_id_texts
-from kgroups_spark.coordinator.reduce_columns import MarkerFacts
+from kgroups_spark.audit.topic_names import has_id
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
+from kgroups_spark.messages.schema import uuid_text
+from kgroups_spark.offsets.numbers import Markers
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.tables.rows import constant, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
@@ -36,7 +37,7 @@ class CommitBatches:
         self._waiting: list[Coded] = []
         self._rows = 0
 
-    def add(self, records: RecordColumns, commits: OffsetCommitColumns, markers: MarkerFacts) -> Iterator[pa.Table]:
+    def add(self, records: RecordColumns, commits: OffsetCommitColumns, markers: Markers) -> Iterator[pa.Table]:
         """Takes in a chunk; gives a lot when enough rows are complete."""
         batch = self._batch(records, commits)
         codes = commits.code.astype(np.int64)
@@ -89,7 +90,7 @@ class CommitBatches:
             "metadata": commits.metadata,
             "commit_timestamp": timestamps(commits.commit_timestamp, tombstone | (commits.commit_timestamp == -1)),
             "expire_timestamp": timestamps(commits.expire_timestamp, tombstone | (commits.expire_timestamp == -1)),
-            "topic_id": topic_id_texts(commits.topic_id),
+            "topic_id": _topic_id_texts(commits.topic_id),
             "record_type": pa.array(keys.record_type[commits.code].astype(np.int16)),
             "value_version": _masked(commits.value_version, tombstone),
             "producer_id": _masked(producer_id, producer_id < 0),
@@ -101,31 +102,6 @@ class CommitBatches:
         }
         schema = arrow_schema("offset_commits")
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
-
-
-def candidates(
-    records: RecordColumns, commits: OffsetCommitColumns, tells_climb: NDArray[np.bool_] | None = None
-) -> Candidates:
-    """The chunk's commits as the reduction takes them."""
-    rows = commits.rows
-    return Candidates(
-        records.offset[rows],
-        records.timestamp[rows],
-        commits.code.astype(np.int64),
-        records.producer_id[rows],
-        records.producer_epoch[rows].astype(np.int64),
-        records.is_transactional[rows],
-        commits.is_tombstone,
-        np.ones(len(rows), np.bool_),
-        commits.value_version.astype(np.int64),
-        commits.committed_offset,
-        commits.leader_epoch.astype(np.int64),
-        commits.commit_timestamp,
-        commits.expire_timestamp,
-        commits.topic_id,
-        np.zeros(len(rows), np.bool_) if tells_climb is None else tells_climb,
-        commits.metadata,
-    )
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
@@ -142,3 +118,16 @@ def _raw(records: RecordColumns, commits: OffsetCommitColumns) -> dict[str, pa.A
     if not odd.any():
         return {name: pa.nulls(len(keys), pa.binary()) for name in ("raw_key", "raw_value")}
     return {"raw_key": pa.array(keys, pa.binary()), "raw_value": pa.array(values, pa.binary())}
+
+
+def _topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
+    """Kafka's text of each row's topic id (16 bytes); null where it is zero."""
+    halves = np.ascontiguousarray(topic_id).view(np.uint64)
+    none = ~has_id(halves)
+    if none.all():
+        return pa.nulls(len(none), pa.dictionary(pa.int32(), pa.string()))
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(topic_id))]
+    raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(none), buffers)
+    encoded = raw.dictionary_encode()
+    texts = pa.array([uuid_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(encoded.indices.to_numpy(), mask=none), texts)

@@ -41,7 +41,7 @@ from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
-from kgroups_spark.messages.group_records import EARLY_ACCESS, GroupRecordDecoder, layout_from_json
+from kgroups_spark.messages.group_records import EARLY_ACCESS, layout_from_json
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES
@@ -121,11 +121,11 @@ def replay_releases(
 ) -> Iterator[list[ReleaseReplay]]:
     """For every offsets partition among the replay rows, sorted by it and by log offset, what each release made of
     it."""
-    rows, decoder = itertools.chain.from_iterable(map(rows_of, batches)), GroupRecordDecoder()
+    rows = itertools.chain.from_iterable(map(rows_of, batches))
     with no_cycle_collector():
         for number, of_one in itertools.groupby(rows, key=itemgetter(PARTITION)):
             sides = [ReleaseReplay.of(release, number, undecodable) for release, undecodable in releases]
-            replays = [(side, RowReplay(side.loaded.shard, decoder)) for side in sides]
+            replays = [(side, RowReplay(side.loaded.shard)) for side in sides]
             for row in of_one:
                 for side, replay in replays:
                     side.replay(row, replay)

@@ -1,4 +1,4 @@
-"""Stage 1: the bytes of one range -> rows of the history tables, and what the replay needs of them.
+"""Stage 1: the bytes of one range -> rows of the history tables.
 
 One pass, chunk by chunk. Offset commits stay columns throughout; the few other records are decoded one by one.
 """
@@ -16,19 +16,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgroups_spark.audit.commit_rows import CommitBatches, candidates
+from kgroups_spark.audit.commit_rows import CommitBatches
 from kgroups_spark.audit.history_rows import HistoryRows, corrupt_batch_rows, is_misread
 from kgroups_spark.audit.log_times import LogTimes
-from kgroups_spark.audit.markers import EndedTransaction, RangeMarkers, TransactionalRecord, marker_facts
-from kgroups_spark.audit.member_blocks import GROUP_METADATA
+from kgroups_spark.audit.markers import ends, read_markers
 from kgroups_spark.audit.odd_records import Large, OddRecords, Off
-from kgroups_spark.audit.offset_moves import OffsetMoves
 from kgroups_spark.audit.partition_count import FittingCounts
 from kgroups_spark.audit.range_reader import RangeReader
 from kgroups_spark.audit.ranges import LogRange
-from kgroups_spark.audit.reduce_range import KeptRecord, RangeReducer, readable_versions
 from kgroups_spark.audit.topic_names import TOPIC_FIELDS, TopicNames
-from kgroups_spark.audit.traffic import GroupTraffic, handed_on
+from kgroups_spark.audit.traffic import GroupTraffic
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
@@ -45,11 +42,6 @@ if TYPE_CHECKING:
 
 Output = tuple[str, pa.Table | pa.RecordBatch]
 
-# The name under which replay rows come out beside the tables' rows.
-REPLAY = "replay_rows"
-# And the name of moves forward, for which the replay looks at the groups (climbs.py).
-CLIMBS = "climbs"
-
 
 def no_cluster(piece: FetchPiece) -> Any:
     """For readers of segments alone."""
@@ -62,15 +54,8 @@ def no_leader_lost() -> None:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """What reading needs besides the range. `history` and `replay`: which of the two outputs are wanted.
-
-    `replay_groups=False`: the replay needs offsets and transactions only. Records of types 2 to 23 are decoded all the
-    same, but only those in transactions stay.
-    `climbs`: moves forward come out as well; only a replay of reduced rows has a use for them.
-    `reduces=False`: the replay takes rows of tables, not replay rows. Ranges that are read again give such, too; all
-    markers come without what they ended, and the range's counts as rows of `group_traffic`.
-    `chunk_bytes`: how much of a segment is decoded at once; the answers do not depend on it.
-    """
+    """What reading needs besides the range. `chunk_bytes`: how much of a segment is decoded at once; the answers do not
+    depend on it."""
 
     audit_id: int
     release_version: str
@@ -79,11 +64,6 @@ class ReadContext:
     open_fetch: Callable[[FetchPiece], Any] = no_cluster  # what a broker gives of it, as a binary file to read once
     end_of: Callable[[FetchPiece], int] = no_cluster  # the high watermark of its partition now
     lose_patience: Callable[[], None] = no_leader_lost  # a leader is lost: what else it led is not waited for as long
-    history: bool = True
-    replay: bool = True
-    replay_groups: bool = True
-    reduces: bool = True
-    climbs: bool = False
     chunk_bytes: int = CHUNK_BYTES
     latest_ms: int = LAST_MS  # log times behind it are ahead of the audit's clock
 
@@ -160,17 +140,11 @@ class RangeDecoder:
     def __init__(self, log_range: LogRange, context: ReadContext, records: GroupRecordDecoder) -> None:
         self._range = log_range
         # What is read again is not added to history, and counts nowhere.
-        self._is_new = context.history and not log_range.is_reread
-        self._writes = self._is_new or (context.history and not context.reduces)
-        self._context = replace(context, replay=context.replay and context.reduces)
+        self._is_new = not log_range.is_reread
+        self._context = context
         self._release: Release = release(context.release_version)
         self._commits = OffsetCommitDecoder()
         self._records = records
-        tells = self._is_new and self._context.replay
-        self._reducer = RangeReducer(self._release, self._commits.keys, begins_log=log_range.begins_log, pins=tells)
-        reads, all_stay = readable_versions(self._release), not self._release.commit_needs_newer_record
-        self._moves = OffsetMoves(self._commits.keys, reads, all_stay=all_stay) if tells else None
-        self._markers = RangeMarkers(log_range.begins_log)
         self._traffic, self._odd = GroupTraffic(), OddRecords()
         self._topics, self._fitting = TopicNames(), FittingCounts(log_range.offsets_partition)
         self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
@@ -184,22 +158,19 @@ class RangeDecoder:
         self._reader = RangeReader(log_range, self._context, OFFSETS_TOPIC, self.progress)
 
     def outputs(self) -> Iterator[Output]:
-        """Rows of the history tables, and under the name `replay_rows` what is left to the replay: records that it
-        needs, and the range's counts for `group_traffic`.
+        """Rows of the history tables: markers without what they ended, and the range's counts for `group_traffic`. What
+        is read again has neither counts nor damage.
 
         Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for
         texts.
         """
         for path, item in self._reader.items():
             yield from self._item(item, path)
-        if self._writes:
-            for lot in self._batches.rest():
-                yield self._counted("offset_commits", lot)
-        if self._context.replay:
-            for batch in self._reducer.rest(self._markers.deferred):
-                yield REPLAY, batch
-        if self._is_new:
-            yield from self._traffic_rows()
+        for lot in self._batches.rest():
+            yield self._counted("offset_commits", lot)
+        counts = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
+        if counts.num_rows:
+            yield "group_traffic", counts
         self._topics.settle_commits(self._commits.keys.topic)
         self.progress.topics = self._topics.rows()
         self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
@@ -214,7 +185,7 @@ class RangeDecoder:
         progress.note(records)
         commit_rows, other_rows, control_rows = classify(records)
         commits = self._commits.decode(records, commit_rows)
-        markers, unreadable = self._markers.read(records, control_rows)
+        markers, unreadable = read_markers(records, control_rows)
         decoded, undecodable = self._decode_others(records, other_rows)
         bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
         if self._is_new:
@@ -224,32 +195,19 @@ class RangeDecoder:
             self._traffic.add_chunk(records, commits, self._commits.keys, decoded)
             self._odd.add_chunk(records, commits, self._commits.keys, decoded)
             progress.quarantined.update(what.reason for _, what in bad)
-        if self._writes:
-            for lot in self._batches.add(records, commits, marker_facts(markers)):
-                yield self._counted("offset_commits", lot)
-            rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
-            if decoded:
-                yield self._counted("group_records", rows.group_records(decoded))
-            if self._context.reduces:
-                ended = self._markers.close(self._transactional(records, commits, decoded, bad), markers)
-            else:
-                ended = [EndedTransaction(marker, None, 0, []) for marker in markers]
-            if ended:
-                yield self._counted("transaction_markers", rows.markers(ended))
-            if bad:
-                yield self._counted("quarantine", rows.quarantine(bad, path, self._release))
-            misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
-            if misread and self._is_new:
-                progress.quarantined["load_would_fail"] += len(misread)
-                yield self._counted("quarantine", rows.load_failures(misread, self._release))
-        if self._context.replay:
-            kept, tells_climb = self._kept(records, decoded, bad), None
-            if self._moves is not None:
-                tells_climb, climbs = self._moves.chunk(records, commits, climbs=self._context.climbs)
-                if climbs is not None:
-                    yield CLIMBS, climbs
-            for batch in self._reducer.add(candidates(records, commits, tells_climb), kept, markers):
-                yield REPLAY, batch
+        for lot in self._batches.add(records, commits, ends(markers)):
+            yield self._counted("offset_commits", lot)
+        rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
+        if decoded:
+            yield self._counted("group_records", rows.group_records(decoded))
+        if markers:
+            yield self._counted("transaction_markers", rows.markers(markers))
+        if bad:
+            yield self._counted("quarantine", rows.quarantine(bad, path, self._release))
+        misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
+        if misread and self._is_new:
+            progress.quarantined["load_would_fail"] += len(misread)
+            yield self._counted("quarantine", rows.load_failures(misread, self._release))
 
     def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:
         log_offset = self._reader.place_of(batch, path)
@@ -260,10 +218,9 @@ class RangeDecoder:
     def _decode_others(
         self, records: RecordColumns, rows: NDArray[np.int64]
     ) -> tuple[list[tuple[int, GroupRecord]], list[tuple[int, Undecodable]]]:
-        decode = self._records.decode_rows if self._writes else self._records.check_rows
         decoded: list[tuple[int, GroupRecord]] = []
         undecodable: list[tuple[int, Undecodable]] = []
-        for row, what in zip(rows.tolist(), decode(records, rows), strict=True):
+        for row, what in zip(rows.tolist(), self._records.decode_rows(records, rows), strict=True):
             if isinstance(what, Undecodable):
                 undecodable.append((row, what))
             else:
@@ -284,70 +241,6 @@ class RangeDecoder:
     def _topic_of(self, code: int) -> str:
         topic: str = self._commits.keys.topic[code].as_py()
         return topic
-
-    def _transactional(
-        self,
-        records: RecordColumns,
-        commits: OffsetCommitColumns,
-        decoded: list[tuple[int, GroupRecord]],
-        bad: list[tuple[int, Undecodable]],
-    ) -> list[TransactionalRecord]:
-        """The chunk's records with the transactional bit, control records aside, in log order."""
-        if not records.batches.is_transactional.any():
-            return []
-        is_transactional, offset, producer_id = records.is_transactional, records.offset, records.producer_id
-        in_commits = np.flatnonzero(is_transactional[commits.rows])
-        rows = commits.rows[in_commits]
-        group_ids = self._commits.keys.group_id.take(pa.array(commits.code[in_commits])).to_pylist()
-        tombstone = commits.is_tombstone[in_commits].tolist()
-        found = [
-            TransactionalRecord(at, producer, None if gone else group_id)
-            for at, producer, group_id, gone in zip(
-                offset[rows].tolist(), producer_id[rows].tolist(), group_ids, tombstone, strict=True
-            )
-        ]
-        is_control = records.is_control
-        others = [row for row, _ in (*decoded, *bad) if is_transactional[row] and not is_control[row]]
-        if others:
-            found += [TransactionalRecord(int(offset[row]), int(producer_id[row]), None) for row in others]
-            found.sort()
-        return found
-
-    def _kept(
-        self, records: RecordColumns, decoded: list[tuple[int, GroupRecord]], bad: list[tuple[int, Undecodable]]
-    ) -> list[KeptRecord]:
-        if not self._context.replay_groups:
-            decoded = [(row, record) for row, record in decoded if records.batches.producer_id[records.batch[row]] >= 0]
-        if not decoded and not bad:
-            return []
-        producer_id, epoch, transactional = records.producer_id, records.producer_epoch, records.is_transactional
-        is_control = records.is_control
-
-        def kept(row: int, record: GroupRecord | None) -> KeptRecord:
-            # The replay reads GroupMetadata by columns of bytes (member_blocks.py), which is cheaper than any text.
-            has_text = self._is_new and record is not None and record.record_type != GROUP_METADATA
-            return KeptRecord(
-                int(records.offset[row]),
-                int(records.timestamp[row]),
-                record,
-                int(producer_id[row]),
-                int(epoch[row]),
-                bool(transactional[row]),
-                record.value_json() if record is not None and has_text else None,
-                None if record is None or has_text else records.key(row),
-                None if record is None or has_text else records.value(row),
-            )
-
-        rows: list[tuple[int, GroupRecord | None]] = [*decoded]
-        rows += [(row, None) for row, _ in bad if transactional[row] and not is_control[row]]
-        return [kept(row, record) for row, record in sorted(rows, key=itemgetter(0))]
-
-    def _traffic_rows(self) -> Iterator[Output]:
-        rows = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
-        if rows.num_rows and self._context.replay:
-            yield REPLAY, handed_on(rows, self._range.start_offset)
-        elif rows.num_rows and not self._context.reduces:
-            yield "group_traffic", rows
 
     def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
         if self._is_new:

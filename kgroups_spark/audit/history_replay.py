@@ -123,15 +123,15 @@ def _markers(frame: DataFrame) -> DataFrame:
             outcome=F.col("outcome"),
             coordinator_epoch=F.col("coordinator_epoch"),
             control_type=F.col("control_type"),
-            is_deferred=F.lit(False),
         )
     )
 
 
 def _unreadable(frame: DataFrame) -> DataFrame:
-    """Records with a producer that do not decode: quarantine does not say so, but only transactions write such."""
-    is_record = (F.col("reason") != "corrupt_batch") & (F.col("record_count") > 0) & F.col("producer_id").isNotNull()
-    return frame.where(is_record).select(
+    """Records in transactions that do not decode; of rows from before layout 5 those with a producer."""
+    is_record = (F.col("reason") != "corrupt_batch") & (F.col("record_count") > 0)
+    is_transactional = F.coalesce("is_transactional", F.col("producer_id").isNotNull())
+    return frame.where(is_record & is_transactional).select(
         *_columns(**_place(), kind=F.lit(UNREADABLE), producer_id=F.col("producer_id"), producer_epoch=F.lit(-1))
     )
 

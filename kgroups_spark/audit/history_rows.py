@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.audit.markers import EndedTransaction
+from kgroups_spark.audit.markers import Marker
 from kgroups_spark.audit.outcomes import OUTCOME_NAMES
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.messages.group_records import GroupRecord
@@ -93,8 +93,9 @@ class HistoryRows:
         ]
         return self._batch("group_records", GROUP_RECORD_COLUMNS, rows)
 
-    def markers(self, ended: list[EndedTransaction]) -> pa.RecordBatch:
-        return self._batch("transaction_markers", MARKER_COLUMNS, [marker_row(transaction) for transaction in ended])
+    def markers(self, markers: list[Marker]) -> pa.RecordBatch:
+        """Without what they ended, which the replay adds."""
+        return self._batch("transaction_markers", MARKER_COLUMNS, [marker_row(marker) for marker in markers])
 
     def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
         rows = [
@@ -154,10 +155,8 @@ class HistoryRows:
         return table_batch(name, columns, rows, **constants)
 
 
-def marker_row(transaction: EndedTransaction) -> tuple[Any, ...]:
-    """A row of transaction_markers, from log_offset on."""
-    marker = transaction.marker
-    outcome = OUTCOME_NAMES.get(marker.outcome)
+def marker_row(marker: Marker) -> tuple[Any, ...]:
+    """A row of transaction_markers (MARKER_COLUMNS), without what the marker ended."""
     return (
         marker.log_offset,
         None if marker.log_timestamp < 0 else marker.log_timestamp,
@@ -165,10 +164,10 @@ def marker_row(transaction: EndedTransaction) -> tuple[Any, ...]:
         None if marker.producer_id < 0 else marker.producer_epoch,
         marker.coordinator_epoch,
         marker.control_type,
-        outcome,
-        transaction.start_offset,
-        None if outcome is None else transaction.offset_count,
-        None if outcome is None else transaction.group_ids,
+        OUTCOME_NAMES.get(marker.outcome),
+        None,
+        None,
+        None,
     )
 
 

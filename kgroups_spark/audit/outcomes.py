@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgroups_spark.coordinator.reduce_columns import ABORT, COMMIT, MarkerFacts, next_marker
+from kgroups_spark.offsets.numbers import ABORT, COMMIT, Markers, next_marker
 
 OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
 
@@ -29,10 +29,10 @@ class OpenRows:
         codes: NDArray[np.int64],
         producer_id: NDArray[np.int64],
         is_transactional: NDArray[np.bool_],
-        markers: MarkerFacts,
+        markers: Markers,
     ) -> list[tuple[pa.RecordBatch, NDArray[np.int64]]]:
         """The rows, older ones included, whose outcome is known after this chunk; the others are kept back."""
-        done = [self._settle_held(markers)] if self._held and len(markers.log_offset) else []
+        done = [self._settle_held(markers)] if self._held and len(markers) else []
         transactional = np.nonzero(is_transactional)[0]
         if not len(transactional):
             return [part for part in [*done, (batch, codes)] if part and len(part[1])]
@@ -63,7 +63,7 @@ class OpenRows:
         if len(rows):
             self._held.append((batch.take(pa.array(rows)), codes[rows], producer_id[rows]))
 
-    def _settle_held(self, markers: MarkerFacts) -> tuple[pa.RecordBatch, NDArray[np.int64]] | None:
+    def _settle_held(self, markers: Markers) -> tuple[pa.RecordBatch, NDArray[np.int64]] | None:
         batch = pa.Table.from_batches([b for b, _, _ in self._held]).combine_chunks()
         codes = np.concatenate([c for _, c, _ in self._held])
         producers = np.concatenate([p for _, _, p in self._held])
@@ -78,14 +78,14 @@ class OpenRows:
 
 
 def _outcomes(
-    producer_id: NDArray[np.int64], log_offset: NDArray[np.int64], markers: MarkerFacts
+    producer_id: NDArray[np.int64], log_offset: NDArray[np.int64], markers: Markers
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Per row COMMIT, ABORT, NEITHER and the marker's offset, -1 where none follows."""
-    if not len(markers.log_offset):
-        return np.full(len(producer_id), -2, np.int64), np.full(len(producer_id), -1, np.int64)
-    order = np.lexsort((markers.log_offset, markers.producer_id))
-    at, known = next_marker(producer_id, log_offset, markers.producer_id[order], markers.log_offset[order])
-    return np.where(known, markers.outcome[order][at], -2), np.where(known, markers.log_offset[order][at], -1)
+    at = next_marker(producer_id, log_offset, markers)
+    known = at >= 0
+    if not known.any():
+        return np.full(len(at), -2), at
+    return np.where(known, markers.outcome[at], -2), np.where(known, markers.log_offset[at], -1)
 
 
 def _with_outcomes(

@@ -32,13 +32,14 @@ from kgroups_spark.audit.load_failures import coordinator_fails, misread
 from kgroups_spark.audit.packed_rows import row_counts, unpacked
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.redecode import DECODED_TABLES, added_up, decoded_again, unresolved
-from kgroups_spark.audit.replay import AuditSpans
+from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.replayed import Replayed, replayed_shards
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
 from kgroups_spark.audit.topic_names import CLUSTER
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
+from kgroups_spark.replay.replay_shard import AuditSpans
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.last_finished import REBUILD_APP_ID
 from kgroups_spark.tables.ledger import record_counts
@@ -209,7 +210,7 @@ class _Rebuild:
         if baselines.by_partition:
             rows = rows.unionByName(replay_rows_of_state(baselines.state(counting.state_corrections)))
         names = [*MADE_OF_RECORDS, "quarantine", *(NOW if tables_of_now else ()), "coordinator_state"]
-        context = replace(work.replay_context([]), history_from=baselines.starts, audits=self._spans())
+        context = ReplayContext(replace(work.night([]), audits=self._spans()), baselines.starts)
         return replayed_shards(rows, self._hands(), work.writer, names, context, self._with_corrections(corrections))
 
     def _spans(self) -> AuditSpans:

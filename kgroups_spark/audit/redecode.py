@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.audit.commit_rows import CommitBatches
 from kgroups_spark.audit.history_rows import HistoryRows
-from kgroups_spark.audit.markers import marker_facts
+from kgroups_spark.audit.markers import ends
 from kgroups_spark.audit.packed_rows import PACKED, packed_outputs, unpacked
 from kgroups_spark.audit.traffic import COUNTS, GroupTraffic
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
@@ -94,7 +94,7 @@ def _decoded_records(
     commit_decoder, traffic = OffsetCommitDecoder(), GroupTraffic()
     commits = commit_decoder.decode(records, commit_rows)
     batches = CommitBatches(audit_id, offsets_partition, commit_decoder.keys)
-    for lot in (*batches.add(records, commits, marker_facts([])), *batches.rest()):
+    for lot in (*batches.add(records, commits, ends([])), *batches.rest()):
         yield "offset_commits", _without_epoch(lot)
     decoded = [
         (row, what)

@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 from kgroups_spark.audit.outputs import MANIFEST, PartCollector, manifest_batch, part_line
 from kgroups_spark.audit.packed_rows import PACKED, packed_outputs, unpacked
 from kgroups_spark.audit.read_by import ReadBy
-from kgroups_spark.audit.replay import Output, ReplayContext, replay_partitions
+from kgroups_spark.audit.replay import ReplayContext, replay_partitions
 from kgroups_spark.audit.replay_rows import REPLAY_ROWS
+from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.parts_writer import Part
 from kgroups_spark.tables.schemas import TABLES
@@ -96,7 +97,7 @@ def _parts(
     in_order: DataFrame, lake_uri: str, names: Sequence[str], context: ReplayContext, read_by: ReadBy
 ) -> dict[str, list[Part]]:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        collector = PartCollector(lake_uri, context.audit_id)
+        collector = PartCollector(lake_uri, context.night.audit_id)
         outputs = _outputs(batches, names, context, read_by)
         lines = [part_line(part) for name, some in outputs for part in collector.add(name, some)]
         yield manifest_batch(lines + [part_line(part) for part in collector.rest()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.audit.replay_rows import (
-    FIRST_VALUE,
     MARKER,
     RECORD,
     REPLAY_ROWS,
@@ -22,7 +21,7 @@ from kgroups_spark.audit.replay_rows import (
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.transactions import EndedTransaction
-from kgroups_spark.messages.group_records import DecodedRecord, GroupRecord, GroupRecordDecoder, JsonRecord
+from kgroups_spark.messages.group_records import JsonRecord
 from kgroups_spark.messages.schema import reader
 
 Row = tuple[Any, ...]
@@ -47,7 +46,6 @@ Row = tuple[Any, ...]
     COMMIT_TIME,
     EXPIRE_TIME,
     TOPIC_ID,
-    RAW_KEY,
     RAW_VALUE,
     MEMBER,
     REGEX,
@@ -55,21 +53,19 @@ Row = tuple[Any, ...]
     OUTCOME,
     COORDINATOR_EPOCH,
     CONTROL_TYPE,
-    DEFERRED,
-    TELLS_CLIMB,
 ) = range(len(REPLAY_ROWS))
-# Behind them: the decoded record or value, where those of a batch have been decoded together.
-DECODED = len(REPLAY_ROWS)
+# Behind them: the value of a commit, where those of a batch have been made together.
+OF_COMMIT = len(REPLAY_ROWS)
 _VALUE = (COMMITTED, LEADER_EPOCH, METADATA, COMMIT_TIME, EXPIRE_TIME, TOPIC_ID, VERSION)
 
 
-def rows_of(batch: pa.RecordBatch, decoded: Sequence[DecodedRecord | None] | None = None) -> Iterator[Row]:
+def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     """The batch's rows. Most columns of most batches are null throughout, and cost nothing."""
     columns = [
         itertools.repeat(None, batch.num_rows) if column.null_count == batch.num_rows else column.to_pylist()
         for column in batch.columns
     ]
-    return zip(*columns, _values(batch) if decoded is None else decoded, strict=True)
+    return zip(*columns, _values(batch), strict=True)
 
 
 def _values(batch: pa.RecordBatch) -> Iterable[OffsetAndMetadata | None]:
@@ -89,40 +85,11 @@ def _or_null(batch: pa.RecordBatch, at: int) -> pa.Array:
     return pc.if_else(pc.equal(column, -1), pa.scalar(None, column.type), column)
 
 
-def rows_in_log_order(
-    batches: Iterable[pa.RecordBatch], rows_of: Callable[[pa.RecordBatch], Iterator[Row]] = rows_of
-) -> Iterator[Row]:
-    """One range's rows. Its records of types 2 to 23 and all others stand in batches of their own, each in log order.
-
-    `rows_of` gives a batch's rows.
-    """
-    records: list[pa.RecordBatch] = []
-    others: list[pa.RecordBatch] = []
-    for batch in batches:
-        is_of_records = batch.num_rows and batch.column(KIND)[0].as_py() in (RECORD, UNREADABLE)
-        (records if is_of_records else others).append(batch)
-    return _merged(*(itertools.chain.from_iterable(map(rows_of, part)) for part in (records, others)))
-
-
-def _merged(records: Iterator[Row], others: Iterator[Row]) -> Iterator[Row]:
-    """Rows of both in log order."""
-    record = next(records, None)
-    for other in others:
-        while record is not None and record[LOG_OFFSET] < other[LOG_OFFSET]:
-            yield record
-            record = next(records, None)
-        yield other
-    if record is not None:
-        yield record
-        yield from records
-
-
 class RowReplay:
     """Replays rows into a shard."""
 
-    def __init__(self, shard: Shard, decoder: GroupRecordDecoder) -> None:
+    def __init__(self, shard: Shard) -> None:
         self._shard = shard
-        self._decoder = decoder
 
     def replay(self, row: Row) -> EndedTransaction | None:
         """What a marker ended; None for every other row. Raises ReplayFailure as the shard does."""
@@ -130,7 +97,7 @@ class RowReplay:
         if timestamp is not None and timestamp < 0:
             timestamp = None
         if kind in (VALUE, TOMBSTONE):
-            value = None if kind == TOMBSTONE else row[DECODED] or _offset_and_metadata(row)
+            value = None if kind == TOMBSTONE else row[OF_COMMIT] or _offset_and_metadata(row)
             shard.replay_offset_commit(
                 offset,
                 timestamp,
@@ -142,32 +109,18 @@ class RowReplay:
                 row[PRODUCER],
                 row[EPOCH],
                 row[TRANSACTIONAL],
-                tells_climb=row[TELLS_CLIMB] is not False,
             )
         elif kind == RECORD:
             self._replay_record(row)
         elif kind == UNREADABLE:
             shard.transactional_record(offset, timestamp, row[PRODUCER])
-        elif kind == MARKER:
-            return shard.end_transaction(offset, timestamp, row[PRODUCER], row[OUTCOME])
         else:
-            assert kind == FIRST_VALUE, kind
-            shard.keep_group(offset, timestamp, row[GROUP])
+            assert kind == MARKER, kind
+            return shard.end_transaction(offset, timestamp, row[PRODUCER], row[OUTCOME])
         return None
 
-    def record(self, row: Row) -> DecodedRecord:
-        """The record of types 2 to 23 that a row of kind RECORD holds."""
-        if row[DECODED] is not None:
-            found: DecodedRecord = row[DECODED]
-            return found
-        if row[RAW_KEY] is None:
-            return JsonRecord(row[TYPE], row[GROUP], row[MEMBER], row[REGEX], row[VERSION], row[TEXT])
-        record = self._decoder.decode(row[RAW_KEY], row[RAW_VALUE])
-        assert isinstance(record, GroupRecord), record
-        return record
-
     def _replay_record(self, row: Row) -> None:
-        record = self.record(row)
+        record = JsonRecord(row[TYPE], row[GROUP], row[MEMBER], row[REGEX], row[VERSION], row[TEXT])
         self._shard.replay_group_record(
             row[LOG_OFFSET],
             time_ms(row[TIMESTAMP]),

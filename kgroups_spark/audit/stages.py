@@ -1,7 +1,7 @@
-"""The two stages as Spark runs them: in tasks that write Parquet parts, or as DataFrames that Spark's writer takes.
+"""Stage 1 as Spark runs it: tasks that write Parquet parts, or hand their rows to Spark's writer.
 
-Both call the same pure functions (decode_range.py, replay.py). A task gets its work by its partition id: the hands are
-small and travel with the function, so that nothing needs to be shuffled to place a shard.
+Both call the same pure function (decode_range.py). A task gets its ranges by its partition id: the hands are small and
+travel with the function.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, BinaryIO
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -36,12 +36,10 @@ from kgroups_spark.audit.replay_rows import (
 from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.sources.s3 import with_storage
-from kgroups_spark.tables.parts_writer import Part, lake_file_system
+from kgroups_spark.tables.parts_writer import Part
 from kgroups_spark.tables.schemas import LOG_TABLES
 
 Hand = Sequence[LogRange]
-# Where a range's replay rows are, and its climbs (None: there are none).
-ReplayFile = tuple[str, str | None]
 # Everything that a replay writes.
 REPLAY_TABLES = (
     "group_versions",
@@ -81,19 +79,12 @@ class ReadResult:
         self.history += later.history
 
 
-def open_uri(path: str) -> BinaryIO:
-    """A file on any file system that pyarrow opens, for reading from the start or anywhere."""
-    file_system, local = lake_file_system(path)
-    return file_system.open_input_file(local)  # type: ignore[no-any-return]
-
-
 def read_by_parts(
     spark: SparkSession, hands: Sequence[Hand], context: ReadContext, lake_uri: str, work_uri: str
 ) -> ReadResult:
     """Stage 1 in one action: tasks write history as parts of the lake, and below `work_uri` as parts that nobody
     commits what the replay completes (PASSED_ON) and what is read again."""
     hands = [list(hand) for hand in hands]
-    context = replace(context, reduces=False)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _numbers(batches):
@@ -184,7 +175,6 @@ def read_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext)
     """Stage 1 for Spark's writer, as PACKED_BY_SHARD: rows of the history tables, what the replay completes of them
     (PASSED_ON), what is read again, and what was read (`progress`)."""
     hands = [list(hand) for hand in hands]
-    context = replace(context, reduces=False)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for progress, name, rows in _outputs(hands, _numbers(batches), context):

@@ -1,18 +1,17 @@
 """Counts of what a range holds, by group and hour of log time: the rows of `group_traffic`.
 
-Ranges of one offsets partition may hold records of the same group and hour. So a range hands its rows on to the
+Ranges of one offsets partition may hold records of the same group and hour. So a range passes its rows on to the
 replay, which is one for each partition, and what several ranges counted is added up there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgroups_spark.audit.replay_rows import TRAFFIC, replay_batch
 from kgroups_spark.messages.group_records import GroupRecord
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
@@ -112,26 +111,6 @@ class GroupTraffic:
         """Rows of `group_traffic`; `constants` are the columns that all of them share."""
         rows = [(group_id, hour, *counts) for group_id, hour, counts in self.rows()]
         return table_batch("group_traffic", TRAFFIC_COLUMNS, rows, **constants)
-
-
-def handed_on(rows: pa.RecordBatch, start_offset: int) -> pa.RecordBatch:
-    """The rows of a range that begins there as one replay row."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_batch(rows)
-    columns = {
-        "offsets_partition": pa.array(rows.column("offsets_partition")[:1]),
-        "log_offset": pa.array([start_offset]),
-        "kind": pa.array([TRAFFIC]),
-        "raw_value": pa.array([sink.getvalue().to_pybytes()]),
-    }
-    return replay_batch(1, columns)
-
-
-def added_up(handed: Sequence[bytes]) -> pa.Table:
-    """One row for each key of what ranges of one audit handed on, values of `raw_value`; in no order."""
-    ranges = [pa.ipc.open_stream(rows).read_all() for rows in handed]
-    return ranges[0] if len(ranges) == 1 else summed(pa.concat_tables(ranges))
 
 
 def summed(rows: pa.Table) -> pa.Table:

@@ -17,11 +17,9 @@ from kgroups_spark.audit.partition_count import fitting_by_partition, partition_
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, cut, deal, deal_to_fetchers
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
-from kgroups_spark.audit.replay import ReplayContext
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.shard_stage import ShardTask
-from kgroups_spark.audit.stages import open_uri
 from kgroups_spark.audit.state_plan import StatePlan
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
@@ -138,34 +136,20 @@ class AuditWork:
         limits = FetchLimits(min(len(self.hands), self.slots), self.max_bytes_per_second, client.timeout_ms)
         return replace(context, fetcher=Fetcher(client, limits))
 
-    def replay_context(self, progress: list[RangeProgress]) -> ReplayContext:
-        """What stage 2 needs to know of stage 1."""
-        return ReplayContext(
-            self.audit_id,
-            self.settings.release_version,
-            self.offsets_partitions(progress),
-            known_topics(self.topic_names(progress)),
-            open_uri,
-            {p.offsets_partition: p.start_offset for p in self.plan.partitions},
-            retention_ms=self.settings.retention_ms,
-        )
-
-    def night_context(self, progress: list[RangeProgress]) -> ReplayContext:
-        """The same for what this audit has read, with the partitions that it read again."""
-        again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        return replace(self.replay_context(progress), read_again=again)
-
-    def shard_task(self, progress: list[RangeProgress]) -> ShardTask:
-        """What the tasks of stage 2 need to know of stage 1."""
-        night = Night(
+    def night(self, progress: list[RangeProgress]) -> Night:
+        """What a replay needs to know of stage 1."""
+        return Night(
             self.audit_id,
             self.settings.release_version,
             self.offsets_partitions(progress),
             known_topics(self.topic_names(progress)),
             self.settings.retention_ms,
         )
+
+    def shard_task(self, progress: list[RangeProgress]) -> ShardTask:
+        """What the tasks of stage 2 need to know."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        return ShardTask(night, self.lake.uri, self.state.audit_id, again)
+        return ShardTask(self.night(progress), self.lake.uri, self.state.audit_id, again)
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
         """How many partitions the offsets topic has: as the user says, or the cluster, or the only number that fits."""

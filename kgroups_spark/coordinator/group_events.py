@@ -199,10 +199,6 @@ class GroupEvents:
         told, self._told = self._told, []
         return told
 
-    def tell(self, events: Iterable[GroupEvent]) -> None:
-        """Takes in what somebody else has found."""
-        self._told += events
-
     # What the shard says before and after it replays something.
 
     def record(self, log_offset: int, log_timestamp: int | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
 from kgroups_spark.coordinator.shard import Shard
 
-Kind = Literal["offset_commit", "group_record", "marker", "undecodable", "keep_group"]
+Kind = Literal["offset_commit", "group_record", "marker", "undecodable"]
 
 
 class ReplayRow(NamedTuple):
@@ -18,7 +18,6 @@ class ReplayRow(NamedTuple):
     group_record    types 2 to 23, decoded; None: tombstone     group, member or regular expression, value
     marker          control record                              outcome (committed, aborted; None: neither)
     undecodable     anything that cannot be used                group where its key can be read
-    keep_group      an offset commit that `reduce` left without content: a group exists from here on
     """
 
     log_offset: int
@@ -74,7 +73,5 @@ def replay(shard: Shard, row: ReplayRow) -> None:
             )
         case "marker":
             shard.end_transaction(row.log_offset, row.log_timestamp, row.producer_id, row.outcome)
-        case "keep_group":
-            shard.keep_group(row.log_offset, row.log_timestamp, group_id)
         case "undecodable" if row.is_transactional:
             shard.transactional_record(row.log_offset, row.log_timestamp, row.producer_id)

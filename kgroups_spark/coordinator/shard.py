@@ -58,10 +58,8 @@ class Shard(Groups):
         producer_id: int = -1,
         producer_epoch: int = -1,
         is_transactional: bool = False,
-        *,
-        tells_climb: bool = True,
     ) -> None:
-        """A record of type 0 or 1; `value` None is a tombstone. `tells_climb`: see GroupEvents.value."""
+        """A record of type 0 or 1; `value` None is a tombstone."""
         slot = (group_id, topic, partition)
         if value is None:
             if is_transactional:
@@ -85,7 +83,7 @@ class Shard(Groups):
             value = value._replace(topic_id=None)
         events = self.events
         if events is not None:
-            events.value(log_offset, log_timestamp, tells_climb=tells_climb)
+            events.at(log_offset, log_timestamp)
         if group_id not in self.groups:
             self._create_simple_group(group_id, log_offset, log_timestamp)
         commit = _commit((log_offset, record_type, producer_epoch, value))
@@ -115,11 +113,6 @@ class Shard(Groups):
         super().replay_group_record(
             log_offset, log_timestamp, record_type, group_id, member_id, regular_expression, value, value_version
         )
-
-    def keep_group(self, log_offset: int, log_timestamp: int | None, group_id: str) -> None:
-        super().keep_group(log_offset, log_timestamp, group_id)
-        if self.events is not None:
-            self.events.ended()
 
     def end_transaction(
         self, log_offset: int, log_timestamp: int | None, producer_id: int, outcome: str | None

@@ -32,7 +32,6 @@ class ShardEvents(GroupEvents):
         super().__init__(shard, rules)
         self._shard = shard
         self._is_marker = False
-        self._tells_climb = True
         # How many committed offsets there are by topic.
         self._offsets_of: Counter[str] = Counter()
         self.count_offsets()
@@ -43,17 +42,12 @@ class ShardEvents(GroupEvents):
 
     def at(self, log_offset: int, log_timestamp: int | None) -> None:
         super().at(log_offset, log_timestamp)
-        self._is_marker, self._tells_climb = False, True
-
-    def value(self, log_offset: int, log_timestamp: int | None, *, tells_climb: bool = True) -> None:
-        """A value comes next. `tells_climb`: a move forward is told here, if it is one to tell."""
-        self.at(log_offset, log_timestamp)
-        self._tells_climb = tells_climb
+        self._is_marker = False
 
     def marker(self, log_offset: int, log_timestamp: int | None) -> None:
         """A control record comes next."""
         self.at(log_offset, log_timestamp)
-        self._is_marker, self._tells_climb = True, False
+        self._is_marker = True
 
     def ended(self) -> None:
         """The value or marker has been replayed."""
@@ -79,7 +73,7 @@ class ShardEvents(GroupEvents):
         is_recreated = topic_id != known_id and topic_id is not None and known_id is not None
         if not is_recreated and before is not None:
             # Of every record asked: most end here.
-            if after == offset or (after > offset and not self._tells_climb):
+            if after == offset or (after > offset and self._is_marker):
                 return
             if after > offset and self.type_of_emptied(slot[0]) is None:
                 return

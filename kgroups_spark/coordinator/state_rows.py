@@ -50,7 +50,8 @@ def save(shard: Shard) -> Iterator[StateRow]:
     """Rows that `load` makes the same state of."""
     for group_id in sorted(shard.groups.keys() | shard.offsets.committed.keys()):
         yield group_entry(group_id, shard.groups.get(group_id), shard.offsets.committed.get(group_id, {}))
-    for producer_id in sorted(shard.offsets.pending.keys() | shard.transactions.by_producer.keys()):
+    waiting = {producer_id for producer_id, pending in shard.offsets.pending.items() if pending}
+    for producer_id in sorted(waiting | shard.transactions.by_producer.keys()):
         yield producer_entry(shard, producer_id)
     for group_id, producers in sorted(shard.offsets.noted_producers.items()):
         yield noted_entry(group_id, producers)
@@ -190,7 +191,7 @@ def _producer_json(shard: Shard, producer_id: int) -> Json:
             transaction.offset_count,
             sorted(transaction.group_ids),
         ],
-        "pending": None if pending is None else [(*slot, *commit[:3], *commit[3]) for slot, commit in pending.items()],
+        "pending": [(*slot, *commit[:3], *commit[3]) for slot, commit in pending.items()] if pending else None,
     }
 
 

@@ -8,7 +8,6 @@ Rules, in their order (semantics as in CoordinatorRecordSerde and GroupCoordinat
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol
@@ -23,7 +22,6 @@ from kgroups_spark.messages.known_keys import KnownKeys
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS, OFFSET_COMMIT_TYPES, RecordType
 from kgroups_spark.messages.schema import MessageReader, Truncated, base64_text
-from kgroups_spark.messages.sound_values import are_sound
 from kgroups_spark.messages.value_layouts import (
     BadValue,
     Content,
@@ -47,23 +45,6 @@ __all__ = [
     "layout_from_json",
     "value_from_json",
 ]
-
-
-class UnreadContent(Content):
-    """A sound value that is decoded when it is first asked for."""
-
-    __slots__ = ("_decode",)
-
-    def __init__(self, decode: Callable[[], GroupRecord | Undecodable]) -> None:
-        self._decode = decode
-
-    def __getattr__(self, name: str) -> Any:
-        """Called for what is not set yet: everything, until the value is decoded."""
-        record = self._decode()
-        assert isinstance(record, GroupRecord) and record.content is not None, record
-        for slot in Content.__slots__:
-            setattr(self, slot, getattr(record.content, slot))
-        return getattr(self, name)
 
 
 @dataclass(slots=True)
@@ -174,28 +155,6 @@ class GroupRecordDecoder:
         for at, text in zip(big.tolist(), made, strict=True):
             texts[at] = text
         return [self._decode_row(records, row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
-
-    def check_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[GroupRecord | Undecodable]:
-        """The same where hardly any value will be asked for: sound GroupMetadata values are decoded when they are.
-
-        That can be only as long as the chunk's data is valid.
-        """
-        is_sound = _is_group_metadata(records, rows)
-        big = np.flatnonzero(is_sound)
-        is_sound[big] = are_sound(records.data, records.value_start[rows[big]], records.value_length[rows[big]])
-        view, starts, lengths = records.data.data, records.key_start[rows].tolist(), records.key_length[rows].tolist()
-        keys = [None if n < 0 else bytes(view[start : start + n]) for start, n in zip(starts, lengths, strict=True)]
-        return [
-            self._decode_later(records, row, key) if later else self.decode(key, records.value(row))
-            for row, key, later in zip(rows.tolist(), keys, is_sound.tolist(), strict=True)
-        ]
-
-    def _decode_later(self, records: RecordColumns, row: int, key: bytes | None) -> GroupRecord | Undecodable:
-        known = self._keys.of(key)
-        if isinstance(known, Undecodable):
-            return known
-        version = int(records.data[int(records.value_start[row]) + 1])
-        return _record(known, version, "", UnreadContent(lambda: self.decode(key, records.value(row))))
 
     def _decode_row(self, records: RecordColumns, row: int, text: str | None) -> GroupRecord | Undecodable:
         """One record; `text`: its JSON if that has been made, of a value that is plain and so exact."""

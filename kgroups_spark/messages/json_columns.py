@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.definition import Field, definition
-from kgroups_spark.messages.group_metadata_columns import plain_versions
 from kgroups_spark.messages.lock_step import SPARE, WIDTH, LockStep, Positions, consecutive
 from kgroups_spark.messages.schema import base64_text
 from kgroups_spark.messages.slices import binary_slices, unaligned
 
+PLAIN_START = np.frombuffer(b"\x00\x08consumer", np.uint8)
+PLAIN_VERSIONS = range(4)
 _BLOBS = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
 
 
@@ -34,7 +35,7 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
     32 bytes after any start must be readable.
     """
     message = definition("GroupMetadataValue")
-    version = plain_versions(data, starts, lengths)
+    version = _plain_versions(data, starts, lengths)
     chosen, texts = [], []
     for one in np.unique(version[version >= 0]).tolist():
         rows = np.flatnonzero(version == one)
@@ -44,6 +45,13 @@ def group_metadata_texts(data: NDArray[np.uint8], starts: Positions, lengths: Po
         chosen.append(rows[is_plain])
         texts.append(text.filter(pa.array(is_plain)))
     return _scattered(len(starts), chosen, texts)
+
+
+def _plain_versions(data: NDArray[np.uint8], starts: Positions, lengths: Positions) -> NDArray[np.int64]:
+    """The version of each value that begins as a plain one, -1 of all others."""
+    head = unaligned(data, f"V{2 + len(PLAIN_START)}")[starts].view(np.uint8).reshape(-1, 2 + len(PLAIN_START))
+    begins = (lengths >= 2 + len(PLAIN_START)) & (head[:, 2:] == PLAIN_START).all(axis=1) & (head[:, 0] == 0)
+    return np.where(begins & (head[:, 1] < len(PLAIN_VERSIONS)), head[:, 1].astype(np.int64), -1)
 
 
 def _scattered(count: int, rows: list[Positions], texts: list[pa.Array]) -> pa.Array:

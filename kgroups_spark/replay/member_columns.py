@@ -15,7 +15,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
-from kgroups_spark.messages.group_metadata_columns import ASSIGNED
+from kgroups_spark.messages.snapshot_columns import ASSIGNED
 from kgroups_spark.tables.rows import column, constant
 from kgroups_spark.tables.schemas import arrow_schema
 
@@ -115,9 +115,7 @@ def _taken(members: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
 
 
 def _user_data(user_data: pa.Array) -> pa.Array:
-    """Bytes, of base64 where that is what the block has."""
-    if pa.types.is_binary(user_data.type):
-        return user_data
+    """Bytes of base64."""
     encoded = user_data.dictionary_encode()
     decoded = pa.array(map(base64.b64decode, encoded.dictionary.to_pylist()), pa.binary())
     return decoded.take(encoded.indices)

@@ -208,7 +208,7 @@ class ShardReplay:
             ("groups", shard_rows.GroupRow, groups.group_rows(night.offsets_partitions)),
             ("group_members", shard_rows.MemberRow, groups.member_rows(on_demand=False)),
         ):
-            for some in _in_lots(rows):
+            for some in in_lots(rows):
                 yield name, table_batch(name, row_type._fields, some, audit_id=night.audit_id)
         for batch in member_batches(groups.groups_on_demand(), groups.topics, self._release, **constants):
             yield "group_members", batch
@@ -221,7 +221,8 @@ class ShardReplay:
                 yield name, table
 
 
-def _in_lots(rows: Iterable[Any]) -> Iterator[list[Any]]:
+def in_lots(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    """The rows, some at a time."""
     rows = iter(rows)
     while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
         yield some

@@ -100,7 +100,6 @@ def _past(before: Night | None) -> Audited:
     past = copy.copy(before.audited)
     past.progress = list(past.progress)
     past.history = defaultdict(list, {name: list(parts) for name, parts in past.history.items()})
-    past.left = defaultdict(list, {number: list(parts) for number, parts in past.left.items()})
     return past
 
 

@@ -1,4 +1,4 @@
-"""A whole audit of segments in one process, without Spark: decode, reduce, rows in files, replay, tables as Arrow.
+"""A whole audit of segments in one process, without Spark: decode, replay, tables as Arrow.
 
 Files are bytes in memory, by path: `{"__consumer_offsets-3/00000000000000000000.log": b"..."}`.
 """
@@ -10,25 +10,20 @@ import itertools
 import json
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.decode_range import CLIMBS, REPLAY, RangeDecoder, RangeProgress, ReadContext
-from kgroups_spark.audit.offset_moves import CLIMBS as CLIMB_ROWS
+from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, cut
 from kgroups_spark.audit.read_again import read_again
-from kgroups_spark.audit.reduce_range import Candidates, RangeReducer
 from kgroups_spark.audit.replay import ReplayContext, replay_partitions
-from kgroups_spark.audit.replay_rows import CORRECTION, FILE, REPLAY_ROWS, STATE, replay_batch
 from kgroups_spark.audit.stages import PASSED_ON
 from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.audit.traffic import summed
@@ -38,17 +33,16 @@ from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.offsets.replay import ALL_GROUPS
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
-from kgroups_spark.replay.replay_shard import Night, ShardReplay
+from kgroups_spark.replay.replay_shard import AuditSpans, Night, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.tables.rows import LAST_MS, table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from tests.audit.object_rows import correction_rows, in_log_order, replay_rows, state_rows
 
 Files = Mapping[str, bytes]
 Row = dict[str, Any]
-# Replay rows and climbs of a range, as files.
-Left = tuple[bytes, bytes | None]
 
 CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
 RECORD_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
@@ -63,9 +57,6 @@ class Audited:
     now: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     progress: list[RangeProgress] = field(default_factory=list)
     names: TopicNames = field(default_factory=TopicNames)
-    # By offsets partition what stage 1 left of each new range for the replay.
-    left: dict[int, list[Left]] = field(default_factory=lambda: defaultdict(list))
-    replayed: int = 0
     audits: int = 0
     # What this night's replay gets: rows of what is new and of what was read again, by table.
     tonight: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
@@ -233,32 +224,18 @@ def random_cuts(files: Files, rng: np.random.Generator, nights: int, ranges: int
     return cuts
 
 
-class Unreduced(RangeReducer):
-    """A reducer that keeps every record."""
-
-    def _reduced(self, rows: Candidates, records: np.ndarray, markers: list[Any]) -> tuple[Candidates, np.ndarray]:
-        rows.tells_climb[:] = True
-        return rows, np.ones(len(markers), np.bool_)
-
-
 @dataclass(frozen=True)
 class How:
-    """How a log is audited. `reduce`: False replays every record. `reduce_at_rows`: rows at which a range is reduced
-    again while it is read (None: as shipped). `replay`: False stops after the history."""
+    """How a log is audited. `by_objects`: by a shard of objects, record by record, as a rebuild replays it. `replay`:
+    False stops after the history."""
 
     release: str = "4.3"
-    reduce: bool = True
-    reduce_at_rows: int | None = None
+    by_objects: bool = False
     chunk_bytes: int | None = None
     replay: bool = True
     offsets_partitions: int | None = None
     retention_ms: int | None = None
     latest_ms: int = LAST_MS
-
-    @property
-    def is_as_shipped(self) -> bool:
-        """Whether history is replayed, as nights of parts do; else replay rows are."""
-        return self.reduce and self.reduce_at_rows is None
 
 
 def audit(files: Files, how: How | None = None) -> Audited:
@@ -277,14 +254,9 @@ def audit_nights(files: Files, nights: Sequence[Sequence[LogRange]], how: How) -
 def audit_night(files: Files, ranges: Sequence[LogRange], how: How, before: Audited) -> Audited:
     """One audit of the ranges that are new."""
     after = _next_night(before)
-    kept: dict[int, list[Left]] = defaultdict(list)
-    for log_range, rows in _read(files, ranges, how, after):
-        kept[log_range.offsets_partition].append(rows)
-        after.left[log_range.offsets_partition].append(rows)
-    if how.replay and how.is_as_shipped:
-        _replay_history(before, how, after)
-    elif how.replay:
-        _replay(kept, before.rows("coordinator_state"), how, after)
+    _read(files, ranges, how, after)
+    if how.replay:
+        (_replay_objects if how.by_objects else _replay)(before, how, after)
     return after
 
 
@@ -296,60 +268,32 @@ def _next_night(before: Audited) -> Audited:
 def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audited:
     """One audit of what the plan names, some of it read again."""
     after = _next_night(before)
-    kept: dict[int, list[Left]] = defaultdict(list)
     ranges = cut([*plan.reread_ranges, *plan.new_ranges], slots=2)
-    for log_range, rows in _read(files, ranges, how, after):
-        kept[log_range.offsets_partition].append(rows)
-        if not log_range.is_reread:
-            after.left[log_range.offsets_partition].append(rows)
+    _read(files, ranges, how, after)
     progress = after.progress[len(after.progress) - len(ranges) :]
-    again = read_again(plan, progress, before.groups_with_versions)
-    starts = {p.offsets_partition: p.start_offset for p in plan.partitions}
-    if how.is_as_shipped:
-        _replay_history(before, how, after, again)
-    else:
-        _replay(kept, before.rows("coordinator_state"), how, after, history_from=starts, read_again=again)
+    _replay(before, how, after, read_again(plan, progress, before.groups_with_versions))
     return after
 
 
-def rebuild(audited: Audited, how: How, audits: Mapping[int, Sequence[tuple[int, int]]] | None = None) -> Audited:
-    """Tables of now, versions and events from what was read and corrected alone. `audits`: as ReplayContext."""
+def rebuild(audited: Audited, how: How, audits: AuditSpans | None = None) -> Audited:
+    """Tables of now, versions and events from history and what was corrected alone. `audits`: as Night."""
     rebuilt = Audited(names=audited.names)
-    corrections = [row for table in audited.history["state_corrections"] for row in table.to_pylist()]
-    _replay(audited.left, [], how, rebuilt, corrections=corrections, audits=audits or {})
+    rows = [replay_rows(audited.history), correction_rows(audited.rows("state_corrections"))]
+    _replay_rows(rows, how, rebuilt, audits)
     return rebuilt
 
 
-def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) -> Iterator[tuple[LogRange, Left]]:
-    context = ReadContext(audited.audits, how.release, lambda path: MemoryFile(files[path]), replay=how.replay)
-    # Where nothing is reduced the rows tell everything.
-    context = replace(context, climbs=how.reduce, latest_ms=how.latest_ms)
+def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) -> None:
+    context = ReadContext(audited.audits, how.release, lambda path: MemoryFile(files[path]), latest_ms=how.latest_ms)
     if how.chunk_bytes is not None:
         context = replace(context, chunk_bytes=how.chunk_bytes)
     records = GroupRecordDecoder()
-    with ExitStack() as stack:
-        if not how.reduce:
-            stack.enter_context(mock.patch("kgroups_spark.audit.decode_range.RangeReducer", Unreduced))
-        if how.reduce_at_rows is not None:
-            stack.enter_context(mock.patch("kgroups_spark.audit.reduce_range.REDUCE_AT_ROWS", how.reduce_at_rows))
-        for log_range in ranges:
-            reading, sink, climbs = RangeDecoder(log_range, context, records), io.BytesIO(), io.BytesIO()
-            with pa.ipc.new_file(sink, REPLAY_ROWS) as writer, pa.ipc.new_stream(climbs, CLIMB_ROWS) as climbs_writer:
-                for name, rows in reading.outputs():
-                    if name == CLIMBS:
-                        climbs_writer.write_batch(rows)
-                    elif name == REPLAY:
-                        writer.write_batch(rows)
-                        audited.replayed += rows.num_rows
-                    elif not how.is_as_shipped:
-                        audited.history[name].append(_plain(name, rows))
-            if how.is_as_shipped:
-                reading = RangeDecoder(log_range, replace(context, reduces=False), records)
-                for name, rows in reading.outputs():
-                    _take(audited, name, _plain(name, rows), is_again=log_range.is_reread, replay=how.replay)
-            audited.progress.append(reading.progress)
-            audited.names.merge(reading.progress.topics)
-            yield log_range, (sink.getvalue(), climbs.getvalue() if context.climbs else None)
+    for log_range in ranges:
+        reading = RangeDecoder(log_range, context, records)
+        for name, rows in reading.outputs():
+            _take(audited, name, _plain(name, rows), is_again=log_range.is_reread, replay=how.replay)
+        audited.progress.append(reading.progress)
+        audited.names.merge(reading.progress.topics)
 
 
 def _take(audited: Audited, name: str, rows: pa.Table, *, is_again: bool, replay: bool) -> None:
@@ -359,12 +303,9 @@ def _take(audited: Audited, name: str, rows: pa.Table, *, is_again: bool, replay
         audited.history[name].append(rows)
 
 
-def _replay_history(
-    before: Audited, how: How, audited: Audited, read_again: Mapping[int, ReadAgain] | None = None
-) -> None:
+def _replay(before: Audited, how: How, audited: Audited, read_again: Mapping[int, ReadAgain] | None = None) -> None:
     """Every shard from its saved state and its rows of tonight."""
-    saved_rows = before.rows("coordinator_state")
-    night = Night(audited.audits, how.release, how.offsets_partitions, known_topics(audited.names), how.retention_ms)
+    saved_rows, night = before.rows("coordinator_state"), _night(how, audited)
     state = {p: list(rows) for p, rows in itertools.groupby(saved_rows, lambda row: row["offsets_partition"])}
     shards = {p.offsets_partition for p in audited.progress} | state.keys()
     for p in sorted(shards):
@@ -382,6 +323,29 @@ def _replay_history(
             audited.now["coordinator_state"].append(
                 pa.table(table_batch("coordinator_state", StateRow._fields, kept, **constants))
             )
+    _add_traffic(audited)
+
+
+def _replay_objects(before: Audited, how: How, audited: Audited) -> None:
+    """The same by a shard of objects."""
+    rows = [state_rows(before.rows("coordinator_state")), replay_rows(audited.tonight)]
+    _replay_rows(rows, how, audited)
+    _add_traffic(audited)
+
+
+def _replay_rows(rows: Sequence[pa.Table], how: How, audited: Audited, audits: AuditSpans | None = None) -> None:
+    night = replace(_night(how, audited), audits=audits or {})
+    for name, made in replay_partitions(in_log_order(rows), ReplayContext(night)):
+        is_now = name in CURRENT or name == "coordinator_state"
+        (audited.now if is_now else audited.history)[name].append(_plain(name, made))
+
+
+def _night(how: How, audited: Audited) -> Night:
+    return Night(audited.audits, how.release, how.offsets_partitions, known_topics(audited.names), how.retention_ms)
+
+
+def _add_traffic(audited: Audited) -> None:
+    for p in {progress.offsets_partition for progress in audited.progress}:
         traffic = _of_partition(audited.tonight, "group_traffic", p)
         if len(traffic):
             audited.history["group_traffic"].append(summed(traffic))
@@ -395,83 +359,6 @@ def _history(tables: Mapping[str, Sequence[pa.Table]], partition: int) -> ShardH
 def _of_partition(tables: Mapping[str, Sequence[pa.Table]], name: str, partition: int) -> pa.Table:
     rows = pa.concat_tables([arrow_schema(name).empty_table(), *tables.get(name, ())])
     return rows.filter(pc.equal(rows.column("offsets_partition"), partition))
-
-
-def _replay(
-    kept: Mapping[int, list[Left]],
-    state: Sequence[Row],
-    how: How,
-    audited: Audited,
-    corrections: Sequence[Row] = (),
-    **context_fields: Any,
-) -> None:
-    saved = {p: list(rows) for p, rows in itertools.groupby(state, lambda row: row["offsets_partition"])}
-    by_path = {f"{p}/{number}": rows for p, of_one in kept.items() for number, (rows, _) in enumerate(of_one)}
-    with_climbs = {
-        f"{p}/{number}.climbs": climbs
-        for p, of_one in kept.items()
-        for number, (_, climbs) in enumerate(of_one)
-        if climbs is not None
-    }
-    context = ReplayContext(
-        audited.audits,
-        how.release,
-        how.offsets_partitions,
-        known_topics(audited.names),
-        lambda path: io.BytesIO({**by_path, **with_climbs}[path]),
-        **{"retention_ms": how.retention_ms, **context_fields},
-    )
-    corrected = [row for row in corrections if row["correction"] != "wait"]
-    batches = [
-        batch
-        for p in sorted(saved.keys() | kept.keys())
-        for batch in (
-            _state_rows(p, saved.get(p, [])),
-            _correction_rows(p, [row for row in corrected if row["offsets_partition"] == p]),
-            _file_rows(p, [climbs is not None for _, climbs in kept.get(p, ())]),
-        )
-        if batch.num_rows
-    ]
-    for name, rows in replay_partitions(batches, context):
-        (audited.now if name in CURRENT or name == "coordinator_state" else audited.history)[name].append(
-            _plain(name, rows)
-        )
-
-
-def _state_rows(partition: int, rows: Sequence[Row]) -> pa.RecordBatch:
-    return replay_batch(
-        len(rows),
-        {
-            "offsets_partition": pa.array([partition] * len(rows), pa.int32()),
-            "kind": pa.array([STATE] * len(rows), pa.int8()),
-            "outcome": pa.array([row["entry_type"] for row in rows], pa.string()),
-            "group_id": pa.array([row["group_id"] for row in rows], pa.string()),
-            "text": pa.array([row["payload"] for row in rows], pa.string()),
-        },
-    )
-
-
-def _correction_rows(partition: int, rows: Sequence[Row]) -> pa.RecordBatch:
-    state = _state_rows(partition, rows)
-    kinds = pa.array([CORRECTION] * len(rows), pa.int8())
-    offsets = pa.array([row["log_offset"] for row in rows], pa.int64())
-    for name, column in (("kind", kinds), ("log_offset", offsets)):
-        state = state.set_column(REPLAY_ROWS.get_field_index(name), REPLAY_ROWS.field(name), column)
-    return state
-
-
-def _file_rows(partition: int, with_climbs: Sequence[bool]) -> pa.RecordBatch:
-    count = len(with_climbs)
-    climbs = [f"{partition}/{number}.climbs" if has else None for number, has in enumerate(with_climbs)]
-    return replay_batch(
-        count,
-        {
-            "offsets_partition": pa.array([partition] * count, pa.int32()),
-            "kind": pa.array([FILE] * count, pa.int8()),
-            "text": pa.array([f"{partition}/{number}" for number in range(count)], pa.string()),
-            "outcome": pa.array(climbs, pa.string()),
-        },
-    )
 
 
 def _plain(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:

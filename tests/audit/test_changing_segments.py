@@ -215,7 +215,7 @@ class Lake:
         return progress.end_offset
 
     def read(self, log_range: LogRange) -> RangeProgress:
-        context = ReadContext(1, "4.3", files.open_file, chunk_bytes=256, replay=False)
+        context = ReadContext(1, "4.3", files.open_file, chunk_bytes=256)
         reading = RangeDecoder(replace(log_range, is_reread=False), context, DECODER)
         read = self.again if log_range.is_reread else self.offsets
         for name, rows in reading.outputs():

@@ -43,12 +43,12 @@ def events(audited: Audited) -> list[Row]:
 
 @pytest.mark.parametrize("version", RELEASES)
 @pytest.mark.parametrize("seed", range(12))
-def test_events_do_not_depend_on_nights_ranges_chunks_and_reduction(version: str, seed: int) -> None:
+def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: int) -> None:
     files = EventLog(seed).files
-    whole = audit(files, How(version, reduce=False, retention_ms=HOUR))
+    whole = audit(files, How(version, by_objects=True, retention_ms=HOUR))
     assert len(events(whole)) > 20
     nights = cut_ranges(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2))
-    how = How(version, retention_ms=HOUR, reduce_at_rows=1 + seed % 7, chunk_bytes=200)
+    how = How(version, retention_ms=HOUR, chunk_bytes=200)
     cut = audit_nights(files, nights, how)
     assert events(cut) == events(whole)
     assert cut.state() == whole.state()
@@ -60,9 +60,9 @@ def test_events_do_not_depend_on_nights_ranges_chunks_and_reduction(version: str
 
 @pytest.mark.parametrize("version", RELEASES)
 @pytest.mark.parametrize("seed", range(30))
-def test_reduced_logs_of_everything_tell_what_every_record_tells(version: str, seed: int) -> None:
+def test_logs_of_everything_tell_what_a_shard_of_objects_tells(version: str, seed: int) -> None:
     files = dense_log(seed, batches=40)
-    assert events(audit(files, How(version))) == events(audit(files, How(version, reduce=False)))
+    assert events(audit(files, How(version))) == events(audit(files, How(version, by_objects=True)))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

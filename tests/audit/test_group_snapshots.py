@@ -1,4 +1,4 @@
-"""Classic groups read in blocks from `group_records`, record by record, and from bytes: the same rows and state."""
+"""Classic groups read in blocks from `group_records`, and record by record: the same rows and state."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
-from kgroups_spark.audit import replay
-from kgroups_spark.audit.replay_rows import RECORD
-from kgroups_spark.audit.row_replay import Row, rows_of
 from kgroups_spark.coordinator import group_snapshots
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
@@ -34,7 +29,6 @@ from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.pipeline import Audited, How, audit, audit_nights, cut_ranges, random_cuts, read_zip, unordered
 from tests.audit.test_corpora import ALL, ANSWERS, CORPORA, CORPORA_44
-from tests.audit.test_member_blocks import BY_COLUMNS, RECORD_BY_RECORD, replayed
 from tests.audit.test_nights import RELEASES, logs, told
 from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots, group_metadata
 
@@ -245,73 +239,26 @@ def first_string(text: bytes) -> bytes:
     return text.decode()[:end].encode()
 
 
-# ---- against the bytes
-
-
-class FromHistory:
-    """In the place of MemberBlocks: what it gets as bytes is taken from rows of `group_records`."""
-
-    def __init__(self, decoder: GroupRecordDecoder) -> None:
-        self._decoder = decoder
-        self._snapshots = GroupSnapshots()
-        self.shrink = self._snapshots.shrink
-
-    def rows_of(self, batch: pa.RecordBatch) -> Iterator[Row]:
-        kinds = batch.column("kind").to_pylist()
-        if RECORD not in kinds:
-            return rows_of(batch)
-        records = self._snapshots.records(self._history(batch.filter(pc.equal(batch.column("kind"), RECORD))))
-        return rows_of(batch, (next(records) if kind == RECORD else None for kind in kinds))  # type: ignore[arg-type]
-
-    def _history(self, rows: pa.RecordBatch) -> pa.Table:
-        """Some rows have the text, others the bytes."""
-        raw = zip(*(rows.column(name).to_pylist() for name in ("raw_key", "raw_value")), strict=True)
-        decoded = [None if key is None else self._decoder.decode(key, value) for key, value in raw]
-        told = [rows.column(name).to_pylist() for name in ("value_version", "text")]
-        values = [
-            (version, text) if record is None else (record.value_version, record.value_json())
-            for record, version, text in zip(decoded, *told, strict=True)
-        ]
-        versions, texts = zip(*values, strict=True)
-        columns = [rows.column(name) for name in READ[:-2]]
-        return pa.table([*columns, pa.array(versions, pa.int16()), pa.array(texts, pa.string())], list(READ))
-
-
-def from_history() -> Any:
-    stack = ExitStack()
-    stack.enter_context(mock.patch.object(replay, "MemberBlocks", FromHistory))
-    stack.enter_context(blocks_of(20_000))
-    return stack
+# ---- in whole audits
 
 
 def everything(audited: Audited) -> dict[str, Any]:
     return {**told(audited), "group_events": audited.rows("group_events")}
 
 
-@pytest.mark.parametrize(("odd", "seed"), [(0, 4), (0.03, 5), (0.2, 6)])
-@pytest.mark.parametrize("version", ["4.3", "2.8"])
-def test_made_up_groups_say_the_same_from_bytes_and_from_history(version: str, odd: float, seed: int) -> None:
-    records = Snapshots(seed, odd=odd).records(120)
-    for size_bytes in (BY_COLUMNS, RECORD_BY_RECORD):
-        expected = replayed(records, size_bytes, version, 40)
-        with from_history():
-            assert replayed(records, size_bytes, version, 40) == expected
-    assert expected["group_versions"] and expected["group_events"]
-
-
 @pytest.mark.parametrize("corpus", sorted(ALL))
-def test_logs_of_real_brokers_say_the_same_from_bytes_and_from_history(corpus: str) -> None:
-    files, how = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus], How(ALL[corpus]["release"])
-    with from_history():
-        found = everything(audit(files, how))
-    assert found == everything(audit(files, how))
+def test_logs_of_real_brokers_say_the_same_in_blocks_and_one_by_one(corpus: str) -> None:
+    files, release_version = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus], ALL[corpus]["release"]
+    with blocks_of(20_000):
+        found = everything(audit(files, How(release_version)))
+    assert found == everything(audit(files, How(release_version, by_objects=True)))
 
 
 @pytest.mark.parametrize("version", RELEASES)
-def test_generated_logs_say_the_same_in_nights_from_bytes_and_from_history(version: str) -> None:
+def test_generated_logs_say_the_same_in_nights_in_blocks_and_one_by_one(version: str) -> None:
     rng = np.random.default_rng(7)
     for files in logs(version).values():
         nights = cut_ranges(files, random_cuts(files, rng, 2, 2))
-        with from_history():
+        with blocks_of(20_000):
             found = everything(audit_nights(files, nights, How(version)))
-        assert found == everything(audit_nights(files, nights, How(version)))
+        assert found == everything(audit_nights(files, nights, How(version, by_objects=True)))

@@ -38,9 +38,9 @@ def logs(release: str) -> dict[str, Files]:
 
 
 @cache
-def unreduced(release: str, log: str) -> Audited:
-    """The referee: one audit that replays every record."""
-    return audit(logs(release)[log], How(release, reduce=False))
+def by_objects(release: str, log: str) -> Audited:
+    """The referee: one audit that replays record by record."""
+    return audit(logs(release)[log], How(release, by_objects=True))
 
 
 def told(audited: Audited) -> dict[str, Any]:
@@ -67,18 +67,16 @@ def differing(one: Audited, other: Audited) -> list[str]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_reduced_log_replays_to_what_the_whole_log_does(release: str) -> None:
+def test_columns_and_groups_say_what_a_shard_of_objects_says(release: str) -> None:
     for log, files in logs(release).items():
-        reduced = audit(files, How(release))
-        assert differing(unreduced(release, log), reduced) == [], log
-        assert reduced.replayed <= unreduced(release, log).replayed
+        assert differing(by_objects(release, log), audit(files, How(release))) == [], log
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_reducing_every_few_rows_of_tiny_chunks_changes_nothing(release: str) -> None:
+def test_tiny_chunks_change_nothing(release: str) -> None:
     for seed, (log, files) in enumerate(logs(release).items()):
-        how = How(release, reduce_at_rows=1 + seed % 5, chunk_bytes=256 << seed % 3)
-        assert differing(unreduced(release, log), audit(files, how)) == [], (log, how)
+        how = How(release, chunk_bytes=256 << seed % 3)
+        assert differing(by_objects(release, log), audit(files, how)) == [], (log, how)
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -87,9 +85,9 @@ def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str) -> Non
         rng = np.random.default_rng(seed)
         nights, ranges = int(rng.integers(2, 5)), int(rng.integers(1, 4))
         cuts = random_cuts(files, rng, nights, ranges)
-        how = How(release, reduce_at_rows=4, chunk_bytes=512)
+        how = How(release, chunk_bytes=512)
         audited = audit_nights(files, cut_ranges(files, cuts), how)
-        assert differing(unreduced(release, log), audited) == [], (log, seed)
+        assert differing(by_objects(release, log), audited) == [], (log, seed)
         for partition in segments_of(files):  # R1
             assert audited.record_count(partition) == audited.records_read(partition)
 
@@ -98,8 +96,8 @@ def test_nights_and_ranges_add_up_to_one_audit_of_the_whole(release: str) -> Non
 def test_where_everything_happens_to_everything_cuts_change_nothing_either(release: str) -> None:
     for seed in range(12):
         files, rng = dense_log(seed), np.random.default_rng(seed)
-        how = How(release, reduce_at_rows=int(rng.integers(1, 8)), chunk_bytes=int(rng.choice([256, 512, 4096])))
-        whole = audit(files, How(release, reduce=False))
+        how = How(release, chunk_bytes=int(rng.choice([256, 512, 4096])))
+        whole = audit(files, How(release, by_objects=True))
         assert differing(whole, audit(files, how)) == [], (seed, how)
         cuts = random_cuts(files, rng, int(rng.integers(1, 4)), int(rng.integers(1, 4)))
         audited = audit_nights(files, cut_ranges(files, cuts), how)
@@ -121,14 +119,14 @@ def outcomes(release: str) -> Iterator[tuple[str, tuple[Any, Any], tuple[Any, An
     for log, files in logs(release).items():
         cuts = random_cuts(files, np.random.default_rng(1), 3, 2)
         nights = audit_nights(files, cut_ranges(files, cuts), How(release, chunk_bytes=256))
-        whole = unreduced(release, log).rows("offset_commits")
+        whole = by_objects(release, log).rows("offset_commits")
         for before, after in zip(whole, nights.rows("offset_commits"), strict=True):
             yield log, (before["outcome"], before["marker_offset"]), (after["outcome"], after["marker_offset"])
 
 
 def test_history_alone_is_the_history_of_a_whole_audit_but_for_what_only_a_replay_can_tell() -> None:
     for log, files in logs("4.3").items():
-        history, whole = audit(files, How(replay=False)), unreduced("4.3", log)
+        history, whole = audit(files, How(replay=False)), by_objects("4.3", log)
         for name in ("offset_commits", "group_records"):
             assert history.rows(name) == whole.rows(name), log
         assert history.rows("groups") == history.rows("group_traffic") == []

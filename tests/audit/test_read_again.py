@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroups_spark.audit import member_blocks, replay
 from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.read_again import damaged_batches
 from kgroups_spark.audit.result import quarantined_by_reason
 from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.coordinator import group_snapshots
+from kgroups_spark.replay import replay_shard
 from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
@@ -164,8 +165,8 @@ def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(release:
 def test_any_log_read_again_in_any_night_says_what_it_says(
     release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member_blocks, "BLOCK_AT_BYTES", 0)
-    monkeypatch.setattr(replay, "CHANGES_AT_ONCE", 1)
+    monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
+    monkeypatch.setattr(replay_shard, "RECORDS_AT_ONCE", 1)
     found = read_zip(LOGS)
     for seed, name in enumerate(sorted(found)[RELEASES.index(release) :: 13]):
         rng, log, nights = np.random.default_rng(seed), GrowingLog(found[name]), Nights(tmp_path / name, How(release))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,15 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.audit import commit_rows, outputs
-from kgroups_spark.audit.decode_range import REPLAY, RangeProgress, ReadContext
+from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.read_hand import MOST_ROUNDS, readings
-from kgroups_spark.audit.replay import ReplayContext, replay_partitions
-from kgroups_spark.audit.replay_rows import FILE, REPLAY_ROWS, replay_batch
 from kgroups_spark.audit.result import unsettled, unsettled_note
 from kgroups_spark.audit.stages import _read_hand, work_folders
-from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.audit.traffic import summed
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.sources import fetch
 from kgroups_spark.sources.cluster import FetchAnswer, OffsetAnswer
@@ -135,27 +132,17 @@ def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
     return Read({group: offset for _, group, offset in sorted(rows)}, progress)
 
 
-def replayed(cluster: FakeCluster, plan: AuditPlan) -> tuple[list[dict[str, Any]], list[RangeProgress]]:
-    """Rows of group_traffic of partition 0, whose ranges go to the replay as one file each, and their progress."""
+def counted(cluster: FakeCluster, plan: AuditPlan) -> tuple[list[dict[str, Any]], list[RangeProgress]]:
+    """Rows of group_traffic of partition 0, added up over its ranges, and their progress."""
     opener = PieceOpener(cluster.as_cluster(), FetchLimits())
     context = ReadContext(1, "4.3", open, open_fetch=opener, end_of=opener.end_of, lose_patience=opener.lose_patience)
-    files: list[pa.RecordBatch] = []
-    left: dict[str, bytes] = {}
+    counts: list[pa.Table] = []
     progress: list[RangeProgress] = []
     for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
         for decoder in reading.decoders():
-            sink = io.BytesIO()
-            with pa.ipc.new_file(sink, REPLAY_ROWS) as writer:
-                for name, rows in decoder.outputs():
-                    if name == REPLAY:
-                        writer.write_batch(rows)
+            counts += [pa.table(rows) for name, rows in decoder.outputs() if name == "group_traffic"]
             progress.append(decoder.progress)
-            left[str(len(left))] = sink.getvalue()
-    names = {"offsets_partition": [0] * len(left), "kind": [FILE] * len(left), "text": sorted(left, key=int)}
-    files = [replay_batch(len(left), {name: pa.array(values) for name, values in names.items()})]
-    replay = ReplayContext(1, "4.3", None, Topics(), lambda path: io.BytesIO(left[path]))
-    outputs = [rows for name, rows in replay_partitions(files, replay) if name == "group_traffic"]
-    return [row for rows in outputs for row in rows.to_pylist()], progress
+    return summed(pa.concat_tables(counts)).to_pylist(), progress
 
 
 def planned(cluster: FakeCluster, last: AuditRow | None = None, **options: Any) -> AuditPlan:
@@ -220,7 +207,7 @@ def test_what_was_counted_of_a_partition_that_is_read_on_is_one_row_of_a_group_a
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.happens = [write_and_clean] * 5
-    rows, progress = replayed(cluster, plan)
+    rows, progress = counted(cluster, plan)
     assert len(progress) > 2
     assert {row["group_id"] for row in rows} == {"busy", "idle"} and len(rows) == 2
     assert sum(row["commits"] for row in rows) == sum(each.records for each in progress)
@@ -371,7 +358,6 @@ class TestLeaderLost:
             end_of=lambda wanted: opener.end_of(replace(wanted, partition=0)),
             lose_patience=lambda: lost.append(1),
             chunk_bytes=ONE_BATCH,
-            reduces=False,
         )
         lines = list(_read_hand(hand, context, str(tmp_path), str(tmp_path / "work")))
         parts = [payload for kind, payload in lines if kind == "part" and payload["table"] == "offset_commits"]

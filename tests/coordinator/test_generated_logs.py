@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.coordinator.reduce import reduce
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.coordinator.shard import Shard
@@ -90,17 +89,6 @@ def test_the_scala_loader_holds_the_same_or_fails_where_we_say_so():
     assert loaded > 50
 
 
-@pytest.mark.parametrize("version", [*JAVA, "3.8-java", "3.7-java", "3.9"])
-def test_reduced_halves_replay_to_the_same_state_and_versions(version):
-    rules = release(version)
-    for seed, (log, partitions) in enumerate(logs().items()):
-        for partition, rows in partitions.items():
-            cut = random.Random(seed).randint(0, len(rows))
-            whole = outcome(rows, version)
-            reduced = reduce(rows[:cut], rules) + reduce(rows[cut:], rules)
-            assert outcome(reduced, version) == whole, (log, partition, cut)
-
-
 @pytest.mark.parametrize("version", [*JAVA, "3.9"])
 def test_a_saved_and_loaded_state_goes_on_as_if_nothing_happened(version):
     for seed, (log, partitions) in enumerate(logs().items()):
@@ -131,10 +119,7 @@ def outcome(rows: list[ReplayRow], version: str, cut: int | None = None) -> dict
 
 
 def without_completed_topics(rows) -> list:
-    """Rows of members with partitions by topic id, those of classic groups by name.
-
-    What completes them are topics of other records, of which a reduced range lacks most: stage 1 tells those itself.
-    """
+    """Rows of members with partitions by topic id, those of classic groups by name."""
     fields = ("assigned_partitions", "pending_revocation_partitions", "target_partitions")
     return [
         row._replace(**{field: _bare(getattr(row, field), row.member_state is None) for field in fields})

@@ -112,7 +112,7 @@ def test_generated_nights(chosen):
 
 def nights(files: Files, version: str, seed: int) -> None:
     cuts = random_cuts(files, np.random.default_rng(seed), 3, 2)
-    audited = audit_nights(files, cut_ranges(files, cuts), How(version, reduce=False))
+    audited = audit_nights(files, cut_ranges(files, cuts), How(version, by_objects=True))
     try:
         assert_nights(files, version, audited)
     except AssertionError as error:
