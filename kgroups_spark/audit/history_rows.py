@@ -74,6 +74,8 @@ class HistoryRows:
     records: RecordColumns
 
     def group_records(self, decoded: list[tuple[int, GroupRecord]]) -> pa.RecordBatch:
+        # An array that is made when it is asked for.
+        is_transactional = self.records.is_transactional
         rows = [
             (
                 *self._place(row),
@@ -85,7 +87,7 @@ class HistoryRows:
                 record.value_version,
                 record.value_json(),
                 self._producer_id(row),
-                self._is_transactional(row),
+                bool(is_transactional[row]),
                 self.records.key(row) if record.keeps_raw else None,
                 self.records.value(row) if record.keeps_raw else None,
             )
@@ -98,6 +100,8 @@ class HistoryRows:
         return self._batch("transaction_markers", MARKER_COLUMNS, [marker_row(marker) for marker in markers])
 
     def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
+        # A control record ends a transaction and begins none.
+        is_transactional = self.records.is_transactional & ~self.records.is_control
         rows = [
             (
                 *self._place(row),
@@ -109,7 +113,7 @@ class HistoryRows:
                 what.partition,
                 what.value_version,
                 self._producer_id(row),
-                self._is_transactional(row),
+                bool(is_transactional[row]),
                 what.reason,
                 what.detail,
                 load_fails(what, release),
@@ -146,9 +150,6 @@ class HistoryRows:
     def _producer_id(self, row: int) -> int | None:
         producer_id = int(self.records.batches.producer_id[self.records.batch[row]])
         return None if producer_id < 0 else producer_id
-
-    def _is_transactional(self, row: int) -> bool:
-        return bool(self.records.batches.is_transactional[self.records.batch[row]])
 
     def _batch(self, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], **more: Any) -> pa.RecordBatch:
         constants = {"audit_id": self.audit_id, "offsets_partition": self.offsets_partition, **more}

@@ -92,6 +92,13 @@ def test_t27_empty_batches_are_no_transaction_and_move_the_next_offset() -> None
     assert audited.records_read(0) == 1
 
 
+def test_a_control_record_without_a_readable_key_begins_no_transaction() -> None:
+    cut_off = batch(0, [(b"\0\0", b"")], attributes=CONTROL, producer_id=9, producer_epoch=0)
+    audited = run(cut_off, batch(1, [(offset_key(), offset_v3(1))]))
+    assert reasons(audited) == [(0, "truncated", True)]
+    assert audited.rows("open_transactions") == []
+
+
 def test_t42_a_value_of_no_bytes_is_no_tombstone() -> None:
     records = [(offset_key(), offset_v3(1)), (offset_key(), b""), (group_key("h"), b"")]
     audited = run(batch(0, records))
