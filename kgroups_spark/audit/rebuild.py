@@ -39,6 +39,7 @@ from kgroups_spark.audit.topic_names import CLUSTER
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
+from kgroups_spark.replay.read_again import CURRENT
 from kgroups_spark.replay.replay_shard import AuditSpans
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.last_finished import REBUILD_APP_ID
@@ -48,7 +49,6 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import LakeWriter
 
 MADE_OF_RECORDS = ("group_versions", "group_member_versions", "group_events")
-NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
 PLACE = ["offsets_partition", "log_offset"]
 
 
@@ -128,7 +128,7 @@ class _Rebuild:
                 )
             self._replace_quarantine(counting, baselines, replayed)
             if tables_of_now:
-                for name in NOW:
+                for name in CURRENT:
                     replayed.replace(work.writer, name)
                 topics = work.spark.createDataFrame(work.topics_table([]), TABLES["topics"].schema)
                 work.writer.replace("topics", topics)
@@ -209,7 +209,7 @@ class _Rebuild:
         rows = rows.unionByName(replay_rows_of_corrections(corrections))
         if baselines.by_partition:
             rows = rows.unionByName(replay_rows_of_state(baselines.state(counting.state_corrections)))
-        names = [*MADE_OF_RECORDS, "quarantine", *(NOW if tables_of_now else ()), "coordinator_state"]
+        names = [*MADE_OF_RECORDS, "quarantine", *(CURRENT if tables_of_now else ()), "coordinator_state"]
         context = ReplayContext(replace(work.night([]), audits=self._spans()), baselines.starts)
         return replayed_shards(rows, self._hands(), work.writer, names, context, self._with_corrections(corrections))
 

@@ -33,6 +33,7 @@ from kgroups_spark.audit.replay import ReplayContext, replay_partitions
 from kgroups_spark.audit.replay_rows import (
     REPLAY_ROWS,
 )
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.sources.s3 import with_storage
@@ -102,8 +103,7 @@ def read_by_parts(
             part = Part(**payload)
             if line.kind == "part":
                 result.parts.append(part)
-            folder = {"part": lake_uri, "passed_on": work_uri, "again": f"{work_uri}/{AGAIN}"}[line.kind]
-            uri = f"{folder}/{part.table}/{part.path}"
+            uri = f"{_folders(lake_uri, work_uri)[line.kind]}/{part.table}/{part.path}"
             result.history.append(HistoryPart(part.table, uri, line.kind == "again"))
     return result
 
@@ -119,6 +119,11 @@ def work_folders(folder: str) -> list[str]:
     return [f"{folder}/{name}" for name in names]
 
 
+def _folders(lake_uri: str, work_uri: str) -> dict[str, str]:
+    """Where the parts of each kind are: for the driver to commit, for the replay to complete, and read again."""
+    return {"part": lake_uri, "passed_on": work_uri, "again": f"{work_uri}/{AGAIN}"}
+
+
 @dataclass
 class _TaskParts:
     """The parts of one task: rows of the lake, rows that the replay completes, and rows that were read again."""
@@ -127,8 +132,7 @@ class _TaskParts:
 
     @classmethod
     def of(cls, lake_uri: str, work_uri: str, audit_id: int) -> _TaskParts:
-        folders = {"part": lake_uri, "passed_on": work_uri, "again": f"{work_uri}/{AGAIN}"}
-        return cls({kind: PartCollector(uri, audit_id) for kind, uri in folders.items()})
+        return cls({kind: PartCollector(uri, audit_id) for kind, uri in _folders(lake_uri, work_uri).items()})
 
     def add(self, table: str, rows: pa.Table | pa.RecordBatch, *, is_again: bool) -> Iterator[tuple[str, Any]]:
         """Takes rows in; gives the lines of parts that are full."""
@@ -193,6 +197,15 @@ def progress_in(read: DataFrame) -> list[RangeProgress]:
     """What the tasks of `read_frame` say that they read; also of partitions that they gave up."""
     texts = unpacked(read, PROGRESS, PROGRESS_TEXT).collect()
     return [progress_from_json(json.loads(row.progress)) for row in texts]
+
+
+def require_read_once(told: Sequence[str], once_more: Sequence[str]) -> None:
+    """Raises KgroupsError if ranges were read again after a lost executor: the log has grown or was compacted in
+    between, so that not all tables were written from the same records."""
+    if sorted(told) != sorted(once_more):
+        raise KgroupsError(
+            "a task had to run twice, and the log had changed in between. Nothing of this audit counts; run it again"
+        )
 
 
 def _outputs(

@@ -28,13 +28,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 from kgroups_spark.audit.outputs import MANIFEST, PartCollector, manifest_batch, part_line
 from kgroups_spark.audit.packed_rows import PACKED, packed, packed_outputs, row_counts, unpacked
 from kgroups_spark.audit.saved_state import state_files
-from kgroups_spark.audit.stages import progress_from_json, progress_to_json
+from kgroups_spark.audit.stages import progress_from_json, progress_to_json, require_read_once
 from kgroups_spark.audit.state_partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
 from kgroups_spark.audit.state_range import RECORDS, Output
 from kgroups_spark.audit.state_replay import KEPT, Settings, StateRecord
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.counts import counted
-from kgroups_spark.errors import KgroupsError
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, LeaderLost
 from kgroups_spark.sources.s3 import with_storage
@@ -155,10 +154,6 @@ class _Input:
             *(column for column in there if column in rows.columns),
             F.col("value").alias("payload"),
         )
-
-    def each(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[StateShardWork, list[StateRow], Records]]:
-        """What a task gets, partition by partition. The records are to be asked for before the next partition is."""
-        return _each(self.shards, batches)
 
 
 # What was read, rows added by table, and the rows of share_partitions as stored.
@@ -286,10 +281,7 @@ def _by_spark(work: AuditWork, given: _Input, stack: ExitStack) -> Written:
             work.writer.replace(name, unpacked(frame, name))
     work.writer.replace(STATE_TABLE, unpacked(frame, STATE_TABLE), given.saved_audit_id)
     stored = unpacked(frame, STORED).toArrow().select(TABLES[STORED].columns.names)
-    if _texts(frame) != told:
-        raise KgroupsError(
-            "a task had to run twice, and the log had changed in between. Nothing of this audit counts; run it again"
-        )
+    require_read_once(told, _texts(frame))
     rows_added = Counter({name: counts[name] for name in HISTORY})
     return [_from_json(json.loads(text)) for text in told], rows_added, stored
 

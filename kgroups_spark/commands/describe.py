@@ -11,7 +11,7 @@ from typing import Any
 
 from kgroups_spark.commands.display import list_items, words
 from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
-from kgroups_spark.commands.group_description import DEAD, Description, OffsetSums, What, describe_groups
+from kgroups_spark.commands.group_description import DEAD, OFFSET_ROW, Description, OffsetSums, What, describe_groups
 from kgroups_spark.commands.group_options import add_group_options, asked_groups
 from kgroups_spark.commands.moments import known_times
 from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
@@ -52,25 +52,7 @@ _PARTITIONS = Column("partition_count", "#PARTITIONS")
 # What all rows have first, and then those of --offsets, --members and --state; for JSON and CSV. Last `known`: what the
 # history knows of the moment (moments.KnownTimes.known); null: not asked as of a moment.
 _WHICH = ("as_of", "offsets_partition", "group_id", "group_type", "state")
-OFFSET_COLUMNS = (
-    *_WHICH,
-    "topic",
-    "topic_id",
-    "partition",
-    "leader_epoch",
-    "committed_offset",
-    "metadata",
-    "commit_timestamp",
-    "log_offset",
-    "log_end_offset",
-    "lag",
-    "owner_member_id",
-    "owner_client_host",
-    "owner_client_id",
-    "expires_at",
-    "pending_offsets",
-    "known",
-)
+OFFSET_COLUMNS = (*_WHICH, *OFFSET_ROW, "known")
 MEMBER_COLUMNS = (
     *_WHICH,
     "member_id",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgroups_spark.messages.coordinator_logs import GROUP_LOG, CoordinatorLog
-from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
 from kgroups_spark.messages.outcome import Undecodable
@@ -96,15 +96,7 @@ class _GroupLogRecords:
         outcome = self._group_records.decode(_key(records, row), _value(records, row))
         if isinstance(outcome, Undecodable):
             return _undecodable(records, row, outcome)
-        return {
-            "record_type": outcome.record_type,
-            "record_name": outcome.record_name,
-            "group_id": outcome.group_id,
-            "key": _group_key(outcome),
-            "value_version": outcome.value_version,
-            "value": outcome.value,
-            **(_raw(records, row) if outcome.keeps_raw else {}),
-        }
+        return _decoded(records, row, outcome, {"group_id": outcome.group_id, "key": _group_key(outcome)})
 
 
 class _CoordinatorRecords:
@@ -123,15 +115,20 @@ class _CoordinatorRecords:
         outcome = self._decoder.decode(_key(records, row), _value(records, row))
         if isinstance(outcome, Undecodable):
             return _undecodable(records, row, outcome)
-        return {
-            "record_type": outcome.record_type,
-            "record_name": outcome.record_name,
-            **_whose(outcome.key.get("groupId"), outcome.key.get("transactionalId")),
-            "key": outcome.key,
-            "value_version": outcome.value_version,
-            "value": outcome.value,
-            **(_raw(records, row) if outcome.keeps_raw else {}),
-        }
+        whose = _whose(outcome.key.get("groupId"), outcome.key.get("transactionalId"))
+        return _decoded(records, row, outcome, {**whose, "key": outcome.key})
+
+
+def _decoded(records: RecordColumns, row: int, outcome: GroupRecord | CoordinatorRecord, key: Line) -> Line:
+    """A record with its value; `key`: what its key says."""
+    return {
+        "record_type": outcome.record_type,
+        "record_name": outcome.record_name,
+        **key,
+        "value_version": outcome.value_version,
+        "value": outcome.value,
+        **(_raw(records, row) if outcome.keeps_raw else {}),
+    }
 
 
 def _whose(group_id: str | None, transactional_id: str | None) -> Line:

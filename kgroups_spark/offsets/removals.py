@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kgroups_spark.coordinator.group_events import REMEMBERED
 from kgroups_spark.offsets.effects import Fold
 from kgroups_spark.offsets.moves import births
 from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.offsets.pending import pending_at
-
-# So many removed offsets are remembered in each offsets partition.
-REMEMBERED = 65536
 
 
 @dataclass(frozen=True, eq=False)

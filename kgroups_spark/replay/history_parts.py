@@ -17,6 +17,8 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import arrow_schema
 
+# Files that a reader keeps open.
+FILES_KEPT = 64
 # Row groups that a reader keeps: neighbouring offsets partitions share one.
 ROW_GROUPS_KEPT = 8
 # Commits of a shard that are folded at once, some 90 bytes each and as many again while they are.
@@ -45,12 +47,53 @@ class HistoryPart(NamedTuple):
     is_again: bool = False
 
 
+class RowGroup(NamedTuple):
+    """A row group of a file, with the least and the greatest value of two columns; None: the file does not say them."""
+
+    number: int
+    rows: int
+    offsets_partitions: tuple[int, int] | None
+    group_ids: tuple[str, str] | None
+
+    def may_have(self, offsets_partition: int, groups: GroupRange | None = None) -> bool:
+        """Whether rows of the offsets partition, and of these groups, may be in it."""
+        if self.offsets_partitions is not None:
+            lowest, highest = self.offsets_partitions
+            if not lowest <= offsets_partition <= highest:
+                return False
+        return groups is None or self.group_ids is None or groups.meets(*self.group_ids)
+
+
+class PartFile:
+    """An open file with rows of a table."""
+
+    def __init__(self, table: str, uri: str) -> None:
+        storage, path = lake_file_system(uri)
+        self._columns = _COLUMNS[table]
+        self._file = pq.ParquetFile(storage.open_input_file(path), read_dictionary=_DICTIONARIES.get(table))
+        metadata = self._file.metadata
+        places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+        self.row_groups = [_row_group(metadata.row_group(n), n, places) for n in range(metadata.num_row_groups)]
+
+    def read(self, number: int) -> pa.Table:
+        """The rows of a row group."""
+        return self._file.read_row_group(number, columns=self._columns)
+
+
+def _row_group(metadata: pq.RowGroupMetaData, number: int, places: dict[str, int]) -> RowGroup:
+    def bounds(name: str) -> tuple[Any, Any] | None:
+        statistics = metadata.column(places[name]).statistics if name in places else None
+        return (statistics.min, statistics.max) if statistics is not None and statistics.has_min_max else None
+
+    return RowGroup(number, metadata.num_rows, bounds("offsets_partition"), bounds("group_id"))
+
+
 class PartReader:
     """Reads parts; one in each task. Shards are asked for in ascending order."""
 
     def __init__(self) -> None:
-        self._file = lru_cache(maxsize=64)(_open)
-        self._row_group = lru_cache(maxsize=ROW_GROUPS_KEPT)(self._read_row_group)
+        self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
+        self._rows = lru_cache(maxsize=ROW_GROUPS_KEPT)(lambda table, uri, number: self._file(table, uri).read(number))
 
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
         """The history that the parts hold of an offsets partition."""
@@ -81,20 +124,19 @@ class PartReader:
         if isinstance(part.place, bytes):
             yield _encoded(pa.ipc.open_stream(part.place).read_all().select(_schema(part.table).names), part.table)
             return
-        for number in _row_groups(self._file(part.table, part.place), offsets_partition, groups):
-            rows = self._row_group(part.place, part.table, number)
-            yield rows.filter(pc.equal(rows.column("offsets_partition"), offsets_partition))
+        for row_group in self._file(part.table, part.place).row_groups:
+            if row_group.may_have(offsets_partition, groups):
+                rows = self._rows(part.table, part.place, row_group.number)
+                yield rows.filter(pc.equal(rows.column("offsets_partition"), offsets_partition))
 
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:
         """Ranges of groups with some ROWS_AT_ONCE commits each, as far as the parts' row groups let tell them apart."""
         sizes: Counter[str] = Counter()
         for part in parts:
             if part.table == "offset_commits" and isinstance(part.place, str):
-                file = self._file(part.table, part.place)
-                for number in _row_groups(file, offsets_partition):
-                    bounds = _bounds(file, number, "group_id")
-                    if bounds is not None:
-                        sizes[bounds[0]] += file.metadata.row_group(number).num_rows
+                for row_group in self._file(part.table, part.place).row_groups:
+                    if row_group.group_ids is not None and row_group.may_have(offsets_partition):
+                        sizes[row_group.group_ids[0]] += row_group.rows
         borders, rows = [], 0
         for group_id in sorted(sizes):
             if rows and rows + sizes[group_id] > ROWS_AT_ONCE:
@@ -102,14 +144,6 @@ class PartReader:
                 rows = 0
             rows += sizes[group_id]
         return group_ranges(borders)
-
-    def _read_row_group(self, uri: str, table: str, number: int) -> pa.Table:
-        return self._file(table, uri).read_row_group(number, columns=_COLUMNS[table])
-
-
-def _open(table: str, uri: str) -> pq.ParquetFile:
-    storage, path = lake_file_system(uri)
-    return pq.ParquetFile(storage.open_input_file(path), read_dictionary=_DICTIONARIES.get(table))
 
 
 def _schema(table: str) -> pa.Schema:
@@ -124,23 +158,3 @@ def _encoded(rows: pa.Table, table: str) -> pa.Table:
         at, encoded = rows.schema.get_field_index(name), rows.column(name).dictionary_encode()
         rows = rows.set_column(at, rows.field(at).with_type(encoded.type), encoded)
     return rows
-
-
-def _row_groups(file: pq.ParquetFile, offsets_partition: int, groups: GroupRange | None = None) -> list[int]:
-    """Row groups that may have rows of the offsets partition, and of the range of groups."""
-    found = []
-    for number in range(file.metadata.num_row_groups):
-        partitions = _bounds(file, number, "offsets_partition")
-        if partitions is not None and not partitions[0] <= offsets_partition <= partitions[1]:
-            continue
-        names = None if groups is None else _bounds(file, number, "group_id")
-        if groups is None or names is None or groups.meets(*names):
-            found.append(number)
-    return found
-
-
-def _bounds(file: pq.ParquetFile, number: int, column: str) -> tuple[Any, Any] | None:
-    """The least and the greatest value of a column in a row group; None: the file does not say them."""
-    names = [file.metadata.schema.column(index).path for index in range(file.metadata.num_columns)]
-    statistics = file.metadata.row_group(number).column(names.index(column)).statistics
-    return (statistics.min, statistics.max) if statistics is not None and statistics.has_min_max else None

@@ -103,3 +103,17 @@ LOG_TIMESTAMP = column("log_timestamp", TIMESTAMP, "Time in the record; null: th
 
 # What every table in which one row is one place in the log begins with.
 PLACE_IN_LOG = [AUDIT_ID, OFFSETS_PARTITION, LOG_OFFSET, LOG_TIMESTAMP]
+
+RAW_KEY_AND_VALUE = [
+    column("raw_key", BINARY, "Key's bytes, only where the columns do not say everything"),
+    column("raw_value", BINARY, "Value's bytes, only where the columns do not say everything"),
+]
+# What rows of quarantine, of whatever log, say of the place and the bytes of what could not be used.
+WHERE_IT_STANDS = [
+    required("detail", STRING, "One sentence that a person can act on"),
+    required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),
+    column("file", STRING, "Segment; null: read from a cluster"),
+    column("file_position", BIGINT, "Byte in the segment at which its batch starts; null: read from a cluster"),
+    column("raw_key", BINARY, "Key's bytes; null: none, or a whole batch (which is in raw_value)"),
+    column("raw_value", BINARY, "Value's bytes, or the batch's, at most 1 MiB; null: none"),
+]

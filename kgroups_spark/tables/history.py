@@ -12,25 +12,21 @@ import pyarrow as pa
 from kgroups_spark.tables.columns import (
     AUDIT_ID,
     BIGINT,
-    BINARY,
     BOOLEAN,
     INT,
     OFFSETS_PARTITION,
     PLACE_IN_LOG,
+    RAW_KEY_AND_VALUE,
     SMALLINT,
     STRING,
     TIMESTAMP,
+    WHERE_IT_STANDS,
     array,
     column,
     nullable,
     required,
 )
 from kgroups_spark.tables.current import GROUP_COLUMNS, GROUPS, MEMBER_COLUMNS
-
-RAW_KEY_AND_VALUE = [
-    column("raw_key", BINARY, "Key's bytes, only where the columns do not say everything"),
-    column("raw_value", BINARY, "Value's bytes, only where the columns do not say everything"),
-]
 
 OFFSET_COMMITS = pa.schema(
     [
@@ -130,12 +126,7 @@ QUARANTINE = pa.schema(
             "unknown_record_type, unknown_value_version, truncated, empty_value, null_key, corrupt_batch, or "
             "load_would_fail: a record that stands in its own table and that a coordinator's load would have failed at",
         ),
-        required("detail", STRING, "One sentence that a person can act on"),
-        required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),
-        column("file", STRING, "Segment; null: read from a cluster"),
-        column("file_position", BIGINT, "Byte in the segment at which its batch starts; null: read from a cluster"),
-        column("raw_key", BINARY, "Key's bytes; null: none, or a whole batch (which is in raw_value)"),
-        column("raw_value", BINARY, "Value's bytes, or the batch's, at most 1 MiB; null: none"),
+        *WHERE_IT_STANDS,
         column("resolved_by", BIGINT, "Audit that decoded it later; null: none has"),
     ]
 )

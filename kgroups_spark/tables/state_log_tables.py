@@ -12,14 +12,14 @@ import pyarrow as pa
 from kgroups_spark.tables.columns import (
     AUDIT_ID,
     BIGINT,
-    BINARY,
-    BOOLEAN,
     INT,
     LOG_OFFSET,
     LOG_TIMESTAMP,
+    RAW_KEY_AND_VALUE,
     SMALLINT,
     STRING,
     TIMESTAMP,
+    WHERE_IT_STANDS,
     array,
     column,
     required,
@@ -31,10 +31,6 @@ LOG = required("log", STRING, "__share_group_state or __transaction_state")
 STATE_PARTITION = required("state_partition", INT, "Partition of that log")
 PLACE_IN_STATE_LOG = [AUDIT_ID, STATE_PARTITION, LOG_OFFSET, LOG_TIMESTAMP]
 
-RAW = [
-    column("raw_key", BINARY, "Key's bytes, only where the columns do not say everything"),
-    column("raw_value", BINARY, "Value's bytes, only where the columns do not say everything"),
-]
 VALUE = [
     column("value_version", SMALLINT, "Version of the value; null: tombstone"),
     column("value", STRING, "Value as JSON text, keys as in Kafka's message files; null: tombstone"),
@@ -53,7 +49,7 @@ SHARE_GROUP_STATE_RECORDS = pa.schema(
         *SHARE_PARTITION_KEY,
         *VALUE,
         column("layout", STRING, "4.0: early access; ?4.0: the bytes fit both; null: that of 4.1 and newer, tombstone"),
-        *RAW,
+        *RAW_KEY_AND_VALUE,
     ]
 )
 
@@ -64,7 +60,7 @@ TRANSACTION_STATE_RECORDS = pa.schema(
         required("record_name", STRING, "Kafka's name of the type: TransactionLog"),
         required("transactional_id", STRING, "transactional.id"),
         *VALUE,
-        *RAW,
+        *RAW_KEY_AND_VALUE,
     ]
 )
 
@@ -82,12 +78,7 @@ STATE_QUARANTINE = pa.schema(
         column("transactional_id", STRING, "transactional.id in the key; null: none, or cannot be read"),
         column("value_version", SMALLINT, "Version of the value; null: none, or cannot be read"),
         required("reason", STRING, "As in quarantine"),
-        required("detail", STRING, "One sentence that a person can act on"),
-        required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),
-        column("file", STRING, "Segment; null: read from a cluster"),
-        column("file_position", BIGINT, "Byte in the segment at which its batch starts; null: read from a cluster"),
-        column("raw_key", BINARY, "Key's bytes; null: none, or a whole batch (which is in raw_value)"),
-        column("raw_value", BINARY, "Value's bytes, or the batch's, at most 1 MiB; null: none"),
+        *WHERE_IT_STANDS,
     ]
 )
 
