@@ -22,7 +22,7 @@ from kgroups_spark.tables.writer import parts_of
 
 
 def audit_by_parts(work: AuditWork) -> AuditResult:
-    """Reads and replays what is new; history and the tables of now are committed when it returns."""
+    """Reads and replays what is new; history and the current tables are committed when it returns."""
     lake, say = work.lake, work.progress
     work_uri = f"{lake.uri}/{WORK_FOLDER}/audit-{work.audit_id}-{uuid.uuid4()}"
     file_system, folder = lake_file_system(work_uri)

@@ -45,7 +45,7 @@ BY_REPLAY = (
 
 
 def audit_by_spark(work: AuditWork) -> AuditResult:
-    """Reads and replays what is new; history and the tables of now are committed when it returns."""
+    """Reads and replays what is new; history and the current tables are committed when it returns."""
     writer, say = work.writer, work.progress
     with ExitStack() as stack:
         with tasks_told(work.spark, say, work.reading):
@@ -102,7 +102,7 @@ def _as_text(progress: RangeProgress) -> str:
 
 
 def _shards(work: AuditWork, read: StageOne) -> DataFrame:
-    """The shards (SHARDS): their saved state, what is new and what was read again."""
+    """Rows of SHARDS: saved state, new history, and history that was read again."""
     parts = read.frame.where(F.col("packed_table") != PROGRESS)
     if work.state.audit_id is not None:
         state = work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)

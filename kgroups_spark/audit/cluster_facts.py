@@ -43,7 +43,7 @@ class ClusterFacts:
     delete_retention_ms: int | None
     # What a person should know: which ACL is missing, in what brokers differ, what is configured for single groups.
     notes: tuple[str, ...]
-    # The brokers' settings of the share and the transaction coordinator; None: no broker tells them.
+    # The brokers' settings of the share and the transaction coordinator; None: no broker reports them.
     state_settings: Settings | None = None
 
 
@@ -121,7 +121,7 @@ def _offsets_retention(configs: Mapping[int, Configs]) -> tuple[int | None, list
 
 
 def _state_settings(configs: Sequence[Configs]) -> Settings | None:
-    """The smallest of the brokers' values, the default of what none tells; None: nobody tells anything."""
+    """The smallest value that a broker reports, or the default; None: no broker reports any of them."""
     limits = list(_numbers(configs, DELIVERY_COUNT_LIMIT))
     expirations = list(_numbers(configs, TRANSACTIONAL_ID_EXPIRATION))
     if not limits and not expirations:

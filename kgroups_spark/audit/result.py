@@ -31,7 +31,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True)
 class AuditResult:
     """What the two stages did: how far each range was read, rows added by history table, quarantined by reason, and
-    the plan as it could be followed (None: there was nothing to do). `states`: what was done with other logs."""
+    the plan as it could be followed (None: there was nothing to do). `states`: the same of the two other logs."""
 
     progress: list[RangeProgress] = field(default_factory=list)
     rows_added: Counter[str] = field(default_factory=Counter)

@@ -91,8 +91,8 @@ class ShardTask:
 def replay_by_parts(
     spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart], shard_task: ShardTask
 ) -> list[Part]:
-    """Stage 2 in one action: each hand is the offsets partitions that one task replays. Comes back with what was
-    written."""
+    """Stage 2 in one action: each hand is the offsets partitions that one task replays. Returns the parts that
+    the tasks have written."""
     if not hands:
         return []
     shards = by_task(_shard_frame(spark, hands, parts), len(hands))
@@ -133,7 +133,7 @@ def by_task(shards: DataFrame, tasks: int) -> DataFrame:
 
 
 def _replay_shards(shard_task: ShardTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Rows of SHARDS -> what was written for them."""
+    """A function for mapInArrow: rows of SHARDS -> the manifest of the parts that it writes."""
 
     def replay_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         collector = PartCollector(shard_task.lake_uri, shard_task.night.audit_id)

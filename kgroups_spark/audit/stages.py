@@ -144,7 +144,7 @@ class _TaskParts:
         return {kind: collector.mark() for kind, collector in self.collectors.items()}
 
     def back_to(self, marks: dict[str, Mark]) -> None:
-        """Forgets what was taken in since."""
+        """Drops all rows that came after the mark."""
         for kind, mark in marks.items():
             self.collectors[kind].back_to(mark)
 
@@ -177,7 +177,7 @@ def _read_range(reading: RangeDecoder, parts: _TaskParts) -> Iterator[tuple[str,
 
 def read_frame(spark: SparkSession, hands: Sequence[Hand], context: ReadContext) -> DataFrame:
     """Stage 1 for Spark's writer, as PACKED_BY_SHARD: rows of the history tables, what the replay completes of them
-    (PASSED_ON), what is read again, and what was read (`progress`)."""
+    (PASSED_ON), rows of ranges that are read again, and the progress of each range."""
     hands = [list(hand) for hand in hands]
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

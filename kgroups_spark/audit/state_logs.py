@@ -74,9 +74,9 @@ class StateLogsResult:
 
 
 def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLogsResult:
-    """Reads and replays what is new, and commits it; `from_history`: the state is made anew from what was read before.
+    """Reads and replays what is new, and commits it; `from_history`: the state is rebuilt from history.
 
-    Every partition that is known is replayed, so that the tables of now are whole.
+    Every known partition is replayed, so that the current tables are whole.
     """
     shards = work.states.shards
     if not shards:
@@ -156,7 +156,7 @@ class _Input:
         )
 
 
-# What was read, rows added by table, and the rows of share_partitions as stored.
+# Progress of each partition, rows added by table, and the rows of share_partitions as stored.
 Written = tuple[list[StateShardRead], Counter[str], pa.Table]
 Records = Iterator[StateRecord]
 # How a task gives away what it made of a partition: (work, state, context, settings, records) -> rows.

@@ -40,8 +40,8 @@ class StateShardWork:
 
 @dataclass
 class StateShardRead:
-    """What was read of one partition; whole when its outputs have come. `gone`: how many keys were no longer in the log
-    when it was read again."""
+    """The progress in one partition, complete when its outputs have come. `gone`: how many keys the log had lost when
+    it was read again."""
 
     topic: str
     progress: list[RangeProgress] = field(default_factory=list)
@@ -96,7 +96,7 @@ def read_and_replay(
 
 
 def of_history(shard: StateReplay, history: Iterable[StateRecord]) -> StateReplay:
-    """The shard after what history has of its partition, which told its events when it was read."""
+    """The shard after the history of its partition, without events: earlier audits have written them."""
     replay_history(shard, history, shard.gone())
     return shard.reporting()
 

@@ -84,7 +84,7 @@ class StateRangeDecoder:
     def _chunk(self, records: RecordColumns, path: str | None, take: Take) -> list[Output]:
         self.progress.note(records)
         sound, bad = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
-        # Whole columns at once: each of these is made anew whenever it is asked for.
+        # Whole columns at once: each of these is computed whenever it is asked for.
         facts = (records.offset, records.timestamp, records.is_control, records.batches.position[records.batch])
         for row, (offset, timestamp, is_control, position) in enumerate(zip(*(f.tolist() for f in facts), strict=True)):
             key, value = records.key(row), records.value(row)

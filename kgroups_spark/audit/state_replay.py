@@ -161,7 +161,7 @@ class StateReplay:
             yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings)).decode())
 
     def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the tables of now, and of the state. `settings` None: those that were known last. What only the
+        """The rows of the current tables, and of the state. `settings` None: those that were known last. What only the
         group's coordinator knows, topic and init_state, `share_partitions` lack (share_listing.py)."""
         self._settings = settings = settings or self._settings
         if self._share is not None:

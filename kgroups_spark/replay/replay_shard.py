@@ -58,7 +58,7 @@ class Night:
 
     offsets_partitions     how many there are, to tell which groups are misplaced; None: not known
     topics                 names of topic ids, as far as the log of any partition says them
-    audits, retention_ms   by what causes of removals are told (EventRules): in a rebuild the end and the retention of
+    audits, retention_ms   what decides the causes of removals (EventRules): in a rebuild the end and the retention of
                            every audit by offsets partition, in an audit its own retention (None: the release's default)
     """
 
@@ -74,7 +74,7 @@ class Night:
         return release(self.release_version)
 
     def event_rules(self, offsets_partition: int) -> EventRules:
-        """By what the causes of removals are told there."""
+        """The rules that decide the causes of removals in an offsets partition."""
         expiry = expiry_rules(self.release_version)
         if self.audits:
             spans = self.audits.get(offsets_partition, ())
