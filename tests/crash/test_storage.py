@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -81,8 +82,13 @@ def command(lake: Path, log: Path, *options: str) -> int:
     return cli.main(["audit", "--lake", str(lake), "--segments", str(log), *options])
 
 
+# PySpark's daemon prints it when a task is cancelled while the process for it is being forked: its words, not ours.
+DAEMON = re.compile(r"Traceback .*\n(?:  File \".*pyspark/daemon\.py\".*\n)+BrokenPipeError: .*\n")
+
+
 def only_line(text: str) -> str:
     """What the command says last; all before it is progress."""
+    text = DAEMON.sub("", text)
     assert "Traceback" not in text and "Exception" not in text.rstrip().rpartition("\n")[0], text
     return text.rstrip().rpartition("\n")[2]
 
