@@ -11,6 +11,7 @@
 #             by Spark's writer.
 # make kafka-watch   what a Kafka release (the newest on Maven; KAFKA_WATCH_ARGS="--release 4.4.0") writes or takes as a
 #             default that we do not know. Exit code of python -m tests.kafka_watch: 0 nothing, 1 differences
+# make docs  docs/tables.md: every table, view and function, from the schemas
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
 # The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too. The report is looked
@@ -26,7 +27,7 @@ PYTEST_ARGS ?= -n 2 --dist loadfile
 # Debian's names for it, then others'.
 BROWSER := $(shell for name in chromium chromium-browser google-chrome; do command -v $$name && break; done)
 
-.PHONY: demo test browser soak kafka-watch bench constraints lint ruff-check ruff-format mypy clean
+.PHONY: demo test browser soak kafka-watch docs bench constraints lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -50,6 +51,9 @@ soak: $(VENV)/.installed-test
 
 kafka-watch: $(VENV)/.installed
 	@$(BIN)/python -m tests.kafka_watch $(KAFKA_WATCH_ARGS)
+
+docs: $(VENV)/.installed
+	@$(BIN)/python -m docs.tables_page
 
 bench: $(VENV)/.installed
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

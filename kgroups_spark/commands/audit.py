@@ -55,7 +55,7 @@ Of a live cluster, expiry is judged as of now, with the brokers' retention and t
 as of the newest log timestamp, with the newest release and its default retention (7d). All three are printed.
 A live audit reads up to the high watermark, and on if the log was cleaned meanwhile, with at most two fetchers a broker
 and the client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on
-Topic:__consumer_offsets; what other permissions add is in the README.
+Topic:__consumer_offsets; docs/live-clusters.md says what other permissions add.
 Exit 3 with --strict if something was quarantined, or not all that there was could be read; the notes say what."""
 
 

@@ -23,6 +23,9 @@ _NAMES = {
     BOOLEAN: "BOOLEAN",
     BINARY: "BINARY",
     TIMESTAMP: "TIMESTAMP",
+    # Columns of views only.
+    pa.int8(): "TINYINT",
+    pa.float64(): "DOUBLE",
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
+from tests.pages import blocks
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +171,8 @@ def test_the_demo_ends_with_a_screen_and_a_second_one_with_the_same(spark, tmp_p
     assert any("4010" in line and "payments-ledger" in line and "yes" in line for line in first)
     assert any(line.startswith("  customer-360") and "began anew after its removal" in line for line in first)
     assert f"  kgroups report --lake {location}" in "\n".join(first)
+    in_readme = blocks("README.md")[1].splitlines()
+    assert [line for line in in_readme if line not in first] == ["..."] * 3
     assert main(["demo", "--lake", location]) == 0
     second = capsys.readouterr().out.splitlines()
     assert second[2].startswith("audit 2: nothing new to read; ")

@@ -125,7 +125,7 @@ def _node_python(folder: Path) -> Path:
 
 
 def _package(folder: Path) -> Path:
-    """The package as a zip for --py-files, as README says to make it."""
+    """The package as a zip for --py-files, as docs/spark-and-lakes.md says to make it."""
     package = folder / "kgroups_spark.zip"
     subprocess.run([sys.executable, "-m", "zipfile", "-c", str(package), "kgroups_spark"], cwd=ROOT, check=True)
     return package
