@@ -27,6 +27,7 @@ from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.last_finished import IS_FINISHED, finished_backwards
+from kgroups_spark.tables.layout import FINDINGS_BEFORE_7
 from kgroups_spark.tables.removed_audits import maintenances, removal_of
 from kgroups_spark.times import format_time_for_people
 
@@ -42,7 +43,7 @@ examples:
   kgroups findings --lake ./lake
   kgroups findings --lake ./lake --severity error,warning --fail-if-any    exit 4 if there is one, for alerting
   kgroups findings --lake ./lake --group billing --all-audits              since when is that so?
-  kgroups findings --lake ./lake --finding expiry_overdue,goes_when_emptied --format json
+  kgroups findings --lake ./lake --finding expiry_overdue,lost_when_emptied --format json
 
 findings:
 """ + "\n".join(f"  {name:<32}{kind.severity:<9}{kind.summary}" for name, kind in KINDS.items())
@@ -103,12 +104,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 def chosen_findings(reader: LakeReader, audits: list[int], arguments: argparse.Namespace) -> Rows:
     """The findings of these audits that the options ask for: the last audit's first, errors first."""
-    asked = {"severity": arguments.severity, "finding": arguments.finding, "group_id": arguments.group}
+    finding = _with_older_names(arguments.finding)
+    asked = {"severity": arguments.severity, "finding": finding, "group_id": arguments.group}
     conditions = [Condition("audit_id", "==", audits[0])] if len(audits) == 1 else []
     conditions += [Condition(name, "in", names) for name, names in asked.items() if names is not None]
     rows = to_rows(reader.table_rows("findings", conditions=conditions))
     counting = set(audits)
-    return in_order([row for row in rows if row["audit_id"] in counting])
+    named = ({**row, "finding": FINDINGS_BEFORE_7.get(row["finding"], row["finding"])} for row in rows)
+    return in_order([row for row in named if row["audit_id"] in counting])
+
+
+def _with_older_names(asked: list[str] | None) -> list[str] | None:
+    """The names, and those that rows of a lake have that no audit has brought to today's layout yet."""
+    older = [before for before, name in FINDINGS_BEFORE_7.items() if name in (asked or ())]
+    return None if asked is None else [*asked, *older]
 
 
 def in_order(rows: Rows) -> Rows:

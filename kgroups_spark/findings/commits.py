@@ -108,14 +108,14 @@ def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def commit_time_off(evidence: Evidence) -> Iterator[Finding]:
+def commit_time_skew(evidence: Evidence) -> Iterator[Finding]:
     """Commits whose time differs from that of their record by more than TIME_OFF_MS: a broker takes both from one
     clock at one moment."""
     for each in _first_of_groups(evidence.times_off):
         off_ms = each.commit_timestamp - each.log_timestamp
         have = "has" if each.commits == 1 else "have"
         yield Finding(
-            "commit_time_off",
+            "commit_time_skew",
             f"{counted(each.commits, 'commit')} of {each.group_id} {have} a commit time "
             f"that is not the record's: {each.topic}-{each.partition} is {format_duration(abs(off_ms))} "
             f"{'ahead' if off_ms > 0 else 'behind'}. A broker writes both at once, so these were copied, restored, or "

@@ -13,7 +13,7 @@ from kgroups_spark.findings.finding import Finding, at, quoted
 OVERDUE_MS = 3_600_000
 
 
-def goes_when_emptied(evidence: Evidence) -> Iterator[Finding]:
+def lost_when_emptied(evidence: Evidence) -> Iterator[Finding]:
     """Offsets kept by a subscription alone: consumer and streams groups count from the commit, not from when they
     became empty (T53)."""
     rows = evidence.tables.rows(
@@ -26,7 +26,7 @@ def goes_when_emptied(evidence: Evidence) -> Iterator[Finding]:
         committed = row["base_timestamp_min"]
         yield _of(
             row,
-            "goes_when_emptied",
+            "lost_when_emptied",
             f"{counted(row['count_all'], 'committed offset')} of {row['group_id']}{_on(row)} {_were(row)} last "
             f"committed more than the retention of {format_duration(evidence.retention_ms)} ago"
             f"{'' if committed is None else f', the oldest at {at(committed)}'}. Members keep them. When the last one "

@@ -21,7 +21,7 @@ MAX_TRANSACTION_TIMEOUT_MS = 900_000
 TOO_LONG_MS = MAX_TRANSACTION_TIMEOUT_MS + 1
 
 
-def transaction_open_too_long(evidence: Evidence) -> Iterator[Finding]:
+def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
     """A transaction that was opened longer ago than any may last, and records of a producer in no transaction (T28)."""
     limit = evidence.before_until(TOO_LONG_MS)
     columns = ["producer_id", "transaction_start_offset", "open_since", "offset_count", "group_ids", "transactional_id"]
@@ -37,7 +37,7 @@ def transaction_open_too_long(evidence: Evidence) -> Iterator[Finding]:
         groups = sorted(row["group_ids"])
         partition, start = row["offsets_partition"], row["transaction_start_offset"]
         yield Finding(
-            "transaction_open_too_long",
+            "hanging_transaction",
             f"Producer {row['producer_id']} opened a transaction on partition {partition} of __consumer_offsets at "
             f"{at(row['open_since'])}, {format_duration(_ms(evidence.known_until, row['open_since']))} ago; "
             f"transaction.max.timeout.ms allows 15m if it has its default{_why(row, judgement)}. Until it ends, "
@@ -87,7 +87,7 @@ def _in_no_transaction(evidence: Evidence, limit: datetime) -> Iterator[Finding]
     for row in listed(rows.group_by(keys).aggregate(aggregates)):
         group_id = row["group_id"]
         yield Finding(
-            "transaction_open_too_long",
+            "hanging_transaction",
             f"{counted(row['count_all'], 'offset')} of {group_id} came from producer {row['producer_id']} outside any "
             f"transaction, the first at {at(row['commit_timestamp_min'])}. A Java coordinator waits for a marker that "
             "nobody will write, and consumers get UNSTABLE_OFFSET_COMMIT. Whatever wrote them must not use an "

@@ -9,8 +9,15 @@ from kgroups_spark.errors import KgroupsError, UsageError
 
 # The layout of the tables: raised when they change in a way that older software would misread.
 # How an older lake gets there: migrations.py.
-LAKE_VERSION = 6
+LAKE_VERSION = 7
 LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
+
+# Findings that had another name before layout 7: in rows of `findings` until the lake is migrated.
+FINDINGS_BEFORE_7 = {
+    "transaction_open_too_long": "hanging_transaction",
+    "goes_when_emptied": "lost_when_emptied",
+    "commit_time_off": "commit_time_skew",
+}
 
 
 def lake_version_in(properties: Mapping[str, str | None]) -> int:

@@ -18,6 +18,7 @@ that tables lack are set without a new layout, because they mean nothing to olde
     layout 4 -> 5: `quarantine` has a column `is_transactional`, null in rows that are there
     layout 5 -> 6: the tables of `__share_group_state` and `__transaction_state` are new; the ledger's entries of
                    partitions have a field `topic`
+    layout 6 -> 7: three findings have other names (FINDINGS_BEFORE_7), in rows that are there, too
 """
 
 from __future__ import annotations
@@ -32,9 +33,26 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.ddl import column_definition, quoted
 from kgroups_spark.tables.fence import Fence, Transaction, named_if_lost
 from kgroups_spark.tables.lake import Lake, table_properties
-from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY, lake_version_in
+from kgroups_spark.tables.layout import (
+    FINDINGS_BEFORE_7,
+    LAKE_VERSION,
+    LAKE_VERSION_PROPERTY,
+    lake_version_in,
+)
 from kgroups_spark.tables.schemas import TABLES, Table
 from kgroups_spark.tables.spark_types import struct_in_array
+
+
+def _rename_findings(fence: Fence) -> None:
+    """Gives findings of older audits today's names."""
+    if not fence.lake.place.has("findings"):  # new with layout 3
+        return
+    there = set(fence.lake.rows("findings", columns=["finding"]).column("finding").to_pylist())
+    for older, name in FINDINGS_BEFORE_7.items():
+        if older in there:
+            statement = f"UPDATE {{table}} SET finding = '{name}' WHERE finding = '{older}'"
+            fence.sql("findings", "replace", statement)
+
 
 # From a layout to the next one: what the tables' columns do not say.
 STEPS: dict[int, Callable[[Fence], None]] = {
@@ -43,6 +61,7 @@ STEPS: dict[int, Callable[[Fence], None]] = {
     3: lambda fence: None,
     4: lambda fence: None,
     5: lambda fence: None,
+    6: _rename_findings,
 }
 
 

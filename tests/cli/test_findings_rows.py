@@ -41,7 +41,7 @@ def ledger_row(audit_id: int, rows_added: dict[str, int], status: str = "finishe
 FINDINGS = [
     finding(2, "expiry_overdue", "billing"),
     finding(3, "throwaway_group", "app-1"),
-    finding(3, "transaction_open_too_long", None, producer_id=7, offsets_partition=9, since=NOW),
+    finding(3, "hanging_transaction", None, producer_id=7, offsets_partition=9, since=NOW),
     finding(3, "topic_recreated", "orders", topic="t", partition=None, offsets_partition=4),
     finding(3, "committed_by_non_owner", "orders", topic="t", partition=2, member_id="m"),
 ]
@@ -99,11 +99,22 @@ def told(out: str) -> list[tuple[int, str, str | None]]:
 
 
 OF_LAST = [
-    (3, "transaction_open_too_long", None),
+    (3, "hanging_transaction", None),
     (3, "committed_by_non_owner", "orders"),
     (3, "topic_recreated", "orders"),
     (3, "throwaway_group", "app-1"),
 ]
+
+
+def test_a_finding_of_an_older_layout_has_its_name_of_today(run: Run) -> None:
+    before = {**finding(3, "lost_when_emptied", "orders"), "finding": "goes_when_emptied"}
+    lake = Lake([before, finding(3, "expiry_overdue", "orders")], AUDITS)
+    assert told(run("--format", "json", of=lake)[1]) == [
+        (3, "lost_when_emptied", "orders"),
+        (3, "expiry_overdue", "orders"),
+    ]
+    code, out, _ = run("--finding", "lost_when_emptied", "--fail-if-any", "--format", "json", of=lake)
+    assert (code, told(out)) == (4, [(3, "lost_when_emptied", "orders")])
 
 
 def test_the_last_audit_that_looked_is_told_errors_first(run: Run) -> None:
@@ -137,7 +148,7 @@ def test_options_choose(run: Run, words: list[str], found: list[Any]) -> None:
 def test_for_eyes_each_is_a_paragraph_with_what_it_names(run: Run) -> None:
     _, out, _ = run("--severity", "error,warning")
     assert out.splitlines() == [
-        "error transaction_open_too_long of producer 7, __consumer_offsets-9, since 2026-11-16 06:30:00 UTC",
+        "error hanging_transaction of producer 7, __consumer_offsets-9, since 2026-11-16 06:30:00 UTC",
         "    What it is. Why it matters, and what to do.",
         "warning committed_by_non_owner of group orders, topic t-2, member m",
         "    What it is. Why it matters, and what to do.",

@@ -55,8 +55,8 @@ TRUE_OF_RECORDINGS = {
     },
     "expiry-4.3-after": {
         ("committed_by_non_owner", "search-120953", "beta.1017b3"),
-        ("goes_when_emptied", "billing-112201", "gamma.events.1026b6"),
-        ("goes_when_emptied", "search-11028d", "beta.1017b3"),
+        ("lost_when_emptied", "billing-112201", "gamma.events.1026b6"),
+        ("lost_when_emptied", "search-11028d", "beta.1017b3"),
         ("idle_share_group", "audit-122229", None),
     },
     "mixed-upgrade": {
@@ -84,8 +84,8 @@ def test_recordings_raise_what_was_done_and_nothing_else(corpus: str) -> None:
 def test_the_shipped_story_has_its_hanging_transaction_and_a_group_that_must_not_become_empty() -> None:
     found = findings(audit(read_folder(Path(SEGMENTS)), How("4.3")))
     assert [(each.finding, each.group_id, each.producer_id, each.offsets_partition) for each in found] == [
-        ("transaction_open_too_long", "payments-ledger", 4010, 7),
-        ("goes_when_emptied", "audit-archiver", None, 2),
+        ("hanging_transaction", "payments-ledger", 4010, 7),
+        ("lost_when_emptied", "audit-archiver", None, 2),
     ]
     assert "kafka-transactions.sh --bootstrap-server HOST:PORT abort" in found[0].detail
     assert "--partition 7 --start-offset 2123" in found[0].detail
@@ -138,7 +138,7 @@ def test_what_no_longer_holds_is_not_found_again() -> None:
 def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:
     audited_log = audit(Log().commit("g").commit("h", producer=7).files)
     evidence = evidence_of(audited_log, as_of=Log().now + 30 * 24 * HOUR)
-    assert {each.finding for each in all_findings(evidence)} == {"transaction_open_too_long", "expiry_overdue"}
+    assert {each.finding for each in all_findings(evidence)} == {"hanging_transaction", "expiry_overdue"}
     assert all_findings(replace(evidence, known_until=datetime.fromtimestamp(Log().now / 1000, UTC))) == []
 
 
@@ -174,7 +174,7 @@ def test_rows_are_those_of_the_table_errors_first() -> None:
     rows = findings_table(findings(audit(log.files)), audit_id=9).to_pylist()
     assert [(row["severity"], row["finding"], row["audit_id"]) for row in rows] == [
         ("error", "orphaned_offsets", 9),
-        ("error", "transaction_open_too_long", 9),
+        ("error", "hanging_transaction", 9),
         ("warning", "committed_by_non_owner", 9),
     ]
     assert list(rows[0]) == TABLES["findings"].schema.names
@@ -220,7 +220,7 @@ def test_odd_times_stop_nothing() -> None:
 def test_a_partition_that_was_not_given_is_known_no_longer_than_it_was_read() -> None:
     """Each finding that waits for time to pass, in an offsets partition that this audit was not given."""
     timed = {
-        "transaction_open_too_long",
+        "hanging_transaction",
         "expiry_overdue",
         "idle_share_group",
         "member_not_reconciled",

@@ -7,7 +7,9 @@ import shutil
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.commands.duckdb_reader import duckdb_reader
@@ -24,6 +26,7 @@ from kgroups_spark.tables.writer_choice import choose_writer
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.spark_views import register_views
 from tests.audit.lakes import COMPARED, contents, copy_until
+from tests.audit.lakes import rows as rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -96,7 +99,7 @@ def made_anew(spark, log, tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("layout", "writer"),
-    [(1, "parts"), soaked(1, "spark"), soaked(2, "parts"), soaked(3, "parts"), soaked(4, "parts"), (5, "parts")],
+    [(1, "parts"), soaked(1, "spark"), *(soaked(layout, "parts") for layout in (2, 3, 4, 5)), (6, "parts")],
 )
 def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew, layout, writer):
     old = lake_of(layout, tmp_path)
@@ -180,6 +183,25 @@ def test_entries_of_an_older_ledger_have_no_topic_in_any_reader(spark, tmp_path)
         assert len(rows) == len(by_duckdb.rows(view)) > 3
 
 
+def test_findings_before_layout_7_get_their_names_of_today(spark, tmp_path):
+    location = lake_of(6, tmp_path)
+    table = DeltaTable(f"{location}/findings")
+    (there,) = (row for row in table.to_pyarrow_table().to_pylist() if row["audit_id"] == 2)
+    assert there["finding"] == "goes_when_emptied"
+    others = [{**there, "finding": name} for name in ("transaction_open_too_long", "commit_time_off", "expiry_overdue")]
+    write_deltalake(table, pa.Table.from_pylist(others, table.to_pyarrow_table().schema), mode="append")
+    with Claim.take(Lake.open(spark, location), take_over=True) as claim:
+        assert claim.migrated is not None
+    migrated = [row for row in rows_of(location, "findings") if row["audit_id"] == 2]
+    assert sorted(row.pop("finding") for row in migrated) == [
+        "commit_time_skew",
+        "expiry_overdue",
+        "hanging_transaction",
+        "lost_when_emptied",
+    ]
+    assert [row for row in migrated if row["detail"] != there["detail"]] == []
+
+
 def test_columns_that_an_older_layout_lacks_are_null_and_then_added(spark, old):
     # As if today's layout had one column more than it has.
     table = TABLES["topics"]
@@ -204,7 +226,8 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize(
-    ("layout", "kills"), [(1, (1, 2, 5, 12)), soaked(2, (1, 2, 12)), (3, (1, 2)), (5, (1, 2, 5, 9))]
+    ("layout", "kills"),
+    [(1, (1, 2, 5, 12)), soaked(2, (1, 2, 12)), (3, (1, 2)), soaked(5, (1, 2, 5, 9)), (6, (1, 2, 5, 9))],
 )
 def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
     spark, tmp_path, monkeypatch, chosen, layout, kills
