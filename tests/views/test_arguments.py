@@ -3,11 +3,13 @@ argument's text where a macro names it."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import duckdb
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,6 +18,7 @@ from kgroups_spark.views import FUNCTIONS, VIEWS, view_sql
 from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, waiting
+from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, in_spark
 from tests.views.history_logs import with_functions, with_functions_in_spark
 from tests.views.recorded import tables_of
@@ -26,6 +29,12 @@ CASES = {
     "committed_offsets_as_of": "count(*), sum(log_offset), min(known)",
     "pending_offsets_as_of": "count(*), sum(log_offset), min(known)",
     "log_ends_as_of": "count(*), sum(end_offset)",
+    "state_log_ends_as_of": "count(*), sum(end_offset)",
+    "state_known_as_of": "count(*), min(known)",
+    "share_records_as_of": "count(*), sum(log_offset)",
+    "share_partitions_as_of": "count(*), sum(log_offset), min(known)",
+    "share_batches_as_of": "count(*), sum(first_offset), min(known)",
+    "transactional_ids_as_of": "count(*), sum(log_offset), min(known)",
     "expiring": "count(*), sum(log_offset)",
 }
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
@@ -44,6 +53,21 @@ def names_inside() -> list[str]:
 
 # Those with our prefix are nobody else's.
 INSIDE = [name for name in names_inside() if not name.startswith("kgroups_")]
+# The other logs, of which one ends before the last moment, and one was compacted before.
+STATE_LOGS = {
+    "partitions": [
+        {
+            "topic": topic,
+            "offsets_partition": 0,
+            "start_offset": 0,
+            "end_offset": end,
+            "records": 3,
+            "records_reread": 0,
+        }
+        | {"newest_log_timestamp": datetime(2026, 12, day, tzinfo=UTC)}
+        for topic, end, day in (("__share_group_state", 3, 1), ("__transaction_state", 4, 2))
+    ]
+}
 ONCE_WRONG = ("moments", "records", "expires_at", "log_timestamp")
 
 
@@ -55,10 +79,24 @@ def moments() -> list[datetime]:
 
 
 @pytest.fixture(scope="module")
-def lake() -> duckdb.DuckDBPyConnection:
+def lake(moments: list[datetime]) -> duckdb.DuckDBPyConnection:
     tables = tables_of("kip848-4.3")
-    more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
-    return with_functions(in_duckdb(tables | more))
+    more = {"audits": ledger(STATE_LOGS), "offset_expiry": waiting(tables["committed_offsets"])}
+    return with_functions(in_duckdb(tables | more | state_logs(moments)))
+
+
+def state_logs(moments: list[datetime]) -> dict[str, pa.Table]:
+    """At each moment another share partition with a batch, and another transactional id."""
+    batch = {"firstOffset": 1, "lastOffset": 2, "deliveryState": 0, "deliveryCount": 1}
+    snapshot = json.dumps({"startOffset": 1, "stateBatches": [batch]})
+    places = [{"log_offset": n, "log_timestamp": at} for n, at in enumerate(moments)]
+    shares = [place | {"partition": place["log_offset"], "value": snapshot} for place in places]
+    value = json.dumps({"transactionStatus": 0, "transactionTimeoutMs": 1})
+    ids = [place | {"transactional_id": str(place["log_offset"]), "value": value} for place in places]
+    return {
+        "share_group_state_records": table_rows("share_group_state_records", *shares),
+        "transaction_state_records": table_rows("transaction_state_records", *ids),
+    }
 
 
 def literal(moment: datetime) -> str:
@@ -85,7 +123,7 @@ def test_table_functions(
     lake: duckdb.DuckDBPyConnection, moments: list[datetime], function: str, chosen: Chosen
 ) -> None:
     expected = [lake.sql(f"SELECT {CASES[function]} FROM {function}({literal(at)})").fetchall()[0] for at in moments]
-    assert len(set(expected)) == 3 or function in ("pending_offsets_as_of", "expiring")
+    assert len(set(expected)) == 3 or function in ("pending_offsets_as_of", "expiring", "state_known_as_of")
     for name in chosen.some(INSIDE, 4, always=ONCE_WRONG):
         for query in calls(function, name, moments):
             assert lake.sql(query).fetchall() == expected, query

@@ -71,7 +71,7 @@ SELECT
   pending.log_offset,
   begun.transaction_start_offset,
   coalesce(begun.open_since, records.log_timestamp) AS open_since,
-  CAST(NULL AS VARCHAR) AS transactional_id,
+  names.transactional_id,
   (SELECT kgroups_known FROM kgroups_known) AS known
 FROM numbered AS pending
 LEFT JOIN begun
@@ -81,6 +81,7 @@ LEFT JOIN begun
   AND (begun.marker_offset IS NULL OR begun.marker_offset >= pending.end_offset)
 LEFT JOIN records
   ON records.offsets_partition = pending.offsets_partition AND records.log_offset = begun.transaction_start_offset
+LEFT JOIN main.transactional_producers AS names ON names.producer_id = pending.producer_id
 WHERE pending.number = 1
   AND pending.committed_offset IS NOT NULL
   AND pending.log_offset > coalesce(pending.removed_log_offset, -1)

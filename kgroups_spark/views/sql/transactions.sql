@@ -36,15 +36,6 @@ records AS (
   UNION ALL
   SELECT offsets_partition, log_offset, log_timestamp FROM quarantine
   WHERE producer_id IS NOT NULL AND record_count = 1 AND resolved_by IS NULL
-),
--- A producer id is given to one transactional id, for good.
-names AS (
-  SELECT
-    CAST(json_extract_string(value, '$.producerId') AS BIGINT) AS producer_id,
-    min(transactional_id) AS transactional_id
-  FROM transaction_state_records
-  WHERE value IS NOT NULL
-  GROUP BY CAST(json_extract_string(value, '$.producerId') AS BIGINT)
 )
 SELECT
   ended.offsets_partition,
@@ -62,7 +53,7 @@ SELECT
 FROM ended
 LEFT JOIN records
   ON records.offsets_partition = ended.offsets_partition AND records.log_offset = ended.transaction_start_offset
-LEFT JOIN names ON names.producer_id = ended.producer_id
+LEFT JOIN transactional_producers AS names ON names.producer_id = ended.producer_id
 UNION ALL
 SELECT
   offsets_partition,

@@ -1,0 +1,54 @@
+-- A row for each of __share_group_state and __transaction_state that was read: what moments its history can say something of (state_known_as_of)
+--
+-- log: __share_group_state or __transaction_state
+-- begins: Oldest log time in its history: what there was before is not known; null: it has no times
+-- incomplete_to: Newest log time when an audit last found offsets missing in what was new, or gone before it: what stood there may be missing up to here; null: no audit has
+-- ends: Newest log time when the last audit read it, of a live cluster also when that was: what came after is not known; null: it has no times
+
+WITH entries AS (
+  SELECT
+    audit_id,
+    read.topic AS log,
+    read.offsets_partition AS state_partition,
+    read.records - read.records_reread AS records,
+    read.end_offset,
+    read.newest_log_timestamp
+  FROM (SELECT audit_id, unnest(partitions) AS read FROM audits WHERE status = 'finished')
+  WHERE read.topic IS NOT NULL
+),
+spans AS (
+  SELECT
+    *,
+    end_offset - lag(end_offset, 1, 0) OVER (PARTITION BY log, state_partition ORDER BY audit_id) AS offsets
+  FROM entries
+),
+audited AS (
+  SELECT
+    log,
+    max(CASE WHEN offsets > records THEN newest_log_timestamp END) AS incomplete_to,
+    max(
+      CASE WHEN audit_id = (SELECT max(audit_id) FROM audits WHERE status = 'finished') THEN newest_log_timestamp END
+    ) AS newest
+  FROM spans
+  GROUP BY log
+),
+oldest AS (
+  SELECT log, min(log_timestamp) AS begins
+  FROM (
+    SELECT '__share_group_state' AS log, log_timestamp FROM share_group_state_records
+    UNION ALL
+    SELECT '__transaction_state', log_timestamp FROM transaction_state_records
+    UNION ALL
+    SELECT log, log_timestamp FROM state_quarantine
+  )
+  GROUP BY log
+)
+SELECT
+  audited.log,
+  oldest.begins,
+  audited.incomplete_to,
+  -- Of a live cluster the log was known up to when it was read.
+  CASE WHEN audited.newest IS NOT NULL THEN greatest(audited.newest, last_live.as_of) END AS ends
+FROM audited
+LEFT JOIN oldest ON oldest.log = audited.log
+CROSS JOIN (SELECT max(as_of) AS as_of FROM last_audit WHERE source = 'kafka') AS last_live

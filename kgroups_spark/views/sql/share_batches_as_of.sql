@@ -1,0 +1,194 @@
+-- Stored batches of share partitions as of a moment (column known says whether the history has all there was; of an empty answer state_known_as_of says it), by the rules of Kafka 4.4, whatever the audits used: older releases leave some equal batches that touch apart
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- columns of share_batches
+-- audit_id: The newest audit that read a record of the share partition (table audits)
+-- known of share_partitions_as_of
+
+WITH kgroups_known AS (
+  SELECT * FROM state_known_as_of(ts)
+),
+kgroups_records AS (
+  SELECT * FROM share_records_as_of(ts)
+),
+records AS (
+  SELECT
+    *,
+    from_json(
+      value,
+      '{"startOffset": "BIGINT",
+        "stateBatches": [
+          {"firstOffset": "BIGINT", "lastOffset": "BIGINT", "deliveryState": "INTEGER", "deliveryCount": "INTEGER"}
+        ]}'
+    ) AS v
+  FROM kgroups_records
+),
+started AS (
+  SELECT
+    *,
+    max(audit_id) OVER (PARTITION BY state_partition, group_id, topic_id, partition) AS newest_audit_id,
+    count(*) OVER (PARTITION BY state_partition, group_id, topic_id, partition) AS records,
+    last_value(nullif(v."startOffset", -1) IGNORE NULLS) OVER (
+      PARTITION BY state_partition, group_id, topic_id, partition
+      ORDER BY log_offset
+      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS start_offset
+  FROM records
+),
+-- Each update drops what is below the start offset as it then is; a snapshot stands as it was written.
+dropped AS (
+  SELECT
+    *,
+    max(CASE WHEN number > 1 THEN start_offset END) OVER (
+      PARTITION BY state_partition, group_id, topic_id, partition
+      ORDER BY log_offset
+      ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+    ) AS dropped_before
+  FROM started
+),
+written AS (
+  SELECT
+    newest_audit_id AS audit_id,
+    state_partition,
+    group_id,
+    topic_id,
+    partition,
+    records,
+    dropped_before,
+    unnest(v."stateBatches") AS batch
+  FROM dropped
+),
+batches AS (
+  SELECT
+    audit_id,
+    state_partition,
+    group_id,
+    topic_id,
+    partition,
+    CASE WHEN batch."firstOffset" < dropped_before THEN dropped_before ELSE batch."firstOffset" END AS first_offset,
+    batch."lastOffset" AS last_offset,
+    -- As PersisterStateBatch compares them: by count, then by state.
+    (batch."deliveryCount" + 32768) * 256 + batch."deliveryState" + 128 AS priority,
+    records = 1 OR count(*) OVER (PARTITION BY state_partition, group_id, topic_id, partition) = 1 AS is_as_written
+  FROM written
+  WHERE dropped_before IS NULL OR batch."lastOffset" >= dropped_before
+),
+-- From border to border the highest priority counts.
+borders AS (
+  SELECT state_partition, group_id, topic_id, partition, first_offset AS border FROM batches WHERE NOT is_as_written
+  UNION
+  SELECT state_partition, group_id, topic_id, partition, last_offset + 1
+  FROM batches
+  WHERE NOT is_as_written AND last_offset < 9223372036854775807
+),
+pieces AS (
+  SELECT
+    *,
+    coalesce(
+      lead(border) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY border) - 1,
+      9223372036854775807
+    ) AS last_offset
+  FROM borders
+),
+covered AS (
+  SELECT
+    max(batches.audit_id) AS audit_id,
+    pieces.state_partition,
+    pieces.group_id,
+    pieces.topic_id,
+    pieces.partition,
+    pieces.border AS first_offset,
+    max(pieces.last_offset) AS last_offset,
+    max(batches.priority) AS priority
+  FROM pieces
+  JOIN batches
+    ON batches.state_partition = pieces.state_partition
+    AND batches.group_id = pieces.group_id
+    AND batches.topic_id = pieces.topic_id
+    AND batches.partition = pieces.partition
+    AND batches.first_offset <= pieces.border
+    AND batches.last_offset >= pieces.border
+  GROUP BY pieces.state_partition, pieces.group_id, pieces.topic_id, pieces.partition, pieces.border
+),
+-- Equal ones that touch are one.
+marked AS (
+  SELECT
+    *,
+    CASE
+      WHEN lag(last_offset) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset)
+        = first_offset - 1
+        AND lag(priority) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset)
+        = priority
+        THEN 0
+      ELSE 1
+    END AS is_first
+  FROM covered
+),
+counted AS (
+  SELECT
+    *,
+    sum(is_first) OVER (
+      PARTITION BY state_partition, group_id, topic_id, partition
+      ORDER BY first_offset
+      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS batch
+  FROM marked
+),
+combined AS (
+  SELECT audit_id, state_partition, group_id, topic_id, partition, first_offset, last_offset, priority
+  FROM batches
+  WHERE is_as_written
+  UNION ALL
+  SELECT
+    max(audit_id),
+    state_partition,
+    group_id,
+    topic_id,
+    partition,
+    min(first_offset),
+    max(last_offset),
+    max(priority)
+  FROM counted
+  GROUP BY state_partition, group_id, topic_id, partition, batch
+),
+-- group.share.delivery.count.limit, where the cluster said another than Kafka's.
+settings AS (
+  SELECT coalesce(max(from_json(payload, '["BIGINT"]')[1]), 5) AS delivery_count_limit
+  FROM main.state_log_state
+  WHERE log = '__share_group_state'
+    AND entry_type = 'settings'
+    AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
+),
+told AS (
+  SELECT
+    combined.*,
+    settings.delivery_count_limit,
+    CAST(floor(combined.priority / 256) AS INTEGER) - 32768 AS delivery_count,
+    CAST(combined.priority % 256 AS INTEGER) - 128 AS state
+  FROM combined
+  CROSS JOIN settings
+)
+SELECT
+  audit_id,
+  state_partition,
+  group_id,
+  topic_id,
+  partition,
+  first_offset,
+  last_offset,
+  CASE state
+    WHEN 0 THEN 'available'
+    WHEN 1 THEN 'acquired'
+    WHEN 2 THEN 'acknowledged'
+    WHEN 3 THEN 'archiving'
+    WHEN 4 THEN 'archived'
+    ELSE CAST(state AS VARCHAR)
+  END AS delivery_state,
+  delivery_count,
+  CAST(CASE WHEN state = 0 THEN greatest(delivery_count_limit - delivery_count, 0) END AS INTEGER) AS attempts_left,
+  CASE
+    WHEN state = 4 AND delivery_count >= delivery_count_limit THEN 'attempts_used_up'
+    WHEN state = 4 THEN 'rejected_or_gap'
+  END AS archived_as,
+  (SELECT known FROM kgroups_known WHERE log = '__share_group_state') AS known
+FROM told

@@ -1,0 +1,132 @@
+-- Share partitions as of a moment (column known says whether the history has all there was; of an empty answer state_known_as_of says it), by the rules of Kafka 4.4, whatever the audits used
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- columns of share_partitions
+-- audit_id: The audit that read the newest record (table audits)
+-- known STRING: What the history of __share_group_state knows of the moment, as state_known_as_of(ts) says: complete, incomplete, before or after
+
+WITH kgroups_known AS (
+  SELECT * FROM state_known_as_of(ts)
+),
+kgroups_records AS (
+  SELECT * FROM share_records_as_of(ts)
+),
+kgroups_group_ends AS (
+  SELECT * FROM log_ends_as_of(ts)
+),
+records AS (
+  SELECT
+    *,
+    from_json(
+      value,
+      '{"snapshotEpoch": "INTEGER", "stateEpoch": "INTEGER", "leaderEpoch": "INTEGER", "startOffset": "BIGINT",
+        "deliveryCompleteCount": "INTEGER", "createTimestamp": "BIGINT", "writeTimestamp": "BIGINT"}'
+    ) AS v,
+    row_number() OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset DESC) AS age
+  FROM kgroups_records
+),
+-- An update leaves what it says -1 of, but for the count; without a snapshot the state epoch is 0, and -1 is null.
+states AS (
+  SELECT
+    max(CASE WHEN age = 1 THEN audit_id END) AS audit_id,
+    state_partition,
+    group_id,
+    topic_id,
+    partition,
+    arg_max(v."startOffset", log_offset) FILTER (WHERE v."startOffset" <> -1) AS start_offset,
+    nullif(max(CASE WHEN number = 1 THEN CASE record_type WHEN 0 THEN v."stateEpoch" ELSE 0 END END), -1)
+      AS state_epoch,
+    arg_max(v."leaderEpoch", log_offset) FILTER (WHERE v."leaderEpoch" <> -1) AS leader_epoch,
+    nullif(max(CASE WHEN number = 1 THEN v."snapshotEpoch" END), -1) AS snapshot_epoch,
+    nullif(max(CASE WHEN age = 1 THEN v."deliveryCompleteCount" END), -1) AS delivery_complete_count,
+    max(CASE WHEN number = 1 AND v."createTimestamp" NOT IN (0, -1) THEN v."createTimestamp" END) AS create_ms,
+    max(CASE WHEN number = 1 AND v."writeTimestamp" NOT IN (0, -1) THEN v."writeTimestamp" END) AS write_ms,
+    max(CASE WHEN age = 1 THEN log_timestamp END) AS log_timestamp,
+    max(log_offset) AS log_offset
+  FROM records
+  GROUP BY state_partition, group_id, topic_id, partition
+),
+-- What each group's coordinator listed last (record type 15 of __consumer_offsets).
+listings AS (
+  SELECT
+    audit_id,
+    group_id,
+    from_json(
+      value,
+      '{"initializingTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR", "partitions": ["INTEGER"]}],
+        "initializedTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR", "partitions": ["INTEGER"]}],
+        "deletingTopics": [{"topicId": "VARCHAR", "topicName": "VARCHAR"}]}'
+    ) AS v
+  FROM (
+    SELECT
+      listed.*,
+      row_number() OVER (PARTITION BY listed.group_id ORDER BY listed.log_offset DESC) AS age
+    FROM main.group_records AS listed
+    LEFT JOIN kgroups_group_ends AS ends ON ends.offsets_partition = listed.offsets_partition
+    WHERE listed.record_type = 15 AND (ends.end_offset IS NULL OR listed.log_offset < ends.end_offset)
+  )
+  WHERE age = 1 AND value IS NOT NULL
+),
+listed_topics AS (
+  SELECT audit_id, group_id, 1 AS stage, unnest(v."initializingTopics") AS listed FROM listings
+  UNION ALL
+  SELECT audit_id, group_id, 2, unnest(v."initializedTopics") FROM listings
+),
+deleting AS (
+  SELECT DISTINCT group_id, listed."topicId" AS topic_id, listed."topicName" AS topic
+  FROM (SELECT group_id, unnest(v."deletingTopics") AS listed FROM listings)
+),
+listed_partitions AS (
+  SELECT group_id, topic_id, partition, max(audit_id) AS audit_id, max(stage) AS stage
+  FROM (
+    SELECT audit_id, group_id, stage, listed."topicId" AS topic_id, unnest(listed.partitions) AS partition
+    FROM listed_topics
+  )
+  GROUP BY group_id, topic_id, partition
+),
+names AS (
+  SELECT topic_id, coalesce(max(CASE WHEN is_listed THEN topic END), max(topic)) AS topic
+  FROM (
+    SELECT listed."topicId" AS topic_id, listed."topicName" AS topic, true AS is_listed FROM listed_topics
+    UNION ALL
+    SELECT topic_id, topic, true FROM deleting
+    UNION ALL
+    SELECT topic_id, topic, false FROM main.topics
+  )
+  GROUP BY topic_id
+)
+SELECT
+  coalesce(states.audit_id, listed.audit_id) AS audit_id,
+  states.state_partition,
+  coalesce(states.group_id, listed.group_id) AS group_id,
+  coalesce(states.topic_id, listed.topic_id) AS topic_id,
+  names.topic,
+  coalesce(states.partition, listed.partition) AS partition,
+  states.start_offset,
+  states.state_epoch,
+  states.leader_epoch,
+  states.snapshot_epoch,
+  states.delivery_complete_count,
+  CASE
+    WHEN deleting.group_id IS NOT NULL THEN 'deleting'
+    WHEN listed.stage = 2 THEN 'initialized'
+    WHEN listed.stage = 1 THEN 'initializing'
+  END AS init_state,
+  make_timestamptz(1000 * CASE
+    WHEN states.create_ms IS NOT NULL THEN least(greatest(states.create_ms, -62135596800000), 253402300799999)
+  END) AS create_timestamp,
+  make_timestamptz(1000 * CASE
+    WHEN states.write_ms IS NOT NULL THEN least(greatest(states.write_ms, -62135596800000), 253402300799999)
+  END) AS write_timestamp,
+  states.log_timestamp,
+  states.log_offset,
+  (SELECT known FROM kgroups_known WHERE log = '__share_group_state') AS known
+FROM states
+FULL JOIN listed_partitions AS listed
+  ON listed.group_id = states.group_id
+  AND listed.topic_id = states.topic_id
+  AND listed.partition = states.partition
+LEFT JOIN deleting
+  ON deleting.group_id = coalesce(states.group_id, listed.group_id)
+  AND deleting.topic_id = coalesce(states.topic_id, listed.topic_id)
+LEFT JOIN names ON names.topic_id = coalesce(states.topic_id, listed.topic_id)

@@ -1,0 +1,62 @@
+-- Records of __share_group_state that the state of share partitions is made of as of a moment: of each its newest snapshot, and the updates behind it. A value that a coordinator's load fails at counts
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- columns of share_group_state_records but record_name, raw_key, raw_value
+-- number INT: 1: the snapshot, or the first update where there is none; then the updates behind it
+
+WITH kgroups_ends AS (
+  SELECT * FROM state_log_ends_as_of(ts)
+),
+-- What a partition that was read again no longer held, and the log offset before which that was so.
+gone AS (
+  SELECT
+    held.state_partition,
+    held.told[2] AS group_id,
+    held.told[3] AS topic_id,
+    CAST(held.told[4] AS INTEGER) AS partition,
+    max(CAST(held.told[1] AS BIGINT)) AS gone_before
+  FROM (
+    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS told
+    FROM main.state_log_state
+    WHERE log = '__share_group_state'
+      AND entry_type = 'gone'
+      AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
+  ) AS held
+  LEFT JOIN kgroups_ends AS ends ON ends.log = '__share_group_state' AND ends.state_partition = held.state_partition
+  WHERE ends.end_offset IS NULL OR CAST(held.told[1] AS BIGINT) <= ends.end_offset
+  GROUP BY held.state_partition, held.told[2], held.told[3], held.told[4]
+),
+counted AS (
+  SELECT
+    records.*,
+    max(CASE WHEN records.record_type = 0 THEN records.log_offset END) OVER (
+      PARTITION BY records.state_partition, records.group_id, records.topic_id, records.partition
+    ) AS snapshot_offset
+  FROM main.share_group_state_records AS records
+  LEFT JOIN kgroups_ends AS ends ON ends.log = '__share_group_state' AND ends.state_partition = records.state_partition
+  LEFT JOIN gone
+    ON gone.state_partition = records.state_partition
+    AND gone.group_id = records.group_id
+    AND gone.topic_id = records.topic_id
+    AND gone.partition = records.partition
+  WHERE (ends.end_offset IS NULL OR records.log_offset < ends.end_offset)
+    AND (gone.gone_before IS NULL OR records.log_offset >= gone.gone_before)
+)
+SELECT
+  audit_id,
+  state_partition,
+  log_offset,
+  log_timestamp,
+  record_type,
+  group_id,
+  topic_id,
+  partition,
+  value_version,
+  value,
+  layout,
+  CAST(
+    row_number() OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY log_offset) AS INTEGER
+  ) AS number
+FROM counted
+-- A tombstone is a snapshot without a value. One of an update is never written, and removes nothing.
+WHERE value IS NOT NULL AND (snapshot_offset IS NULL OR log_offset >= snapshot_offset)

@@ -1,0 +1,25 @@
+-- Per partition of __share_group_state and __transaction_state where its log ends as of a moment; a partition without a row ended later, it counts as a whole
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- log STRING: __share_group_state or __transaction_state
+-- state_partition INT: Partition of that log
+-- end_offset BIGINT: Its first record with a later time: this one and what follows do not count
+
+-- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
+-- Tables have their schema before them, or a WITH of the caller's would hide them.
+SELECT kgroups_log AS log, kgroups_partition AS state_partition, min(kgroups_log_offset) AS end_offset
+FROM (
+  SELECT
+    '__share_group_state' AS kgroups_log,
+    state_partition AS kgroups_partition,
+    log_offset AS kgroups_log_offset,
+    log_timestamp AS kgroups_log_timestamp
+  FROM main.share_group_state_records
+  UNION ALL
+  SELECT '__transaction_state', state_partition, log_offset, log_timestamp FROM main.transaction_state_records
+  UNION ALL
+  SELECT log, state_partition, log_offset, log_timestamp FROM main.state_quarantine
+) AS kgroups_records
+WHERE kgroups_log_timestamp > CAST(ts AS TIMESTAMPTZ)
+  AND (kgroups_log_timestamp > (SELECT max(believed_until) FROM main.last_audit)) IS NOT TRUE
+GROUP BY kgroups_log, kgroups_partition

@@ -1,0 +1,119 @@
+-- Transactional ids as of a moment (column known says whether the history has all there was; of an empty answer state_known_as_of says it), by the rules of Kafka 4.4, whatever the audits used
+--
+-- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
+-- columns of transactional_ids
+-- audit_id: The audit that read the record (table audits)
+-- known STRING: What the history of __transaction_state knows of the moment, as state_known_as_of(ts) says: complete, incomplete, before or after
+
+WITH kgroups_ends AS (
+  SELECT * FROM state_log_ends_as_of(ts)
+),
+kgroups_known AS (
+  SELECT * FROM state_known_as_of(ts)
+),
+-- What a partition that was read again no longer held, and the log offset before which that was so.
+gone AS (
+  SELECT
+    held.state_partition,
+    held.told[2] AS transactional_id,
+    max(CAST(held.told[1] AS BIGINT)) AS gone_before
+  FROM (
+    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS told
+    FROM main.state_log_state
+    WHERE log = '__transaction_state'
+      AND entry_type = 'gone'
+      AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
+  ) AS held
+  LEFT JOIN kgroups_ends AS ends ON ends.log = '__transaction_state' AND ends.state_partition = held.state_partition
+  WHERE ends.end_offset IS NULL OR CAST(held.told[1] AS BIGINT) <= ends.end_offset
+  GROUP BY held.state_partition, held.told[2]
+),
+decoded AS (
+  SELECT
+    records.audit_id,
+    records.state_partition,
+    records.transactional_id,
+    records.log_offset,
+    records.value IS NULL AS is_removed,
+    from_json(
+      records.value,
+      '{"producerId": "BIGINT", "producerEpoch": "SMALLINT", "previousProducerId": "BIGINT",
+        "nextProducerId": "BIGINT", "nextProducerEpoch": "SMALLINT", "clientTransactionVersion": "INTEGER",
+        "transactionStatus": "INTEGER", "transactionTimeoutMs": "INTEGER",
+        "transactionPartitions": [{"topic": "VARCHAR", "partitionIds": ["INTEGER"]}],
+        "transactionStartTimestampMs": "BIGINT", "transactionLastUpdateTimestampMs": "BIGINT"}'
+    ) AS v
+  FROM main.transaction_state_records AS records
+  LEFT JOIN kgroups_ends AS ends ON ends.log = '__transaction_state' AND ends.state_partition = records.state_partition
+  LEFT JOIN gone
+    ON gone.state_partition = records.state_partition AND gone.transactional_id = records.transactional_id
+  WHERE (ends.end_offset IS NULL OR records.log_offset < ends.end_offset)
+    AND (gone.gone_before IS NULL OR records.log_offset >= gone.gone_before)
+),
+-- A value that a load fails at changes nothing.
+numbered AS (
+  SELECT
+    *,
+    row_number() OVER (PARTITION BY state_partition, transactional_id ORDER BY log_offset DESC) AS age
+  FROM decoded
+  WHERE is_removed
+    OR (
+      v."transactionStatus" BETWEEN 0 AND 7
+      AND (v."transactionStatus" = 0 OR v."transactionPartitions" IS NOT NULL)
+      AND coalesce(v."clientTransactionVersion", 0) BETWEEN 0 AND 2
+    )
+),
+-- transactional.id.expiration.ms, where the cluster said another than Kafka's.
+settings AS (
+  SELECT coalesce(max(from_json(payload, '["BIGINT"]')[2]), 604800000) AS expiration_ms
+  FROM main.state_log_state
+  WHERE log = '__transaction_state'
+    AND entry_type = 'settings'
+    AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
+)
+SELECT
+  audit_id,
+  state_partition,
+  transactional_id,
+  nullif(v."producerId", -1) AS producer_id,
+  nullif(v."producerEpoch", -1) AS producer_epoch,
+  nullif(v."previousProducerId", -1) AS previous_producer_id,
+  nullif(v."nextProducerId", -1) AS next_producer_id,
+  nullif(v."nextProducerEpoch", -1) AS next_producer_epoch,
+  CASE v."transactionStatus"
+    WHEN 0 THEN 'Empty'
+    WHEN 1 THEN 'Ongoing'
+    WHEN 2 THEN 'PrepareCommit'
+    WHEN 3 THEN 'PrepareAbort'
+    WHEN 4 THEN 'CompleteCommit'
+    WHEN 5 THEN 'CompleteAbort'
+    WHEN 6 THEN 'Dead'
+    WHEN 7 THEN 'PrepareEpochFence'
+  END AS state,
+  v."transactionTimeoutMs" AS timeout_ms,
+  CASE
+    WHEN v."transactionStatus" = 0 THEN []
+    ELSE list_sort(list_distinct(flatten(list_transform(
+      v."transactionPartitions",
+      lambda of_topic: list_transform(
+        of_topic."partitionIds", lambda number: {'topic': of_topic.topic, 'partition': number}
+      )
+    ))))
+  END AS topic_partitions,
+  make_timestamptz(1000 * CASE
+    WHEN v."transactionStartTimestampMs" <> -1 THEN least(greatest(v."transactionStartTimestampMs", -62135596800000), 253402300799999)
+  END) AS start_timestamp,
+  make_timestamptz(1000 * CASE
+    WHEN v."transactionLastUpdateTimestampMs" <> -1 THEN least(greatest(v."transactionLastUpdateTimestampMs", -62135596800000), 253402300799999)
+  END) AS last_update_timestamp,
+  CASE
+    WHEN v."transactionStatus" IN (0, 4, 5) THEN make_timestamptz(1000 * least(
+      greatest(least(v."transactionLastUpdateTimestampMs", 253402300799999) + expiration_ms, -62135596800000),
+      253402300799999
+    ))
+  END AS expires_at,
+  log_offset,
+  (SELECT known FROM kgroups_known WHERE log = '__transaction_state') AS known
+FROM numbered
+CROSS JOIN settings
+WHERE age = 1 AND NOT is_removed

@@ -1,0 +1,272 @@
+"""Share partitions, their batches and transactional ids as of a moment: for every moment what a replay of the log up to
+it says."""
+
+from __future__ import annotations
+
+import io
+import random
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.audit.state_replay import Settings, StateReplay, state_record
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
+from kgroups_spark.records.segment import read_segment
+from tests.audit.state_nights import NOW, StateNights, ends_of_batches
+from tests.recorded_state_logs import segments
+from tests.records.build import batch
+from tests.share_coordinator import histories as shares
+from tests.tables.table_rows import rows_of as table_rows
+from tests.transaction_coordinator import histories as transactions
+from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
+from tests.views.history_logs import with_functions, with_functions_in_spark
+
+SHARE, TRANSACTION = "__share_group_state", "__transaction_state"
+OF_LOG = {SHARE: ("share_partitions", "share_batches"), TRANSACTION: ("transactional_ids",)}
+# What the log alone does not say: listings and names of topics, and which audit.
+ELSEWHERE = {"audit_id", "topic", "init_state", "known"}
+PARTITION = 1
+SETTINGS = Settings(3, 86_400_000)
+
+
+def share_log(seed):
+    """A generated log, a batch a record: some with the same time, some with a step back, some without a time."""
+    records = shares.history(seed, length=60, tidy=seed % 2 == 0)
+    return with_times(seed, [(shares.key_bytes(one), shares.value_bytes(one)) for one in records])
+
+
+def transaction_log(seed):
+    records = transactions.history(seed, length=60)
+    return with_times(seed, [(transactions.key_bytes(name), value) for name, _, value in records])
+
+
+def with_times(seed, records):
+    rng, now, log = random.Random(seed), 1_000_000, b""
+    for offset, record in enumerate(records):
+        now += rng.choice([0, 1, 5, 5, -3])
+        at = now if rng.random() < 0.9 else -1
+        log += batch(offset, [record], base_timestamp=at, max_timestamp=at)
+    return log
+
+
+LOGS = [
+    *((SHARE, f"generated-{seed}") for seed in range(12)),
+    *((TRANSACTION, f"generated-{seed}") for seed in range(12)),
+    (SHARE, "share-4.4"),
+    (TRANSACTION, "transactions-4.4"),
+]
+
+
+def logs_of(topic, name):
+    """By partition the bytes."""
+    if not name.startswith("generated"):
+        return segments(name, topic)
+    seed = int(name.removeprefix("generated-"))
+    return {PARTITION: share_log(seed) if topic == SHARE else transaction_log(seed)}
+
+
+def audited(topic, partition, log, nights=3):
+    found, ends = StateNights(topic, partition=partition, settings=SETTINGS), ends_of_batches(log)
+    for night in range(nights):
+        found.audit(log[: ends[(len(ends) - 1) * (night + 1) // nights]])
+    return found
+
+
+def lake_of(*nights):
+    """The tables of the lake that has these partitions."""
+    tables = {"audits": table_rows("audits", {"audit_id": 1, "status": "finished", "started_at": datetime.now(UTC)})}
+    rows = {}
+    for each in nights:
+        for name, some in each.tables.items():
+            rows.setdefault(name, []).extend(some)
+        saved = [row._asdict() | {"log": each.topic, "state_partition": each.partition} for row in each.state]
+        rows.setdefault("state_log_state", []).extend(saved)
+    return tables | {name: table_rows(name, *some) for name, some in rows.items()}
+
+
+def in_order(rows):
+    return sorted(repr({k: v for k, v in row.items() if k not in ELSEWHERE}) for row in rows)
+
+
+def replayed(topic, partition, records, moment):
+    """The tables of the log before its first record with a later time."""
+    shard = StateReplay(COORDINATOR_LOGS[topic], release("4.4"), partition)
+    for log_time, record in records:
+        if log_time is not None and log_time > moment:
+            break
+        if record is not None:
+            shard.replay(record)
+    found = {name: pa.Table.from_batches([rows]).to_pylist() for name, rows in shard.tables(1, SETTINGS)}
+    return {name: found[name] for name in OF_LOG[topic]}
+
+
+def state_records(topic, log):
+    """(log time, record; None: it cannot be decoded) in log order."""
+    decoder = CoordinatorRecordDecoder(COORDINATOR_LOGS[topic])
+    for chunk in read_segment(io.BytesIO(log)):
+        for row in range(len(chunk)):
+            found = decoder.decode(chunk.key(row), chunk.value(row))
+            at = None if chunk.timestamp[row] < 0 else int(chunk.timestamp[row])
+            is_sound = isinstance(found, CoordinatorRecord)
+            yield at, state_record(int(chunk.offset[row]), at, found) if is_sound else None
+
+
+def as_of(views, name, moment):
+    return rows_of(views, f"SELECT * FROM {name}_as_of(make_timestamptz({1000 * moment}))")
+
+
+def as_of_all(views, name, moments):
+    """By moment the rows, in one query."""
+    asked = f"(SELECT unnest({moments}) AS moment), {name}_as_of(make_timestamptz(1000 * moment)) AS state"
+    found = {moment: [] for moment in moments}
+    for row in rows_of(views, f"SELECT moment, state.* FROM {asked}"):
+        found[row.pop("moment")].append(row)
+    return found
+
+
+@pytest.mark.parametrize(("topic", "name"), LOGS)
+def test_every_moment_is_a_replay_of_the_log_up_to_it(topic, name):
+    logs = logs_of(topic, name)
+    nights = [audited(topic, partition, log) for partition, log in logs.items()]
+    views = with_functions(in_duckdb(lake_of(*nights)))
+    records = {partition: list(state_records(topic, log)) for partition, log in logs.items()}
+    times = {log_time for some in records.values() for log_time, _ in some} - {None}
+    moments = sorted(times | {min(times) - 1})
+    moments = moments[:: -(-len(moments) // 40)]
+    for table in OF_LOG[topic]:
+        said, told = as_of_all(views, table, moments), 0
+        for moment in moments:
+            expected = [
+                row for partition, some in records.items() for row in replayed(topic, partition, some, moment)[table]
+            ]
+            assert in_order(said[moment]) == in_order(expected), (table, moment)
+            told += len(expected)
+        assert told > 20
+    for table in OF_LOG[topic]:
+        now = [row for each in nights for row in each.tables.get(table, ())]
+        assert in_order(rows_of(views, f"SELECT * FROM {table}_as_of(NULL)")) == in_order(now)
+
+
+def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more():
+    """From the log offset on before which it was found."""
+    records = shares.history(3, length=40)
+    log = with_times(3, [(shares.key_bytes(one), shares.value_bytes(one)) for one in records])
+    nights = StateNights(SHARE, partition=PARTITION)
+    nights.audit(log)
+    key = ("café", "_____________________w", 7)
+    batches = zip(records, pairwise([0, *ends_of_batches(log)]), strict=True)
+    left = b"".join(log[begin:end] for one, (begin, end) in batches if one[1:4] != key)
+    nights.audit(left, again=True)
+    assert nights.reads[-1].gone == 1
+    later = shares.Record(1, *key, shares.update([shares.batch(1, 2)], 0))
+    left += batch(40, [(shares.key_bytes(records[0]), b"")], base_timestamp=9_000_002)
+    left += batch(41, [(shares.key_bytes(later), shares.value_bytes(later))], base_timestamp=9_000_005)
+    nights.audit(left)
+    views = with_functions(in_duckdb(lake_of(nights)))
+    for name in OF_LOG[SHARE]:
+        assert in_order(rows_of(views, f"SELECT * FROM {name}_as_of(NULL)")) == in_order(nights.tables[name])
+    seen = {
+        moment: [row["log_offset"] for row in as_of(views, "share_partitions", moment) if row["group_id"] == key[0]]
+        for moment in (1_000_030, 9_000_001, 9_000_005)
+    }
+    then = replayed(SHARE, PARTITION, list(state_records(SHARE, log)), 1_000_030)["share_partitions"]
+    (before,) = [row["log_offset"] for row in then if row["group_id"] == key[0]]
+    # As of the second the log ends at 40, where it had been read to.
+    assert seen == {1_000_030: [before], 9_000_001: [], 9_000_005: [41]}
+
+
+def listing(initializing=(), initialized=(), deleting=()):
+    def topics(partitions):
+        return [{"topicId": name, "topicName": f"topic {name}", "partitions": list(some)} for name, some in partitions]
+
+    value = {"initializingTopics": topics(initializing), "initializedTopics": topics(initialized)}
+    value["deletingTopics"] = [{"topicId": name, "topicName": f"topic {name}"} for name in deleting]
+    return orjson.dumps(value).decode()
+
+
+def at(second):
+    return datetime.fromtimestamp(second, UTC)
+
+
+def test_listings_of_the_groups_coordinator_complete_share_partitions():
+    values = [listing([("A", [0, 1])]), listing([("A", [1])], [("A", [0])]), listing((), (), ["A"]), None]
+    listings = [
+        {"group_id": "g", "record_type": 15, "log_offset": n, "log_timestamp": at(n), "value": value}
+        for n, value in enumerate(values)
+    ]
+    snapshot = {"record_type": 0, "group_id": "g", "topic_id": "A", "partition": 0, "log_timestamp": at(0)}
+    value = orjson.dumps(shares.snapshot(start=3)).decode()
+    tables = {
+        "group_records": table_rows("group_records", *listings),
+        "share_group_state_records": table_rows("share_group_state_records", snapshot | {"value": value}),
+        "topics": table_rows("topics", {"topic_id": "A", "topic": "the name of now"}),
+    }
+    views = with_functions(in_duckdb(tables))
+    told = {
+        moment: [
+            (row["partition"], row["init_state"], row["start_offset"], row["topic"])
+            for row in as_of(views, "share_partitions", 1000 * moment)
+        ]
+        for moment in range(4)
+    }
+    assert told == {
+        0: [(0, "initializing", 3, "topic A"), (1, "initializing", None, "topic A")],
+        1: [(0, "initialized", 3, "topic A"), (1, "initializing", None, "topic A")],
+        2: [(0, "deleting", 3, "topic A")],
+        3: [(0, None, 3, "the name of now")],
+    }
+
+
+def entry(audit_id, end_offset, records, newest, topic=SHARE):
+    partition = {"offsets_partition": 1, "topic": topic, "start_offset": 0, "end_offset": end_offset}
+    partition |= {"records": records, "records_reread": 0, "newest_log_timestamp": at(newest)}
+    facts = {"audit_id": audit_id, "status": "finished", "source": "segments", "started_at": at(100)}
+    return facts | {"partitions": [partition]}
+
+
+def test_what_is_known_of_a_moment_says_each_log_of_its_own():
+    """Of share-group state what DeleteRecords took before anybody read it is missing, too."""
+    audits = [entry(1, 10, 6, 20), entry(2, 15, 5, 30), entry(3, 16, 1, 40)]
+    rows = [{"log_timestamp": at(second), "log_offset": second} for second in (10, 40)]
+    tables = {
+        "audits": table_rows("audits", *audits),
+        "share_group_state_records": table_rows("share_group_state_records", *rows),
+    }
+    views = with_functions(in_duckdb(tables))
+
+    def known(second):
+        return [
+            tuple(row.values()) for row in rows_of(views, f"FROM state_known_as_of(make_timestamptz({second}000000))")
+        ]
+
+    assert [known(second) for second in (9, 10, 19, 20, 40, 41)] == [
+        [(SHARE, word)] for word in ("before", "incomplete", "incomplete", "complete", "complete", "after")
+    ]
+
+
+@pytest.mark.spark
+def test_both_engines_say_the_same(spark):
+    nights = [audited(SHARE, 1, share_log(1)), audited(SHARE, 2, share_log(4))]
+    nights += [audited(TRANSACTION, 1, transaction_log(2)), audited(TRANSACTION, 2, transaction_log(5))]
+    pending = {"producer_id": 5, "log_offset": 3, "committed_offset": 1, "is_transactional": True}
+    listed = {"group_id": "g", "record_type": 15, "log_offset": 9, "value": listing([("A", [0, 1])], [], ["B"])}
+    tables = lake_of(*nights) | {
+        "group_records": table_rows("group_records", listed),
+        "offset_commits": table_rows("offset_commits", pending),
+    }
+    by_duckdb, by_spark = with_functions(in_duckdb(tables)), with_functions_in_spark(in_spark(spark, tables))
+    names = [*(f"{name}_as_of" for name in NOW), "share_records_as_of", "state_log_ends_as_of", "state_known_as_of"]
+    for name in [*names, "pending_offsets_as_of"]:
+        told = 0
+        for moment in ("make_timestamptz(1000060000)", "make_timestamptz(1000120000)", "NULL"):
+            query = f"SELECT * FROM {name}({moment})"
+            expected = rows_of(by_duckdb, query)
+            assert rows_of(by_spark, query.replace("make_timestamptz", "timestamp_micros")) == expected, name
+            told += len(expected)
+        assert told or name == "state_known_as_of"
+    assert by_spark.sql("SELECT * FROM share_partitions_as_of(NULL)").columns[-1] == "known"
