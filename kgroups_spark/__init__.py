@@ -1,14 +1,58 @@
-"""Kafka consumer-group history from `__consumer_offsets`, in Delta tables, by Spark."""
+"""Kafka consumer-group history from `__consumer_offsets`, in Delta tables.
 
-from typing import Any
+A lake is read by DuckDB, without Spark and without Java:
+
+    >>> import kgroups_spark
+    >>> lake = kgroups_spark.open_lake("./lake")
+    >>> lake.sql("SELECT count(*) AS members FROM group_members").to_pylist()
+    [{'members': 1}]
+
+docs/python.md shows the rest. All that is public stands in `__all__`, and is imported when it is first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kgroups_spark.api import QUESTIONS, Lake, open_lake, run_audit
+    from kgroups_spark.errors import KgroupsError, UsageError
+    from kgroups_spark.session import spark_session
+    from kgroups_spark.sources.decode import decode
+    from kgroups_spark.sources.kafka_raw import KafkaRawDataSource
+    from kgroups_spark.sources.kafka_segments import KafkaSegmentsDataSource
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "QUESTIONS",
+    "KafkaRawDataSource",
+    "KafkaSegmentsDataSource",
+    "KgroupsError",
+    "Lake",
+    "UsageError",
+    "__version__",
+    "decode",
+    "open_lake",
+    "run_audit",
+    "spark_session",
+]
+
+_MODULES = {
+    "KafkaRawDataSource": "sources.kafka_raw",
+    "KafkaSegmentsDataSource": "sources.kafka_segments",
+    "KgroupsError": "errors",
+    "Lake": "api",
+    "QUESTIONS": "api",
+    "UsageError": "errors",
+    "decode": "sources.decode",
+    "open_lake": "api",
+    "run_audit": "api",
+    "spark_session": "session",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """`decode`, imported when it is first asked for: it needs Spark, most commands do not."""
-    if name == "decode":
-        from kgroups_spark.sources.decode import decode
-
-        return decode
+    """A public name, from the module that has it."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

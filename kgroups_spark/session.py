@@ -86,7 +86,9 @@ JVM_OPTIONS = (
 )
 
 
-def spark_session(app_name: str, extra: Mapping[str, str] | None = None, *, s3: bool = False) -> SparkSession:
+def spark_session(
+    app_name: str = "kgroups", extra: Mapping[str, str] | None = None, *, s3: bool = False
+) -> SparkSession:
     """The session to work in: the active one, spark-submit's, or a new one on this machine, with `extra` settings.
 
     `s3`: a new one reaches s3a://. Raises KgroupsError when there is no Java that Spark runs on, the jars cannot be

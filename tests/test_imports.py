@@ -30,7 +30,8 @@ ORDER = [
     "jvm",
     "session",
 ]
-ORDER += ["tables", "replay", "expiry", "views", "findings", "report", "audit", "commands", "cli", "entry", "__main__"]
+ORDER += ["tables", "replay", "expiry", "views", "findings", "report", "audit", "commands", "api", "cli", "entry"]
+ORDER += ["__main__"]
 WITHOUT_SPARK = [
     "errors",
     "nearest",

@@ -104,7 +104,7 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
         except (DeltaError, OSError) as error:
             reason = f"the reader of Delta says: {' '.join(str(error).split())}"
     if must:
-        raise KgroupsError(f"the lake at {location} cannot be read by --engine duckdb: {reason}")
+        raise KgroupsError(f"the lake at {location} cannot be read by DuckDB: {reason}")
     return None
 
 

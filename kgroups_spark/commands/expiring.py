@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +22,11 @@ from kgroups_spark.commands.options import (
 )
 from kgroups_spark.commands.other_retention import for_retention
 from kgroups_spark.commands.output import Column, say, write_rows
+from kgroups_spark.commands.output_file import require_place, write_file
 from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.errors import UsageError
 from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
 
 Row = dict[str, Any]
@@ -98,12 +101,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--offsets", action="store_true", help="one row an offset instead of one a group")
     parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if there is a row, for alerting")
+    parser.add_argument(
+        "--output", metavar="FILE", help="write the rows to this file (or URI), too: x.csv, or JSON lines as x.json"
+    )
     add_format_option(parser)
     add_engine_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what expires."""
+    form = None if arguments.output is None else file_format(arguments.output)
     reader = open_lake(arguments)
     asked = Asked.of(arguments, reader)
     found = Found()
@@ -112,11 +119,23 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         rows = found.groups_of(group_rows(reader, asked))
     columns: Sequence[Column] = OFFSET_COLUMNS if arguments.offsets else GROUP_COLUMNS
-    if arguments.format != "table":
-        columns = [column for column in columns if column.name != "expires_in"]  # for eyes
-    write_rows(rows, columns, arguments.format)
+    stored = [column for column in columns if column.name != "expires_in"]  # which is for eyes
+    if form is not None:
+        rows = list(rows)
+        write_rows(rows, stored, form, text := io.StringIO())
+        write_file(arguments.output, text.getvalue().encode())
+    write_rows(rows, columns if arguments.format == "table" else stored, arguments.format)
     say(_closing_line(reader, found, asked))
     return 4 if arguments.fail_if_any and found.offsets else 0
+
+
+def file_format(output: str) -> str:
+    """`csv` or `json`, as the file's name says. Raises UsageError for another name, or a place that takes no file."""
+    form = output.rpartition(".")[2]
+    if form not in ("csv", "json"):
+        raise UsageError(f"--output {output}: name a file that ends in .csv or .json")
+    require_place(output, "expiring.csv")
+    return form
 
 
 @dataclass(frozen=True)

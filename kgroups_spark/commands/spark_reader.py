@@ -64,6 +64,11 @@ class SparkReader(LakeReader):
                 with pa.ipc.open_stream(row["batches"]) as stream:
                     yield from stream
 
+    def frame(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
+        """What a query answers, not computed yet: as `arrow`."""
+        with _refusals(), self._queries.settings():
+            return self._frame(query, parameters)
+
     def _frame(self, query: str, parameters: Mapping[str, Any] | None) -> DataFrame:
         names = self._queries.names(query)
         self.make(with_what_they_need(names))

@@ -139,7 +139,7 @@ def test_what_duckdb_cannot_read_is_left_to_spark_or_refused(
     commit(tmp_path / "lake", "groups", protocol(3, "deletionVectors"))
     opened(lake)
     assert by_spark.pop() == lake
-    with pytest.raises(KgroupsError, match=r"cannot be read by --engine duckdb: .*table groups is more than its files"):
+    with pytest.raises(KgroupsError, match=r"cannot be read by DuckDB: .*table groups is more than its files"):
         opened(lake, "duckdb")
     other = write_lake(tmp_path / "other", {"audits": ledger({})})
     metadata = tmp_path / "other" / "topics" / "_delta_log" / f"{0:020}.json"

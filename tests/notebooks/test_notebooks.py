@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from pyspark.sql import SparkSession
 
+import kgroups_spark
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
 
@@ -70,6 +71,14 @@ def test_they_are_kept_without_outputs(name: str) -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert code
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_use_the_public_api_alone(name: str) -> None:
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    public = {f"kgroups_spark.{each}" for each in kgroups_spark.__all__}
+    assert set(re.findall(r"kgroups_spark[\w.]*", code)) - public == {"kgroups_spark"}
 
 
 def test_the_incident_is_the_reset_of_the_story(ran) -> None:  # type: ignore[no-untyped-def]

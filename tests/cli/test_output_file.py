@@ -1,4 +1,4 @@
-"""The file of the report: all of it or none."""
+"""Files that commands write: all of it or nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.commands.report import _write
-from kgroups_spark.errors import KgroupsError
+from kgroups_spark.commands.output_file import require_place, write_file
+from kgroups_spark.errors import KgroupsError, UsageError
 
 
 def test_a_page_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     output.write_bytes(b"older and longer")
-    _write(output, b"new")
+    write_file(str(output), b"new")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"report.html": b"new"}
 
 
@@ -29,8 +29,8 @@ def test_what_cannot_be_written_leaves_the_older_one_and_nothing_else(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(KgroupsError, match=r"could not be written to .*report\.html: No space left on device"):
-        _write(output, b"new")
+    with pytest.raises(KgroupsError, match=r"report\.html could not be written: No space left on device"):
+        write_file(str(output), b"new")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"report.html": b"older"}
 
 
@@ -42,11 +42,11 @@ def test_a_link_that_somebody_has_put_in_the_way_is_not_followed(
     output = tmp_path / "report.html"
     for name in (f".report.html.{os.getpid()}", ".report.html.00"):
         (tmp_path / name).symlink_to(theirs)
-    _write(output, b"new")
+    write_file(str(output), b"new")
     assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")
-    monkeypatch.setattr("kgroups_spark.commands.report.secrets.token_hex", lambda _: "00")
+    monkeypatch.setattr("kgroups_spark.commands.output_file.secrets.token_hex", lambda _: "00")
     with pytest.raises(KgroupsError, match="File exists"):
-        _write(output, b"newer")
+        write_file(str(output), b"newer")
     assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")
     assert (tmp_path / ".report.html.00").is_symlink()
 
@@ -54,7 +54,7 @@ def test_a_link_that_somebody_has_put_in_the_way_is_not_followed(
 def test_who_may_read_a_page_is_decided_by_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        _write(tmp_path / "report.html", b"new")
+        write_file(str(tmp_path / "report.html"), b"new")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o640
@@ -66,5 +66,21 @@ def test_an_interruption_leaves_no_part(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        _write(tmp_path / "report.html", b"new")
+        write_file(str(tmp_path / "report.html"), b"new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_uri_is_written_by_pyarrow(tmp_path: Path) -> None:
+    output = (tmp_path / "report.html").as_uri()
+    require_place(output, "x")
+    write_file(output, b"new")
+    assert (tmp_path / "report.html").read_bytes() == b"new"
+    with pytest.raises(KgroupsError, match="gopher://host/x could not be written: "):
+        write_file("gopher://host/x", b"new")
+
+
+def test_a_place_that_takes_no_file_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is a folder; name a file in it: .*/x\.csv"):
+        require_place(str(tmp_path), "x.csv")
+    with pytest.raises(UsageError, match="there is no folder"):
+        require_place(str(tmp_path / "no" / "x.csv"), "x.csv")

@@ -1,0 +1,206 @@
+"""What the package offers to programs and notebooks: a lake opened for reading, and an audit."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import pyarrow as pa
+
+from kgroups_spark.audit.options import AuditOptions, silent
+from kgroups_spark.commands.duckdb_reader import DuckDbReader, duckdb_reader
+from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.errors import UsageError
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.views import FUNCTIONS, VIEWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kgroups_spark.audit.summary import AuditSummary
+    from kgroups_spark.commands.spark_reader import SparkReader
+    from kgroups_spark.sources.client_properties import ClientProperties
+
+Answer = TypeVar("Answer")
+
+# What Lake.ask answers.
+QUESTIONS = (*NAMES, *GROUP_NAMES)
+
+
+class Lake(ABC, Generic[Answer]):
+    """The tables, views and functions of a lake, as its last finished audit left them when the lake was opened.
+
+    `tables`, `views` and `functions` are their names. docs/design.md says what each has.
+    """
+
+    tables = tuple(name for name, table in TABLES.items() if table.kind != "internal")
+    views = tuple(VIEWS)
+    functions = tuple(FUNCTIONS)
+
+    def __init__(self, reader: LakeReader) -> None:
+        self._reader = reader
+
+    @abstractmethod
+    def sql(self, query: str, **parameters: Any) -> Answer:
+        """The answer to one query: a pyarrow.Table by DuckDB, a DataFrame by Spark.
+
+        A parameter `group` stands in the query as `:group`; it is a str, int, bool, None, datetime with a zone, or a
+        list of str. Raises KgroupsError for what the engine refuses, and for what is no query.
+
+            >>> lake.sql("SELECT state, member_count FROM groups WHERE group_id = :group", group=GROUP).to_pylist()
+            [{'state': 'Stable', 'member_count': 1}]
+        """
+
+    def table(self, name: str) -> Answer:
+        """All rows of a table or a view. Raises UsageError for any other name.
+
+        >>> lake.table("committed_offsets").num_rows
+        26
+        """
+        if name not in (*self.tables, *self.views):
+            raise UsageError(f"the lake has no table or view {name}{did_you_mean(name, (*self.tables, *self.views))}")
+        return self.sql(f"SELECT * FROM {name}")
+
+    def rows(self, query: str, **parameters: Any) -> Rows:
+        """The answer to one query as dicts: times as datetimes with a zone, structs and maps as dicts."""
+        return to_rows(self._reader.arrow(query, parameters))
+
+    def ask(self, question: str, **parameters: Any) -> Rows:
+        """The answer to one of QUESTIONS, which the report asks. Raises UsageError for any other.
+
+        `events`, `offsets`, `owners`, `rewound` and `states` are about one group: they take `group_id`; `offsets` and
+        `rewound` take `since` and `until`, too.
+
+            >>> lake.ask("states", group_id=GROUP)[-1]["state"]
+            'Stable'
+        """
+        if question not in QUESTIONS:
+            raise UsageError(f"there is no question {question}{did_you_mean(question, QUESTIONS)}")
+        text = group_query(question) if question in GROUP_NAMES else query(question)
+        return self.rows(text, **parameters)
+
+    @property
+    def location(self) -> str:
+        """Where it is: a path, a URI, or `catalog.schema`."""
+        return self._reader.location
+
+    @property
+    def last_audit(self) -> dict[str, Any]:
+        """The row of `audits` of the last finished audit. Raises KgroupsError if there is none."""
+        return self._reader.last_audit
+
+
+class LakeByDuckDb(Lake[pa.Table]):
+    """A lake in a folder or an object store, read without Spark."""
+
+    _reader: DuckDbReader
+
+    def sql(self, query: str, **parameters: Any) -> pa.Table:
+        return self._reader.arrow(query, parameters)
+
+
+class LakeBySpark(Lake["DataFrame"]):
+    """A lake read in a Spark session. Views and functions that a query needs become temporary ones of that session."""
+
+    _reader: SparkReader
+
+    def sql(self, query: str, **parameters: Any) -> DataFrame:
+        return self._reader.frame(query, parameters)
+
+
+@overload
+def open_lake(location: str | os.PathLike[str]) -> LakeByDuckDb: ...
+@overload
+def open_lake(location: str | os.PathLike[str], spark: SparkSession) -> LakeBySpark: ...
+def open_lake(location: str | os.PathLike[str], spark: SparkSession | None = None) -> LakeByDuckDb | LakeBySpark:
+    """The lake, opened for reading: by DuckDB, or in a Spark session that has Delta (`spark_session()` is one).
+
+    `location` is a folder or a URI of one; by Spark `catalog.schema`, too. Days, and times without a zone, are in UTC
+    by DuckDB, in the session's time zone by Spark. Raises UsageError where there is no lake, KgroupsError where DuckDB
+    cannot read it.
+
+        >>> lake = open_lake("./lake")
+        >>> lake.last_audit["audit_id"]
+        2
+    """
+    place = os.fspath(location)
+    if spark is None:
+        reader = duckdb_reader(place, must=True)
+        assert reader is not None
+        return LakeByDuckDb(reader)
+    from kgroups_spark.commands.spark_reader import SparkReader
+    from kgroups_spark.tables.lake import Lake as LakeTables
+
+    return LakeBySpark(SparkReader(spark, LakeTables.open(spark, place)))
+
+
+def run_audit(
+    lake: str | os.PathLike[str],
+    *,
+    segments: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    bootstrap_servers: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    spark: SparkSession | None = None,
+    as_of: datetime | None = None,
+    retention: timedelta | None = None,
+    release_version: str | None = None,
+    partitions: Iterable[int] | None = None,
+    full: bool = False,
+    take_over: bool = False,
+    progress: Callable[[str], None] = silent,
+) -> AuditSummary:
+    """Reads what is new in the log and brings the lake's tables up to it, as `kgroups audit` does.
+
+    The log is that of the folders `segments`, or of the cluster at `bootstrap_servers` with Kafka's client
+    `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. The other
+    arguments are the options of the command, which tells their defaults; `progress` is called with a few words at each
+    step. Answers the new row of the ledger (`.audit`), and lines for a person (`.lines()`).
+
+    Raises UsageError for arguments that cannot be meant, KgroupsError for an audit that fails; what it wrote then does
+    not count.
+
+        >>> summary = run_audit("./new-lake", segments="./segments")
+        >>> summary.audit.audit_id
+        1
+    """
+    folders = [segments] if isinstance(segments, str | os.PathLike) else list(segments)
+    if bool(folders) == bool(bootstrap_servers):
+        raise UsageError("an audit reads either segments or the cluster at bootstrap_servers: give one of them")
+    options = AuditOptions(
+        lake=os.fspath(lake),
+        segments=[os.fspath(folder) for folder in folders],
+        client=_client(bootstrap_servers, properties) if bootstrap_servers else None,
+        as_of=None if as_of is None else to_epoch_ms(as_of),
+        retention_ms=None if retention is None else retention // timedelta(milliseconds=1),
+        release_version=None if release_version is None else _known_release(release_version),
+        partitions=None if partitions is None else sorted(set(partitions)),
+        full=full,
+        take_over=take_over,
+        progress=progress,
+    )
+    from kgroups_spark.audit.run import run_audit as run
+    from kgroups_spark.session import spark_session
+    from kgroups_spark.sources.s3 import is_s3
+
+    return run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
+
+
+def _client(bootstrap_servers: str, properties: Mapping[str, str] | None) -> ClientProperties:
+    from kgroups_spark.sources.client_properties import client_properties
+
+    return client_properties(bootstrap_servers, properties or {})
+
+
+def _known_release(version: str) -> str:
+    try:
+        release(version)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return version

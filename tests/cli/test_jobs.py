@@ -1,0 +1,76 @@
+"""The jobs are commands of `kgroups` for spark-submit: the same options, the same messages."""
+
+import json
+import runpy
+import zipfile
+from pathlib import Path
+
+import pytest
+
+JOB = Path(__file__).parent.parent.parent / "jobs" / "nightly_audit.py"
+LAKE = Path(__file__).parent.parent / "data" / "lakes" / "layout-6.zip"
+
+
+def job(name):
+    return runpy.run_path(str(JOB.with_name(f"{name}.py")))["main"]
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Its last audit judged a week after the log's end: what is not in use is due."""
+    with zipfile.ZipFile(LAKE) as archive:
+        archive.extractall(tmp_path)
+    return str(tmp_path / "lake")
+
+
+def test_the_job_takes_the_options_of_the_command(capsys):
+    main = runpy.run_path(str(JOB))["main"]
+    assert main(["--lake", "./new", "--segmnts", "."]) == 2
+    assert capsys.readouterr().err.startswith("kgroups: unknown option --segmnts; did you mean --segments?")
+
+
+def test_run_as_a_script_it_exits_with_the_commands_code(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", [str(JOB), "--lake", "./new"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        runpy.run_path(str(JOB), run_name="__main__")
+    assert "nothing to read: --bootstrap-server HOST:PORT" in capsys.readouterr().err
+
+
+def test_the_rebuild_is_a_job_too(capsys):
+    main = job("rebuild")
+    assert main(["--lake", "./new"]) == 2
+    assert capsys.readouterr().err.startswith("kgroups: no lake at ./new: there is nothing")
+
+
+def test_expiring_groups_are_a_table_an_exit_code_and_a_file(lake, tmp_path, capsys):
+    output = tmp_path / "expiring.csv"
+    assert job("expiring_groups")(["--lake", lake, "--within", "1h", "--output", str(output)]) == 4
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    header, *rows = [line.split(",") for line in output.read_text().splitlines()]
+    stored = [row[header.index("group_id")] for row in rows]
+    assert shown == ["GROUP", *stored]
+    assert len(stored) == 7
+    assert "expires_in" not in header
+
+
+def test_expiring_groups_as_json_lines_and_none_that_expires(lake, tmp_path, capsys):
+    output = tmp_path / "expiring.json"
+    assert job("expiring_groups")(["--lake", lake, "--offsets", "--output", str(output), "--format", "json"]) == 4
+    assert output.read_text() == capsys.readouterr().out
+    assert {json.loads(line)["decision"] for line in output.read_text().splitlines()} == {"expire"}
+    assert job("expiring_groups")(["--lake", lake, "--until", "2020-01-01", "--output", str(output)]) == 0
+    assert output.read_text() == ""
+
+
+@pytest.mark.parametrize("output", ["x.txt", "no/x.csv"])
+def test_a_file_that_cannot_be_meant_is_refused_before_the_lake_is_opened(output, capsys):
+    assert job("expiring_groups")(["--lake", "./no-lake", "--output", output]) == 2
+    assert capsys.readouterr().err.startswith(f"kgroups: --output {output}: ")
+
+
+def test_the_report_is_a_job_too(lake, tmp_path, capsys):
+    assert job("report")(["--lake", lake, "--output", str(tmp_path)]) == 2
+    assert "is a folder; name a file in it" in capsys.readouterr().err
+    output = tmp_path / "report.html"
+    assert job("report")(["--lake", lake, "--output", output.as_uri()]) == 0
+    assert output.read_text().startswith("<!doctype html>")
