@@ -14,7 +14,7 @@ from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.read_hand import PartitionReading
 from kgroups_spark.audit.state_range import Output, StateRangeDecoder
-from kgroups_spark.audit.state_replay import KEPT, Settings, StateRecord, StateReplay, replay_history
+from kgroups_spark.audit.state_replay import Settings, StateRecord, StateReplay, replay_history
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
@@ -61,8 +61,9 @@ def read_and_replay(
     Raises LeaderLost: then nothing of it counts, and `left_as_it_was` has what does.
     """
     log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
-    saved = [row for row in state if row.entry_type in KEPT or not work.starts_anew]
-    shard = of_history(StateReplay(log, rules, work.partition, saved, reporting=False), history)
+    shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
+    if work.starts_anew:
+        shard.start_anew(work.ranges[0].start_offset)
     records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
     is_kept = any(each.is_reread for each in work.ranges)
 

@@ -5,8 +5,9 @@ anywhere, saved and loaded there, gives the rows of the whole log.
 
 A state's rows are those of its shard (share_coordinator, transaction_coordinator), and besides
 
-    gone    a key that was no longer in the log when the partition was read again from its start (R6), and the log
-            offset before which that was so: history still has its records, and a replay of history drops it there
+    gone    a key that was no longer in the log when the partition was read again from its start (R6) or began behind
+            what was read, and the log offset before which that was so: history still has its records, and a replay of
+            history drops it there
     settings    what the cluster's configuration said last (Settings)
 """
 
@@ -141,6 +142,13 @@ class StateReplay:
         """Remembers that these were no longer in the log below that offset."""
         for key in sorted(keys):
             self._gone.append(StateRow(GONE, None, orjson.dumps([log_offset, *key]).decode()))
+
+    def start_anew(self, log_offset: int) -> None:
+        """Forgets all keys, and remembers that they were not in the log below that offset."""
+        keys = self.keys()
+        self.tell_gone(keys, log_offset)
+        for key in keys:
+            self.drop(key)
 
     def keep(self, other: StateReplay) -> None:
         """Takes over what another replay of the partition remembers besides its state."""

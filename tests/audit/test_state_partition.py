@@ -107,6 +107,9 @@ def test_a_share_log_that_begins_behind_what_was_read_is_replayed_anew():
     newer = shares.Record(0, *shares.KEYS[1], shares.snapshot(start=9, epoch=1))
     nights.audit(of_shares(7, newer), starts_anew=True)
     assert [row["start_offset"] for row in nights.tables["share_partitions"]] == [9]
+    before, state = nights.now(), nights.state
+    nights.rebuild()
+    assert (nights.now(), nights.state) == (before, state)
 
 
 def test_garbage_is_quarantined_with_its_bytes_and_the_rest_is_read():
