@@ -109,13 +109,16 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
 
 
 def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
-    """Raises KgroupsError for a topic that no offset record of these groups (None: of any) is about, with the nearest
-    names."""
+    """Raises KgroupsError for a topic that no offset record or share partition of these groups (None: of any) is about,
+    with the nearest names."""
     wanted = list(dict.fromkeys(topic for topic, _ in topics))
     if not wanted:
         return
     chosen, asked = of_groups(groups), of_topics(TopicPartitions(topic, ()) for topic in wanted)
-    query = "SELECT DISTINCT topic FROM offset_commits WHERE {} AND topic IS NOT NULL"
+    query = (
+        "SELECT DISTINCT topic FROM (SELECT group_id, topic FROM offset_commits UNION ALL "
+        "SELECT group_id, topic FROM share_partitions) AS named WHERE {} AND topic IS NOT NULL"
+    )
     parameters = chosen.parameters | asked.parameters
     found = {row["topic"] for row in reader.sql(query.format(f"{chosen.sql} AND {asked.sql}"), **parameters)}
     for topic in wanted:

@@ -33,9 +33,9 @@ NAME = "history"
 SUMMARY = "what happened to a group, and why"
 DESCRIPTION = """\
 Prints what happened to the groups, the newest last: members, states, offsets that went back, jumped or were removed,
-groups that were removed, each with its cause as far as the log tells it. Ordinary commits are not told; --commits
-prints every value instead, with what became of it and whom the partition was assigned to (the log does not say who
-committed)."""
+share partitions that began, were reset or deleted, transactions that the coordinator aborted, groups that were removed,
+each with its cause as far as the log tells it. Ordinary commits are not told; --commits prints every value instead,
+with what became of it and whom the partition was assigned to (the log does not say who committed)."""
 EXAMPLES = """\
 examples:
   kgroups history --lake ./lake --group invoice-export --since 2026-11-10T22:00 --until 2026-11-11T06:00
@@ -44,6 +44,7 @@ examples:
   kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
 
 DEFAULT_LIMIT = 100
+EVENTS_OF = "all_events"
 
 EVENT_COLUMNS = (
     Column("time", "TIME (UTC)"),
@@ -83,6 +84,11 @@ EVENTS = {
     "offset_removed": "offset removed",
     "offset_restarted": "first commit after removal",
     "topic_recreated": "topic deleted and made anew",
+    "share_partition_initialized": "share partition initialized",
+    "share_offset_reset": "share partition reset",
+    "share_offsets_deleted": "share partition's offsets deleted",
+    "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
+    "producer_fenced": "transaction aborted: its producer was fenced",
 }
 # Of moves; those of removals are in REMOVAL_CAUSES. What an offset moves by while the group has members, a member did.
 MOVE_CAUSES = {
@@ -123,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_known(reader, groups or ())
     require_known_topics(reader, arguments.topic, groups)
     chosen = _chosen(arguments, groups)
-    source, time = ("offset_history", "log_timestamp") if arguments.commits else ("group_events", "event_timestamp")
+    source, time = ("offset_history", "log_timestamp") if arguments.commits else (EVENTS_OF, "event_timestamp")
     found = newest(reader, source, time, chosen, arguments.limit)
     names = {} if arguments.commits else _topic_names(reader, found)
     rows = [_commit(row) if arguments.commits else _event(row, names) for row in found]
@@ -138,27 +144,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def column_names(commits: bool) -> list[str]:
-    """The columns of `offset_history`, or of `group_events`, for JSON and CSV."""
+    """The columns of `offset_history`, or of `all_events`, for JSON and CSV."""
     from kgroups_spark.tables.schemas import arrow_schema
+    from kgroups_spark.views import columns_of
 
     if not commits:
-        return list(arrow_schema("group_events").names)
+        return list(columns_of(EVENTS_OF))
     more = ("effective_log_offset", "effective_timestamp", "took_effect", "previous_committed_offset", "valid_to")
     owner = ("owner_member_id", "owner_client_id", "owner_client_host")
     return [*arrow_schema("offset_commits").names, *more, *owner]
 
 
 def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit: int) -> Rows:
-    """The newest rows of a table or view with log offsets, in order: of one offsets partition by place in its log, of
+    """The newest rows of a table or view with log offsets, in order: of one partition of a log by place in it, of
     several by time as well."""
-    index = ", event_index" if source == "group_events" else ""
+    index, log = (", event_index", ", log, state_partition") if source == EVENTS_OF else ("", "")
+    place = f"PARTITION BY offsets_partition{log} ORDER BY log_offset{index}"
     # A record may have an earlier time than one before it, or none: the newest time so far says when it came.
     query = f"""
         SELECT * FROM (
-          SELECT *, max(log_timestamp) OVER (PARTITION BY offsets_partition ORDER BY log_offset{index}) AS known_time
+          SELECT *, max(log_timestamp) OVER ({place}) AS known_time
           FROM {source} WHERE {chosen.sql.format(time=time)}
         ) AS placed
-        ORDER BY known_time DESC NULLS LAST, offsets_partition DESC, log_offset DESC{index and f"{index} DESC"}
+        ORDER BY known_time DESC NULLS LAST, offsets_partition DESC{log}, log_offset DESC{index and f"{index} DESC"}
         LIMIT {limit}"""
     return reader.sql(query, **chosen.parameters)[::-1]
 
@@ -188,7 +196,7 @@ def _event(row: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         before, after = _assignment(before, names), _assignment(after, names)
     if row["offset_before"] is not None or row["offset_after"] is not None:
         before, after = row["offset_before"], row["offset_after"]
-    subject = row["member_id"]
+    subject = row["member_id"] or row["transactional_id"]
     if row["topic"] is not None:
         subject = row["topic"] if row["partition"] is None else f"{row['topic']}-{row['partition']}"
     return row | {
@@ -228,7 +236,7 @@ def _commit(row: dict[str, Any]) -> dict[str, Any]:
 
 def _closing_line(reader: LakeReader, arguments: argparse.Namespace, chosen: Condition, shown: int) -> str:
     """How much there was in that time: what was not shown, and of events the commits among which they stand."""
-    source, time = ("offset_history", "log_timestamp") if arguments.commits else ("group_events", "event_timestamp")
+    source, time = ("offset_history", "log_timestamp") if arguments.commits else (EVENTS_OF, "event_timestamp")
     noun = "offset record" if arguments.commits else "event"
     all_of_them = _count(reader, source, chosen, time)
     found = f"{counted(shown, noun)}{_when(arguments)}"

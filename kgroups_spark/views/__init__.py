@@ -40,6 +40,7 @@ VIEWS = (
     "offset_history",
     "transactional_producers",
     "transactions",
+    "all_events",
     "group_history",
     "group_member_history",
     "group_topics",

@@ -23,7 +23,9 @@ from kgroups_spark.commands.reading import ROWS_AT_ONCE
 from kgroups_spark.coordinator.group_events import EVENTS
 from kgroups_spark.coordinator.removal_causes import CAUSES
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.share_coordinator import rows as share_events
 from kgroups_spark.times import parse_time, to_datetime
+from kgroups_spark.transaction_coordinator import rows as transaction_events
 from tests.cli.story_reader import ArrowReader, story
 from tests.tables.table_rows import rows_of as table_rows
 
@@ -210,7 +212,7 @@ def test_one_group_or_all_are_asked_for(kgroups: Any) -> None:
 
 
 def test_every_event_and_cause_has_words() -> None:
-    assert set(history.EVENTS) == set(EVENTS)
+    assert set(history.EVENTS) == {*EVENTS, *share_events.EVENTS, *transaction_events.EVENTS}
     assert set(gone_groups.REMOVAL_CAUSES) == set(CAUSES)
     moves = {"no_members", "with_members", "transaction", "topic_recreated", "unknown"}
     assert set(history.MOVE_CAUSES) == moves
@@ -373,6 +375,76 @@ def test_offsets_are_exported_as_they_come() -> None:
     assert ahead <= ROWS_AT_ONCE
     named = [(tool, len(groups), count) for tool, groups, count in exported.by_tool()]
     assert named == [("kafka-consumer-groups.sh", 20, 19_999), ("kafka-streams-groups.sh", 1, 1)]
+
+
+def in_state_log(log: str, log_offset: int, in_second: int, event: str, **more: Any) -> dict[str, Any]:
+    facts = {"log": log, "state_partition": 3, "log_offset": log_offset, "event": event, **more}
+    return {"audit_id": 1, "log_timestamp": second(in_second), **facts}
+
+
+def three_logs() -> ArrowReader:
+    """Of `g` two share partitions, one of which is reset and goes, and offsets in transactions of producer 7, two of
+    which were aborted; the fence of producer 8 aborted nothing of any group."""
+    of_shares = [
+        ("share_partition_initialized", 0, 2, {"state_epoch_after": 1}),
+        ("share_offset_reset", 0, 5, {"offset_before": 9, "offset_after": 4}),
+        ("share_offsets_deleted", 1, 6, {"offset_before": 4}),
+    ]
+    of_transactions = [("transaction_timed_out", 7, 0, 3), ("producer_fenced", 7, 2, 4), ("producer_fenced", 8, 0, 7)]
+    marker = {"outcome": "aborted", "transaction_start_offset": 1, "producer_id": 7}
+    markers = [
+        marker | {"producer_epoch": 1, "group_ids": ["g"], "log_offset": 20},
+        marker | {"producer_epoch": 0, "group_ids": ["other"], "log_offset": 21},
+        marker | {"producer_epoch": 1, "group_ids": ["other"], "outcome": "committed", "log_offset": 22},
+    ]
+    fenced = {"producer_id": 7, "producer_epoch": 2, "group_ids": ["g", "h"], "transaction_start_offset": 30}
+    return reader_of(
+        group_versions=[group(3, **PLACE)],
+        group_events=[removal(5, 1, "offset_removed", "offset_deleted", topic="t", partition=0)],
+        state_events=[
+            in_state_log(SHARE, n, at, event, group_id="g", topic_id="A", partition=partition, **offsets)
+            for n, (event, partition, at, offsets) in enumerate(of_shares)
+        ]
+        + [
+            in_state_log(
+                TRANSACTION, n, at, event, transactional_id=f"id-{producer}", producer_id=producer, producer_epoch=epoch
+            )
+            for n, (event, producer, epoch, at) in enumerate(of_transactions)
+        ],
+        topics=[{"topic_id": "A", "topic": "orders"}],
+        share_partitions=[{"group_id": "g", "topic_id": "A", "topic": "orders"}],
+        transaction_markers=markers,
+        open_transactions=[fenced],
+    )
+
+
+SHARE, TRANSACTION = "__share_group_state", "__transaction_state"
+
+
+def test_history_tells_what_all_three_logs_say_of_a_group(rows: Any, kgroups: Any) -> None:
+    told = rows("history --group g", three_logs())
+    assert [(row["event"], row["topic"], row["partition"], row["transactional_id"]) for row in told] == [
+        ("offset_removed", "t", 0, None),
+        ("share_partition_initialized", "orders", 0, None),
+        ("transaction_timed_out", None, None, "id-7"),
+        ("producer_fenced", None, None, "id-7"),
+        ("share_offset_reset", "orders", 0, None),
+        ("share_offsets_deleted", "orders", 1, None),
+    ]
+    assert [row["log"] for row in told][:3] == ["__consumer_offsets", SHARE, TRANSACTION]
+    assert {row["group_type"] for row in told if row["log"] == SHARE} == {"share"}
+    everything = rows("history --all-groups", three_logs())
+    assert [(row["group_id"], row["transactional_id"]) for row in everything if row["event"] == "producer_fenced"] == [
+        ("g", "id-7"),
+        ("h", "id-7"),
+        (None, "id-8"),
+    ]
+    _, out, _ = kgroups("history --group g --topic orders:0", three_logs())
+    lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
+    assert lines[1:] == [
+        ["2001-09-09 01:46:42", "share partition initialized", "orders-0", "-", "1", "-"],
+        ["2001-09-09 01:46:45", "share partition reset", "orders-0", "9", "4", "-"],
+    ]
 
 
 def test_half_a_file_is_not_left_behind(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,4 +269,7 @@ def test_both_engines_say_the_same(spark):
             assert rows_of(by_spark, query.replace("make_timestamptz", "timestamp_micros")) == expected, name
             told += len(expected)
         assert told or name == "state_known_as_of"
+    for name in ("all_events", "transactional_producers"):
+        expected = rows_of(by_duckdb, f"SELECT * FROM {name}")
+        assert expected and rows_of(by_spark, f"SELECT * FROM {name}") == expected, name
     assert by_spark.sql("SELECT * FROM share_partitions_as_of(NULL)").columns[-1] == "known"
