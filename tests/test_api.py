@@ -75,7 +75,9 @@ def test_a_lake_is_read_without_spark_and_without_java(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "documented", [kgroups_spark, Lake.sql, Lake.table, Lake.ask, kgroups_spark.open_lake], ids=str
+    "documented",
+    [kgroups_spark, Lake.sql, Lake.table, Lake.ask, kgroups_spark.open_lake],
+    ids=lambda each: each.__name__,
 )
 def test_the_docstrings_examples(folder: Path, documented: object) -> None:
     names = {"GROUP": GROUP, "lake": kgroups_spark.open_lake("./lake"), "open_lake": kgroups_spark.open_lake}

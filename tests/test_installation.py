@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import kgroups_spark
+from kgroups_spark.commands import duckdb_reader, report
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -54,6 +55,14 @@ def test_the_version_stands_in_one_place() -> None:
     assert PROJECT["dynamic"] == ["version"]
     assert "version" not in PROJECT
     assert f"\n## {kgroups_spark.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_each_package_that_commands_ask_for_is_in_the_extra_that_they_name() -> None:
+    extras = {name: " ".join(texts) for name, texts in PROJECT["optional-dependencies"].items()}
+    assert all(name in extras["read"] for name in duckdb_reader.PACKAGES)
+    assert all(name.replace("_", "-") in extras["report"] for name in report.NEEDED)
+    assert f"{PROJECT['name']}[read]" in extras["report"]
+    assert f"{PROJECT['name']}[report]" in extras["local"]
 
 
 @pytest.mark.soak

@@ -71,11 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The script for a shell. Raises KgroupsError without shtab."""
-    try:
-        import shtab
-    except ImportError as error:
-        raise KgroupsError("shtab is not installed: pip install 'kgroups-spark[read]'") from error
+    """The script for a shell."""
+    import shtab  # here alone: its import costs each start
+
     for action in _actions(parser):
         known = getattr(action.type, "known", None)
         if action.option_strings and action.option_strings[0] in FOLDERS:

@@ -27,7 +27,7 @@ examples:
   kgroups report --lake s3://bucket/kgroups --output s3://bucket/kafka.html"""
 
 DEFAULT_OUTPUT = "report.html"
-_NEEDED = ("jinja2", "altair", "vl_convert")
+NEEDED = ("jinja2", "altair", "vl_convert")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _require_libraries() -> None:
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise KgroupsError(
-            f"the report needs {', '.join(missing)}, which this Python lacks: pip install 'kgroups-spark[read]'"
+            f"the report needs {', '.join(missing)}, which this Python lacks: pip install 'kgroups-spark[report]'"
         )

@@ -58,3 +58,14 @@ def test_reading_needs_the_smaller_installation(
     assert out == ""
     assert "pip install 'kgroups-spark[read]'" in err
     assert "[local]" not in err
+
+
+def test_the_report_names_the_extra_that_it_needs(
+    lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroups_spark.commands.report.importlib.util.find_spec", lambda name: None)
+    assert main(["report", "--lake", lake]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kgroups: the report needs jinja2, altair, vl_convert, which this Python lacks: ")
+    assert "pip install 'kgroups-spark[report]'" in err

@@ -1,7 +1,7 @@
 """Truststores and keystores of a Kafka client as PEM texts.
 
-Kafka 4.3 (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory) takes JKS, PKCS12 and PEM. Java's own
-kinds cannot be read by Python's ssl: they are refused with the commands that convert them.
+Kafka 4.3 (org.apache.kafka.common.security.ssl.DefaultSslEngineFactory) takes JKS, PKCS12 and PEM. JKS only Java reads:
+it is refused with the command that converts it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from kgroups_spark.sources.client_property import BadClientProperty, one_of
 from kgroups_spark.sources.properties_file import read_bytes
 from kgroups_spark.sources.security.pem import certificates, is_encrypted, private_keys
+from kgroups_spark.sources.security.pkcs12 import pem_of_pkcs12
 
 KINDS = ("JKS", "PKCS12", "PEM")
 # How a store of Java's own kinds begins: its magic number, or PKCS#12's version 3 behind the length of the whole.
@@ -58,7 +59,7 @@ def own_certificate(properties: Mapping[str, str]) -> str | None:
 
 
 def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str | None) -> tuple[str, str] | None:
-    """Where a PEM text was given, and it: `text`, or that of a file; None: nowhere. Refuses stores that are not PEM."""
+    """Where a PEM text was given, and it: `text`, or that of a file; None: nowhere. Refuses JKS."""
     location = properties.get(f"ssl.{store}.location")
     kind_name = f"ssl.{store}.type"
     kind = one_of(kind_name, properties.get(kind_name, "JKS").upper(), KINDS)
@@ -76,7 +77,11 @@ def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str
     else:
         assert location is not None
         source = f"ssl.{store}.location {location}"
-        text = _text_of_store(store, location, kind if kind_name in properties else None)
+        content = read_bytes(location, f"ssl.{store}.location")
+        found = _readable_kind(store, location, content, kind if kind_name in properties else None)
+        if found == "PKCS12":
+            return source, _text_of_pkcs12(store, source, content, properties)
+        text = content.decode("iso-8859-1")  # other text around the blocks may be in any encoding
     if has_password:
         raise BadClientProperty(
             f"ssl.{store}.password is for JKS and PKCS12, a PEM {store} has none: leave it out"
@@ -85,20 +90,32 @@ def _pem(properties: Mapping[str, str], store: str, name_of_text: str, text: str
     return source, text
 
 
-def _text_of_store(store: str, path: str, kind: str | None) -> str:
-    """`kind`: what ssl.<store>.type says; None: nothing, which is JKS to Java; a PEM file is taken then, too."""
-    content = read_bytes(path, f"ssl.{store}.location")
+def _readable_kind(store: str, path: str, content: bytes, kind: str | None) -> str:
+    """PEM or PKCS12. `kind`: what ssl.<store>.type says; None: nothing, which is JKS to Java. Java's JKS reads PKCS#12,
+    too (keystore.type.compat), and a PEM file is taken where nothing is said. Raises BadClientProperty for all else."""
     found = _kind_of(content)
-    if found == "PEM" and kind in (None, "PEM"):
-        return content.decode("iso-8859-1")  # other text around the blocks may be in any encoding
-    if found == "PEM":
-        raise BadClientProperty(f"ssl.{store}.location {path} is PEM, not {kind}: say ssl.{store}.type=PEM")
-    if found in ("JKS", "JCEKS", "PKCS12"):
+    if found in ("JKS", "JCEKS"):
         raise BadClientProperty(
-            f"ssl.{store}.location {path} is a {found} store, of Java, which Python's ssl cannot read. "
-            + (_convert_truststore(path) if store == "truststore" else _convert_keystore(path, found))
+            f"ssl.{store}.location {path} is a {found} store, which only Java reads. " + _convert(store, path)
         )
-    raise BadClientProperty(f"ssl.{store}.location {path} is no PEM file: it has no -----BEGIN ...-----")
+    if found is None:
+        raise BadClientProperty(f"ssl.{store}.location {path} is neither PEM, with -----BEGIN ...-----, nor PKCS12")
+    if kind is not None and (found == "PEM") != (kind == "PEM"):
+        raise BadClientProperty(f"ssl.{store}.location {path} is {found}, not {kind}: say ssl.{store}.type={found}")
+    return found
+
+
+def _text_of_pkcs12(store: str, source: str, content: bytes, properties: Mapping[str, str]) -> str:
+    password, key_password = properties.get(f"ssl.{store}.password"), properties.get("ssl.key.password")
+    if store == "keystore" and key_password not in (None, password):
+        raise BadClientProperty(
+            "ssl.key.password is not ssl.keystore.password, and a PKCS12 keystore has one password: leave it out"
+        )
+    try:
+        return pem_of_pkcs12(content, password)
+    except ValueError as error:
+        wrong = "is wrong" if password else "is not given"
+        raise BadClientProperty(f"{source} cannot be read: ssl.{store}.password {wrong}, or it is damaged") from error
 
 
 def _kind_of(content: bytes) -> str | None:
@@ -109,25 +126,9 @@ def _kind_of(content: bytes) -> str | None:
     return "PEM" if b"-----BEGIN " in content else None
 
 
-def _convert_truststore(path: str) -> str:
-    pem = f"{path.rpartition('.')[0] or path}.pem"
+def _convert(store: str, path: str) -> str:
+    p12 = f"{path.rpartition('.')[0] or path}.p12"
     return (
-        f"Convert it: keytool -list -rfc -keystore {shlex.quote(path)} > {shlex.quote(pem)} "
-        f"and say ssl.truststore.type=PEM and ssl.truststore.location={pem}, without ssl.truststore.password"
-    )
-
-
-def _convert_keystore(path: str, kind: str) -> str:
-    base = path.rpartition(".")[0] or path
-    commands = [f"openssl pkcs12 -in {shlex.quote(path)} -out {shlex.quote(base + '.pem')}"]
-    if kind != "PKCS12":
-        p12 = f"{base}.p12"
-        into = f"-destkeystore {shlex.quote(p12)} -deststoretype PKCS12"
-        commands = [
-            f"keytool -importkeystore -srckeystore {shlex.quote(path)} {into}",
-            f"openssl pkcs12 -in {shlex.quote(p12)} -out {shlex.quote(base + '.pem')}",
-        ]
-    return (
-        f"Convert it: {' && '.join(commands)} and say ssl.keystore.type=PEM, ssl.keystore.location={base}.pem and the "
-        "new pass phrase as ssl.key.password, without ssl.keystore.password"
+        f"Convert it: keytool -importkeystore -srckeystore {shlex.quote(path)} -destkeystore {shlex.quote(p12)} "
+        f"-deststoretype PKCS12 and say ssl.{store}.type=PKCS12 and ssl.{store}.location={p12}"
     )

@@ -8,10 +8,13 @@ import re
 import ssl
 import tempfile
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import trustme
-from cryptography.hazmat.primitives.serialization import PrivateFormat
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.sources.broker_connection import untrusted
@@ -20,6 +23,7 @@ from kgroups_spark.sources.client_property import BadClientProperty
 from kgroups_spark.sources.security.tls import tls
 from tests.sources.security.handshakes import chain, file_with, private_key, shake_hands
 
+STORES = Path(__file__).parents[2] / "data" / "stores"
 AUTHORITY = trustme.CA()
 SERVER = AUTHORITY.issue_cert("localhost")
 CLIENT = AUTHORITY.issue_cert("auditor@example.org")
@@ -275,7 +279,7 @@ def test_keystores_that_cannot_be_used_are_refused(tmp_path):
         assert not any(line in str(caught.value) for line in key.splitlines()[1:])
 
 
-def test_stores_of_java_are_refused_with_the_commands_that_convert_them(tmp_path, monkeypatch):
+def test_stores_that_cannot_be_read_are_refused_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my trust.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     (tmp_path / "key.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
@@ -285,22 +289,23 @@ def test_stores_of_java_are_refused_with_the_commands_that_convert_them(tmp_path
     for properties, problem in [
         (
             {"ssl.truststore.location": "my trust.jks", "ssl.truststore.password": "hush"},
-            "ssl.truststore.location my trust.jks is a JKS store, of Java, which Python's ssl cannot read. Convert it: "
-            "keytool -list -rfc -keystore 'my trust.jks' > 'my trust.pem' and say ssl.truststore.type=PEM and "
-            "ssl.truststore.location=my trust.pem, without ssl.truststore.password",
-        ),
-        (
-            {"ssl.keystore.location": "key.p12", "ssl.keystore.type": "PKCS12", "ssl.keystore.password": "hush"},
-            "ssl.keystore.location key.p12 is a PKCS12 store, of Java, which Python's ssl cannot read. Convert it: "
-            "openssl pkcs12 -in key.p12 -out key.pem and say ssl.keystore.type=PEM, ssl.keystore.location=key.pem "
-            "and the new pass phrase as ssl.key.password, without ssl.keystore.password",
+            "ssl.truststore.location my trust.jks is a JKS store, which only Java reads. Convert it: keytool "
+            "-importkeystore -srckeystore 'my trust.jks' -destkeystore 'my trust.p12' -deststoretype PKCS12 "
+            "and say ssl.truststore.type=PKCS12 and ssl.truststore.location=my trust.p12",
         ),
         (
             {"ssl.keystore.location": "key.jks"},
-            "ssl.keystore.location key.jks is a JKS store, of Java, which Python's ssl cannot read. Convert it: "
-            "keytool -importkeystore -srckeystore key.jks -destkeystore key.p12 -deststoretype PKCS12 "
-            "&& openssl pkcs12 -in key.p12 -out key.pem and say ssl.keystore.type=PEM, ssl.keystore.location=key.pem "
-            "and the new pass phrase as ssl.key.password, without ssl.keystore.password",
+            "ssl.keystore.location key.jks is a JKS store, which only Java reads. Convert it: keytool "
+            "-importkeystore -srckeystore key.jks -destkeystore key.p12 -deststoretype PKCS12 "
+            "and say ssl.keystore.type=PKCS12 and ssl.keystore.location=key.p12",
+        ),
+        (
+            {"ssl.keystore.location": "key.p12", "ssl.keystore.type": "PKCS12", "ssl.keystore.password": "hush"},
+            "ssl.keystore.location key.p12 cannot be read: ssl.keystore.password is wrong, or it is damaged",
+        ),
+        (
+            {"ssl.truststore.location": "key.p12", "ssl.truststore.type": "PEM"},
+            "ssl.truststore.location key.p12 is PKCS12, not PEM: say ssl.truststore.type=PKCS12",
         ),
         (
             {"ssl.truststore.location": "x.pem", "ssl.truststore.type": "JKS"},
@@ -308,12 +313,72 @@ def test_stores_of_java_are_refused_with_the_commands_that_convert_them(tmp_path
         ),
         (
             {"ssl.truststore.location": "x.txt", "ssl.truststore.type": "PEM"},
-            "ssl.truststore.location x.txt is no PEM file: it has no -----BEGIN ...-----",
+            "ssl.truststore.location x.txt is neither PEM, with -----BEGIN ...-----, nor PKCS12",
         ),
     ]:
         with pytest.raises(BadClientProperty) as caught:
             tls(properties, [])
         assert str(caught.value) == problem
+
+
+def pkcs12(path, password, *, of=None, trusting=()):
+    """A store as `openssl pkcs12 -export` and keytool make them: the key of a certificate and its chain, or none."""
+    chain_of = x509.load_pem_x509_certificates(chain(of).encode()) if of else []
+    key = load_pem_private_key(private_key(of).encode(), None) if of else None
+    others = [*chain_of[1:], *(x509.load_pem_x509_certificate(each.encode()) for each in trusting)]
+    how = BestAvailableEncryption(password.encode())
+    path.write_bytes(serialize_key_and_certificates(b"x", key, chain_of[0] if of else None, others, how))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", [{}, {"ssl.keystore.type": "PKCS12", "ssl.truststore.type": "PKCS12"}])
+def test_pkcs12_stores_are_read(tmp_path, kind):
+    properties = kind | {
+        "ssl.truststore.location": pkcs12(tmp_path / "trust.p12", "hush-t", trusting=[TRUSTED]),
+        "ssl.truststore.password": "hush-t",
+        "ssl.keystore.location": pkcs12(tmp_path / "key.p12", "hush-k", of=CLIENT),
+        "ssl.keystore.password": "hush-k",
+    }
+    for key_password in ({}, {"ssl.key.password": "hush-k"}):
+        wanted = {**properties, **key_password}
+        assert shake_hands(context(wanted), SERVER, clients=AUTHORITY).client is not None
+        assert "hush" not in repr(tls(wanted, []))
+
+
+def test_pkcs12_stores_of_keytool_are_read():
+    properties = {
+        "ssl.truststore.location": str(STORES / "trust.p12"),
+        "ssl.truststore.password": "changeit",
+        "ssl.keystore.location": str(STORES / "key.p12"),
+        "ssl.keystore.password": "changeit",
+    }
+    wanted = tls(properties, [])
+    assert wanted.trusted is not None
+    assert wanted.own is not None
+    assert wanted.own.startswith(wanted.trusted)
+    assert wanted.own.count("PRIVATE KEY-----") == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"ssl.truststore.password": "hush"}, r"trust\.p12 cannot be read: ssl\.truststore\.password is wrong"),
+        ({"ssl.truststore.password": ""}, r"trust\.p12 cannot be read: ssl\.truststore\.password is not given"),
+        ({"ssl.key.password": "hush"}, "a PKCS12 keystore has one password: leave it out"),
+        ({"ssl.keystore.location": str(STORES / "trust.p12")}, r"trust\.p12 has no private key: one is needed"),
+    ],
+)
+def test_pkcs12_stores_that_cannot_be_used_are_refused(changed, problem):
+    properties = {
+        "ssl.truststore.location": str(STORES / "trust.p12"),
+        "ssl.truststore.password": "changeit",
+        "ssl.keystore.location": str(STORES / "key.p12"),
+        "ssl.keystore.password": "changeit",
+    }
+    given = {name: value for name, value in (properties | changed).items() if value}
+    with pytest.raises(BadClientProperty, match=problem) as caught:
+        tls(given, [])
+    assert "hush" not in str(caught.value)
 
 
 def test_a_store_that_is_not_there_is_named():
