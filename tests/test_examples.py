@@ -1,0 +1,128 @@
+"""The files of examples/, each by its own validator; the commands in them can be typed."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from dockerfile_parse import DockerfileParser
+
+from kgroups_spark.cli import parse
+from tests.pages import ROOT
+
+EXAMPLES = ROOT / "examples"
+# https://docs.docker.com/reference/dockerfile: those that we use.
+INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "ENTRYPOINT", "CMD"}
+
+
+def dockerfile() -> list[tuple[str, str]]:
+    """Instruction and value, in their order, without comments."""
+    parser = DockerfileParser(path=str(EXAMPLES / "Dockerfile"))
+    return [(each["instruction"], each["value"]) for each in parser.structure if each["instruction"] != "COMMENT"]
+
+
+def manifests() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((EXAMPLES / "kubernetes-cronjob.yaml").read_text()))
+
+
+def test_the_dockerfile_has_known_instructions_and_copies_what_there_is() -> None:
+    found = dockerfile()
+    assert found[0][0] == "FROM"
+    assert {instruction for instruction, _ in found} == INSTRUCTIONS
+    for instruction, value in found:
+        if instruction == "COPY":
+            *sources, _ = value.split()
+            assert all((ROOT / source).exists() for source in sources), value
+
+
+def test_the_dockerfile_installs_what_ci_tests_and_does_not_run_as_root() -> None:
+    found = dockerfile()
+    values = dict(found)
+    assert values["FROM"].startswith("python:3.11-")
+    assert values["USER"] == "kgroups"
+    assert [value for kind, value in found if kind == "RUN" and "pip install" in value] == [
+        "pip install --no-cache-dir --constraint constraints.txt '.[local]'"
+    ]
+    assert any("openjdk-17-jre" in value for kind, value in found if kind == "RUN")
+    assert values["ENTRYPOINT"] == '["kgroups"]'
+    (demo,) = [value.split(" && ")[0] for kind, value in found if kind == "RUN" and "demo" in value]
+    assert parse(shlex.split(demo)[1:]).command == "demo"
+
+
+@pytest.mark.parametrize("manifest", manifests(), ids=lambda manifest: manifest["kind"])
+def test_kubernetes_takes_the_manifest(manifest: dict[str, Any]) -> None:
+    """Raises ValidationError, also for a field that is unknown."""
+    kubernetes_validate.validate(manifest, "1.33", strict=True)
+
+
+def test_the_cron_job_runs_one_audit_at_a_time_on_a_volume_that_is_there() -> None:
+    claim, cron_job = manifests()
+    assert cron_job["spec"]["concurrencyPolicy"] == "Forbid"
+    pod = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert parse(container["args"]).command == "audit"
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert claim["metadata"]["name"] in [
+        volume["persistentVolumeClaim"]["claimName"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume
+    ]
+    (lake,) = [each["value"] for each in container["env"] if each["name"] == "KGROUPS_LAKE"]
+    assert lake.startswith(f"{container['volumeMounts'][0]['mountPath']}/")
+    user = f"--uid {pod['securityContext']['runAsUser']} "
+    assert any(user in value for _, value in dockerfile())
+
+
+class Operator:
+    """BashOperator as far as the DAG uses it: its arguments, and what comes after it."""
+
+    made: list[Operator]
+
+    def __init__(self, **arguments: Any) -> None:
+        self.arguments = arguments
+        self.downstream: list[str] = []
+        Operator.made.append(self)
+
+    def __rshift__(self, others: list[Operator]) -> list[Operator]:
+        self.downstream += [other.arguments["task_id"] for other in others]
+        return others
+
+
+class Dag(SimpleNamespace):
+    def __enter__(self) -> Dag:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Operator]:
+    """The DAG's tasks by id. Airflow itself is hundreds of packages: its two names stand in here."""
+    Operator.made = []
+    for name, contents in {
+        "airflow.sdk": {"DAG": Dag},
+        "airflow.providers.standard.operators.bash": {"BashOperator": Operator},
+    }.items():
+        parts = name.split(".")
+        for length in range(1, len(parts) + 1):
+            monkeypatch.setitem(sys.modules, ".".join(parts[:length]), ModuleType(".".join(parts[:length])))
+        sys.modules[name].__dict__.update(contents)
+    dag = runpy.run_path(str(EXAMPLES / "airflow_dag.py"))["dag"]
+    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+    return {each.arguments["task_id"]: each for each in Operator.made}
+
+
+def test_the_dag_audits_first_and_its_commands_can_be_typed(tasks: dict[str, Operator]) -> None:
+    assert {name: each.downstream for name, each in tasks.items() if each.downstream} == {
+        "audit": ["findings", "expiring", "maintain"]
+    }
+    for name, each in tasks.items():
+        command = re.search(r"kgroups .*", each.arguments["bash_command"])
+        assert command is not None
+        assert parse(shlex.split(command[0])[1:]).command == name
+        assert "KGROUPS_LAKE" in each.arguments["env"]
