@@ -1,6 +1,6 @@
 """The nightly audit for spark-submit: `kgroups audit` with the same options, in the session that spark-submit made.
 
-Reads segments of __consumer_offsets and writes the lake: history is added, the tables of now are rewritten, the ledger
+Reads segments of __consumer_offsets and writes the lake: history is added, current state is rewritten, the ledger
 gets a row. A second run reads only what is new; one that was killed leaves nothing that counts, the next one cleans up.
 
     spark-submit --properties-file conf/spark-cluster.conf jobs/nightly_audit.py \\

@@ -1,4 +1,4 @@
-"""What the package offers to programs and notebooks: a lake opened for reading, and an audit."""
+"""The package's offer to programs and notebooks: a lake opened for reading, and an audit."""
 
 from __future__ import annotations
 

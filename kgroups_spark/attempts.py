@@ -1,4 +1,4 @@
-"""What must not end an audit: looking for what is odd, and telling what was done.
+"""Work whose failure must not end an audit: looking for findings, and reporting what was done.
 
 All that an audit has read and concluded stands before it looks for findings, and the ledger's row before it is summed
 up. A defect there costs the finding or the line, and a note says which.
@@ -18,7 +18,7 @@ SURVIVED: tuple[type[Exception], ...] = (Exception,)
 
 
 def attempt(what: str, make: Callable[[], Result]) -> tuple[Result | None, str | None]:
-    """What `make` returns, and None; or None, and a note that `what` failed, with the exception and its place.
+    """The result of `make`, and None; or None, and a note that `what` failed, with the exception and its place.
 
     The exception's text is left out, for it may hold names of the log.
     """

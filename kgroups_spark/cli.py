@@ -62,7 +62,7 @@ DONE, FAILED = 0, 1
 INTERRUPTED, TERMINATED = exit_code(signal.SIGINT), exit_code(signal.SIGTERM)
 
 _DESCRIPTION = """\
-What consumer groups did, hold and will lose, from the log of __consumer_offsets, in Delta tables."""
+History, current state and upcoming expiry of Kafka consumer groups, from __consumer_offsets, in Delta tables."""
 
 _EPILOG = """\
 examples:
@@ -72,7 +72,7 @@ examples:
   kgroups pending --lake ./lake --hanging                 transactions that hold offsets for too long
   kgroups dump /var/lib/kafka/__consumer_offsets-7        every record as JSON lines, without Spark
 
-TAB completes commands, options and group names once the shell has read what kgroups completion bash prints.
+Shell completion: eval "$(kgroups completion bash)" (zsh, fish, tcsh, powershell: kgroups completion --help)
 A time is ISO 8601, in UTC where it names no zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
 A duration has a unit: 500ms, 30s, 15m, 48h, 7d.
 Rows go to stdout, all else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""
@@ -121,7 +121,7 @@ def _done(argv: Sequence[str]) -> int:
 
 
 def _ended_by(error: BaseException) -> int:
-    """The exit code, after saying why. What goes wrong after a signal goes wrong because of it."""
+    """The exit code, after saying why. Failures after a signal come from the signal."""
     received = SIGNALS.received
     if isinstance(error, Terminated) or received == signal.SIGTERM:
         say("kgroups: terminated")

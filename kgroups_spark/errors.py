@@ -1,4 +1,4 @@
-"""What goes wrong because of what was asked or given: shown as one message, never as a stack trace."""
+"""Errors because of what was asked or given: shown as one message, never as a stack trace."""
 
 
 class KgroupsError(Exception):

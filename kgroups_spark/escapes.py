@@ -1,4 +1,4 @@
-r"""What a terminal would obey, spelled out: names come from a log, and whoever may join a group chooses one.
+r"""Characters that a terminal would obey, spelled out: names come from a log, and whoever may join a group chooses one.
 
 Spelled out is whatever Unicode does not call printable: control characters (C0, DEL, C1), the controls of bidirectional
 text, other invisible format characters, line and paragraph separators, unassigned ones. `\x1b` stands for ESC.

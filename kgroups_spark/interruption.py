@@ -27,7 +27,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class _Signals:
-    """What has come to this process while a block of `interruptible` runs."""
+    """The signals that have come to this process while a block of `interruptible` runs."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -98,8 +98,8 @@ def _watch(pipe: int) -> None:
 
 
 def run_interruptibly(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
-    """What the work returns or raises. It runs in a thread, because no handler runs while the main thread is in C:
-    where a signal comes, `interrupt` ends the work, and the signal's exception is raised behind it."""
+    """The result of the work, or its exception. It runs in a thread, because no handler runs while the main thread is
+    in C: where a signal comes, `interrupt` ends the work, and the signal's exception is raised behind it."""
     if not is_in_force() or threading.current_thread() is not threading.main_thread():
         return work()
     results: list[T] = []
@@ -131,7 +131,7 @@ def is_in_force() -> bool:
 
 @contextmanager
 def still_in_force() -> Iterator[None]:
-    """What the block puts in place of our handler goes again."""
+    """A handler that the block puts in place of ours goes again."""
     before = is_in_force()
     try:
         yield
@@ -154,7 +154,7 @@ def going_on(after: BaseException) -> None:
 
 
 def exit_code(number: int) -> int:
-    """What a shell calls the end by that signal: 130 for Ctrl-C, 143 for SIGTERM."""
+    """The exit code that a shell gives that signal: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + number
 
 

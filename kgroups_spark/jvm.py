@@ -51,7 +51,7 @@ class Jvm:
         self.held_back = None
 
     def failed(self) -> None:
-        """What it said when it was to start is said now."""
+        """Shows now what the JVM said while it started."""
         self._reader.join(SECONDS_TO_END)
         self._close_stdin()
         said, self.held_back = self.held_back or (), None

@@ -138,7 +138,8 @@ def _local_session(app_name: str, extra: Mapping[str, str], s3: bool = False) ->
 
 
 def _s3_of_environment() -> dict[str, str]:
-    """Where S3 is, as AWS's tools are told; who we are Spark takes from there by itself (SparkHadoopUtil, 4.2).
+    """Where S3 is, from the settings of AWS's tools; Spark takes the credentials from there by itself (SparkHadoopUtil,
+    4.2).
 
     Storage of others rarely has a host name for each bucket.
     """

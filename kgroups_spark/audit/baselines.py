@@ -22,7 +22,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Baselines:
-    """Of each offsets partition the one to start from; a partition without one is replayed from its first record.
+    """For each offsets partition the one to start from; a partition without one is replayed from its first record.
 
     `is_reduced`: some partition's history no longer is all that was read.
     """
@@ -32,7 +32,7 @@ class Baselines:
 
     @classmethod
     def of(cls, state_corrections: DataFrame, release_version: str) -> Baselines:
-        """The newest of each partition, if it was made by the rules of now: another state cannot be gone on from, and
+        """The newest of each partition, if it was made by today's rules: another state cannot be gone on from, and
         what is left of the history is replayed as a broker loads a compacted log."""
         ours = (
             (F.col("release_version") == release_version)
@@ -64,7 +64,7 @@ class Baselines:
         )
 
     def before(self, rows: DataFrame) -> DataFrame:
-        """What earlier replays made of records before them: no replay can make it again."""
+        """Rows that earlier replays made of records before them: no replay can make them again."""
         return rows.where(F.col("log_offset") < self._log_offset())
 
     def corrections(self, state_corrections: DataFrame) -> DataFrame:

@@ -1,6 +1,6 @@
 """Which release's rules a cluster's brokers follow, as far as they tell: data, and functions that ask nobody.
 
-No request asks a broker for its version. What it knows tells the minor release, and never the patch:
+No request asks a broker for its version. Its features tell the minor release, and never the patch:
 
     features   the newest metadata.version that the *software* supports (KRaft, 3.3 and newer), not the finalized one,
                which stays behind until somebody raises it. MetadataVersion.java, LATEST_PRODUCTION of each release
@@ -82,7 +82,7 @@ WITH_BOTH_COORDINATORS = ("3.7", "3.8", "3.9", "4.0")
 
 @dataclass(frozen=True)
 class Broker:
-    """What a broker tells of itself: newest supported and finalized level by feature, newest version by request.
+    """A broker's own description: newest supported and finalized level by feature, newest version by request.
 
     `configs`: those of NEW_COORDINATOR and REBALANCE_PROTOCOLS that it tells; None: we may not ask.
     """
@@ -95,7 +95,7 @@ class Broker:
 
 @dataclass(frozen=True)
 class Told:
-    """A release, as --release-version names it (None: it cannot be told), and how it was told."""
+    """A release, as --release-version names it (None: unknown), and how it was found."""
 
     release: str | None
     evidence: str
@@ -117,7 +117,7 @@ def release_of(broker: Broker) -> Told:
 def release_of_brokers(brokers: Mapping[int, Broker]) -> Told:
     """The one release whose rules to follow where these brokers, by node id, load offsets partitions.
 
-    Of several the oldest: a rolling upgrade keeps to what it can load, as any partition may come back to it. And the
+    The oldest of several: a rolling upgrade keeps to what it can load, as any partition may come back to it. And the
     rules, and with them the saved state, change once, at the end, however partitions move meanwhile.
     """
     told = {node: release_of(broker) for node, broker in sorted(brokers.items())}
@@ -177,7 +177,7 @@ def _age(release: str) -> tuple[list[int], bool]:
 
 
 def _patches(release: str) -> str:
-    """What cannot be told, where patch releases have other rules."""
+    """The notes where the patch release is unknown and other rules would apply."""
     others = [name for name in RELEASES if name.startswith(f"{release}.")]
     if not others:
         return ""
@@ -189,4 +189,4 @@ def _patches(release: str) -> str:
 
 def _untold(told: Mapping[int, Told]) -> str:
     said = "; ".join(dict.fromkeys(each.evidence for each in told.values()))
-    return f"the release cannot be told: {said or 'no broker has answered'}"
+    return f"the release is unknown: {said or 'no broker has answered'}"

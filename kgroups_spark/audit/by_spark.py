@@ -1,6 +1,6 @@
 """An audit through Spark's own writer: works wherever Delta works.
 
-What tasks read and replay comes back to Spark as rows, packed by offsets partition (packed_rows.py), and Spark writes
+The rows that tasks read and replay come back to Spark, packed by offsets partition (packed_rows.py), and Spark writes
 them. Two actions, as of an audit by parts.
 """
 
@@ -83,7 +83,7 @@ def _kept(frame: DataFrame, stack: ExitStack) -> DataFrame:
 
 @dataclass(frozen=True)
 class StageOne:
-    """What stage 1 read (PACKED_BY_SHARD), without the rows of partitions that were given up."""
+    """The rows that stage 1 read (PACKED_BY_SHARD), without the rows of partitions that were given up."""
 
     frame: DataFrame
 

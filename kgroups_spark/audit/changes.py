@@ -1,4 +1,4 @@
-"""What an audit found changed since the one before: groups that came and went, states, sizes of the tables of now."""
+"""Changes since the audit before: groups that came and went, states, sizes of the current tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GroupKey = tuple[int, str]
 
 @dataclass(frozen=True)
 class TablesOfNow:
-    """Of the tables of now what is compared: each group's state by (offsets_partition, group_id), rows by table, and
+    """The compared part of the current tables: each group's state by (offsets_partition, group_id), rows by table, and
     how many offsets expire at the next check."""
 
     states: Mapping[GroupKey, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Changes:
 
     @classmethod
     def between(cls, since_audit: int, then: TablesOfNow, now: TablesOfNow) -> Changes:
-        """What is different now from what audit `since_audit` left."""
+        """The differences from what audit `since_audit` left."""
         both = then.states.keys() & now.states.keys()
         return cls(
             since_audit,
@@ -75,7 +75,7 @@ class Changes:
         )
 
     def lines(self) -> Iterator[str]:
-        """What a person should see; one line that says so if nothing is different."""
+        """Lines for people; one line that says so if nothing is different."""
         said = [*self._groups(), *self._sizes()]
         since = f"since audit {self.since_audit}"
         yield f"{since}: {'; '.join(said)}" if said else f"{since}: the same groups, in the same states"

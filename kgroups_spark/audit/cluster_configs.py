@@ -26,7 +26,8 @@ AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Configs:
-    """What a broker tells of one resource: value by name (None: it is secret), and which were set for it alone.
+    """A resource's configuration as a broker reports it: value by name (None: it is secret), and which were set for it
+    alone.
 
     `error`: Kafka's name of why it tells nothing.
     """
@@ -43,7 +44,7 @@ class Configs:
 def describe_configs(
     cluster: Cluster, kind: Kind, names: Sequence[str], keys: Sequence[str] | None = None, node_id: int | None = None
 ) -> dict[str, Configs]:
-    """The configuration of each resource; `keys`: only these. A broker's own is told by itself alone (`node_id`).
+    """The configuration of each resource; `keys`: only these. A broker's own comes from itself alone (`node_id`).
 
     Raises ClusterUnreachable.
     """

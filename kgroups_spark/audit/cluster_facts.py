@@ -1,6 +1,7 @@
-"""What only a live cluster can say, asked once per audit: names of topic ids, the release, retentions, group configs.
+"""Facts that only a live cluster knows, asked once per audit: names of topic ids, the release, retentions, group
+configs.
 
-All of it is extra. What may not be asked for is left out, and a note names the ACL that allows it.
+All of it is extra. A fact that may not be asked for is left out, and a note names the ACL that allows it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What the cluster says of itself; durations in ms, None: not known, and `notes` say why."""
+    """The cluster's facts; durations in ms, None: not known, and `notes` say why."""
 
     cluster_id: str | None
     # (topic id, topic) of every topic that we may see.
@@ -86,7 +87,7 @@ def _ask_leaders(cluster: Cluster, topic: TopicMetadata | None) -> tuple[dict[in
         try:
             found[node] = _ask_leader(cluster, node)
         except ClusterUnreachable as err:
-            notes.append(f"broker {node} told neither its release nor its configuration: {err}")
+            notes.append(f"broker {node} reported neither its release nor its configuration: {err}")
     return found, notes
 
 
@@ -165,7 +166,7 @@ def _whole(value: str, least: int, most: int) -> int | None:
 
 
 def _group_config_notes(cluster: Cluster) -> Iterator[str]:
-    """What is configured for single groups, a note a group: it wins over what their members and brokers say."""
+    """The configuration of single groups, a note a group: it wins over what their members and brokers say."""
     names = groups_with_configs(cluster)
     if isinstance(names, Configs):
         # Before 4.1 nobody lists the groups: nothing is missing then.

@@ -50,7 +50,7 @@ class CommitBatches:
             yield self._lot()
 
     def rest(self) -> Iterator[pa.Table]:
-        """What is left at the end of the range."""
+        """The rows left at the end of the range."""
         for part in self._open.rest():
             self._waiting.append(part)
             self._rows += len(part[1])
@@ -65,7 +65,7 @@ class CommitBatches:
         return table.take(pa.array(np.lexsort((offsets, self._ranks()[codes]))))
 
     def _ranks(self) -> NDArray[np.int64]:
-        """Of each key's code its place among all keys by group, topic and partition."""
+        """For each key's code its place among all keys by group, topic and partition."""
         keys = self._keys
         columns = {"group_id": keys.group_id, "topic": keys.topic, "partition": pa.array(keys.partition)}
         order = pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns])

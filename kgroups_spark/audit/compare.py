@@ -85,7 +85,7 @@ class Side:
 
 @dataclass
 class Facts:
-    """What one release makes of all partitions that it loads, and which it does not load.
+    """The state that one release makes of all partitions that it loads, and the partitions that it does not load.
 
     `failing`: by offsets partition, where. `compacted_perhaps`: those of them in which newer records of the same keys
     follow all that fail. `unserved_groups`: groups of failing partitions, as they were if those records were skipped.
@@ -121,8 +121,8 @@ class Facts:
 
 @dataclass
 class Comparison:
-    """What differs, and what is to be said before. `audit_id`, `as_of_ms`: the audit that is looked at, and the time at
-    which expiry is judged."""
+    """The differences, and what is to be said before. `audit_id`, `as_of_ms`: the audit that is looked at, and the time
+    at which expiry is judged."""
 
     a: Side
     b: Side
@@ -216,7 +216,7 @@ class _History:
         }
 
     def told(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
-        """What tasks tell of both (`_TOLD`)."""
+        """The facts that tasks report of both (`_TOLD`)."""
         sides = [(side.rules, self.undecodable(side.rules)) for side in (a, b)]
         judgings = [side.judging(as_of_ms, self.audit_id) for side in (a, b)]
 
@@ -274,7 +274,7 @@ def _rules(
 
 
 def _key(difference: Difference) -> Difference:
-    """What differs, whatever the values."""
+    """The difference, whatever the values."""
     return difference._replace(value_a=None, value_b=None, why=None)
 
 
@@ -288,7 +288,7 @@ def _told(replays: Sequence[ReleaseReplay], judgings: Sequence[Judging]) -> Iter
 
 
 def facts(replay: ReleaseReplay) -> dict[str, Any]:
-    """What `Facts.add` takes in, as something JSON can hold."""
+    """The input of `Facts.add`, as something JSON can hold."""
     shard, failures = replay.loaded.shard, replay.loaded.failures
     offsets = [commit for _, commit in shard.offsets.committed_offsets()]
     return {
@@ -328,7 +328,7 @@ def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
 def _expiry_differences(
     decided_otherwise: Iterable[tuple[str, dict[str, Any]]], found: Comparison
 ) -> Iterator[Difference]:
-    """Of offsets first: what differs there explains a group."""
+    """Offsets first: their differences explain a group's."""
     changed_groups = {(each.offsets_partition, each.group_id) for each in found.differences if each.difference == GROUP}
     differing = {(each.offsets_partition, each.group_id) for each in found.differences}
     for table, row in sorted(decided_otherwise, key=lambda each: list(WHEN).index(each[0])):

@@ -106,7 +106,7 @@ def misread(row: Row, release: Release) -> str | None:
 
 
 def _key(row: Row) -> Hashable:
-    """What the cleaner goes by: the newest record of a key stays."""
+    """The rule of the cleaner: the newest record of a key stays."""
     return (row[TYPE], row[GROUP], row[TOPIC], row[TOPIC_PARTITION], row[MEMBER], row[REGEX])
 
 
@@ -159,7 +159,7 @@ def _tables_of_now(shard: Shard) -> dict[str, pa.Table]:
 
 
 def expiry_differences(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What is decided otherwise of what both have: which decision, its key, and decision, reason and time (ms) of both
+    """The decisions that differ on what both have: which decision, its key, and decision, reason and time (ms) of both
     as `decision_a`, `decision_b`, ..."""
     for name, when in WHEN.items():
         key = list(TABLES[name].key)

@@ -1,4 +1,4 @@
-"""The decisions by which offsets expire and groups are deleted, as of one moment, for the tables of now."""
+"""The decisions by which offsets expire and groups are deleted, as of one moment, for the current tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgroups_spark.tables.writer import LakeWriter
 
 
 def decide(lake: Lake, writer: LakeWriter, *, as_of_ms: int, retention_ms: int, release_version: str) -> None:
-    """Rewrites offset_expiry and group_expiry from the other tables of now, and keeps what was decided of offsets
+    """Rewrites offset_expiry and group_expiry from the other current tables, and keeps what was decided of offsets
     before: previous_offset_expiry has the last finished audit's decisions, whatever one that was killed left since."""
     judging = Judging(as_of_ms, retention_ms, release_version, writer.audit_id)
     if writer.name == "parts":

@@ -1,5 +1,5 @@
-"""Decisions made and written where Parquet parts are: the files of the tables of now are read by pyarrow, lot by lot of
-offsets partitions, and no row passes through Spark.
+"""Decisions made and written where Parquet parts are: the files of the current tables are read by pyarrow, lot by lot
+of offsets partitions, and no row passes through Spark.
 
 A small lake is decided by the driver itself: to start a task for it costs more than it has to do.
 """
@@ -50,7 +50,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Hand:
-    """What one task does: offsets partitions to decide, and files of what was decided before, to keep."""
+    """The work of one task: offsets partitions to decide, and files of what was decided before, to keep."""
 
     numbers: range
     kept: Sequence[str]
@@ -58,7 +58,8 @@ class _Hand:
 
 @dataclass(frozen=True)
 class _Work:
-    """What all tasks know. `files`: by name of DECIDED_BY; `lot`: how many offsets partitions at once."""
+    """The knowledge that all tasks share. `files`: by name of DECIDED_BY; `lot`: how many offsets partitions at
+    once."""
 
     lake_uri: str
     judging: Judging
@@ -66,7 +67,7 @@ class _Work:
     lot: int
 
     def lines(self, hand: _Hand) -> Iterator[tuple[str, Any]]:
-        """Writes the parts of a hand; what the driver is told of them."""
+        """Writes the parts of a hand; what the driver has to know of them."""
         collector = PartCollector(self.lake_uri, self.judging.audit_id)
         for name, rows in self._outputs(hand):
             yield from map(part_line, collector.add(name, rows))

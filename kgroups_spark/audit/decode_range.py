@@ -54,8 +54,8 @@ def no_leader_lost() -> None:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """What reading needs besides the range. `chunk_bytes`: how much of a segment is decoded at once; the answers do not
-    depend on it."""
+    """The context of reading, besides the range. `chunk_bytes`: how much of a segment is decoded at once; the answers
+    do not depend on it."""
 
     audit_id: int
     release_version: str
@@ -79,7 +79,7 @@ class ReadContext:
 
 @dataclass
 class RangeProgress:
-    """What was read of one range; offsets and counts as the ledger has them."""
+    """The result of reading one range; offsets and counts as the ledger has them."""
 
     offsets_partition: int
     number: int
@@ -158,8 +158,8 @@ class RangeDecoder:
         self._reader = RangeReader(log_range, self._context, OFFSETS_TOPIC, self.progress)
 
     def outputs(self) -> Iterator[Output]:
-        """Rows of the history tables: markers without what they ended, and the range's counts for `group_traffic`. What
-        is read again has neither counts nor damage.
+        """Rows of the history tables: markers without what they ended, and the range's counts for `group_traffic`. A
+        range that is read again has neither counts nor damage.
 
         Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for
         texts.

@@ -35,7 +35,7 @@ COMMIT = [*SLOT, "log_offset", "log_timestamp", "producer_id", "outcome", "marke
 def expiry_outcome_counts(lake: Lake, audit: AuditRow) -> dict[str, int] | None:
     """How many rows the view expiry_outcomes has by outcome (OUTCOMES), as of the audit that has just finished.
 
-    None: it decided nothing anew, or there was no audit before it.
+    None: it decided nothing, or there was no audit before it.
     """
     files = [
         f for f in lake.table("previous_offset_expiry").files() if f.bound("minValues", "audit_id") == audit.audit_id
@@ -47,7 +47,7 @@ def expiry_outcome_counts(lake: Lake, audit: AuditRow) -> dict[str, int] | None:
 
 
 def outcome_line(counts: Mapping[str, int]) -> str:
-    """What a person should see."""
+    """Lines for people."""
     told = ", ".join(f"{counts[outcome]:,} {outcome.replace('_', ' ')}" for outcome in OUTCOMES)
     return f"of what the audit before decided on offsets: {told}"
 
@@ -110,9 +110,9 @@ def _first_events(lake: Lake, changed: pa.Table, some: Condition, transactions: 
 
 
 def _first(events: pa.Table) -> pa.Table:
-    """Of events beside the slots they are of the first one each; of a transaction's values for a slot the last.
+    """The first of several events for a slot; the last of a transaction's values for a slot.
 
-    What is older than the committed record is none.
+    An event older than the committed record does not count.
     """
     newer = events.filter(pc.greater(events["log_offset"], events["decided_log_offset"]))
     in_order = newer.sort_by([("effective_log_offset", "ascending"), ("log_offset", "descending")])
@@ -124,7 +124,7 @@ def _first(events: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True)
 class EndedTransactions:
-    """What has been read since audit `decided_by`: from where on, by offsets partition, and the COMMIT markers in it,
+    """The log read since audit `decided_by`: from where on, by offsets partition, and the COMMIT markers in it,
     whose transactions may have begun before."""
 
     decided_by: int
@@ -224,7 +224,7 @@ def _effective_log_offsets(commits: pa.Table, transactions: EndedTransactions) -
 
 
 def _outcomes(changed: pa.Table, as_of: datetime | None) -> Counter[str]:
-    """What became of slots whose committed record is another one or gone; `as_of`: when the last audit judged."""
+    """The outcome of slots whose committed record is another one or gone; `as_of`: when the last audit judged."""
     counts: Counter[str] = Counter()
     gone = pc.fill_null(changed["is_tombstone"], pc.is_null(changed["log_offset_now"]))
     told = changed.filter(pc.or_(gone, pc.equal(changed["decision"], "expire")))

@@ -1,4 +1,4 @@
-"""What an audit finds odd: evidence from the lake as this audit leaves it, rows for the table `findings`.
+"""The findings of an audit: evidence from the lake as this audit leaves it, rows for the table `findings`.
 
 Where the driver reaches the files by pyarrow no Spark job is needed; else Spark chooses the rows.
 """
@@ -55,7 +55,7 @@ def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:
 
 
 def evidence_of(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress]) -> Evidence:
-    """What the audit knows when all but its own row of the ledger is written."""
+    """The audit's knowledge when all but its own row of the ledger is written."""
     lake, partitions = work.lake, facts.columns["partitions"]
     as_of: datetime = facts.columns["as_of"]
     given = {each.offsets_partition for each in work.plan.partitions}
@@ -121,7 +121,7 @@ class LakeTables:
         return self.lake.rows(name, files=files, columns=columns, conditions=conditions)
 
     def _is_small(self, name: str) -> bool:
-        """As far as the log tells, which may count rows that Delta has deleted since; not where it does not say. Of
-        history the few files of an audit alone are wanted."""
+        """As far as the log tells, which may count rows that Delta has deleted since; not where it does not say. From
+        history only the few files of an audit are wanted."""
         counts = (file.stats.get("numRecords", SMALL_TABLE_ROWS + 1) for file in self._files[name])
         return TABLES[name].kind != "history" and sum(counts) <= SMALL_TABLE_ROWS

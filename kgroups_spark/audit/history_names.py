@@ -1,4 +1,4 @@
-"""What the whole history says of names: topic ids it names, and how many partitions the offsets topic may have."""
+"""Names in the whole history: topic ids that it names, and how many partitions the offsets topic may have."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def reduced_versions(rows: DataFrame, horizons: DataFrame) -> DataFrame:
 
 
 def reduced_events(rows: DataFrame, horizons: DataFrame) -> DataFrame:
-    """Rows of group_events that stay: nothing of now is made of them."""
+    """Rows of group_events that stay: no current table is made of them."""
     is_old = F.coalesce(F.col("log_offset") < F.col("horizon"), F.lit(False))
     return rows.join(F.broadcast(horizons), "offsets_partition", "left").where(~is_old).select(*rows.columns)
 

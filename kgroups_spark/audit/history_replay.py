@@ -49,7 +49,7 @@ def replay_rows_of_state(coordinator_state: DataFrame) -> DataFrame:
 def replay_rows_of_corrections(state_corrections: DataFrame) -> DataFrame:
     """The corrections `put` and `remove` as replay rows, which sort before the records at their log offset.
 
-    Of several of the same entry at the same place the newest audit's counts. A `put` of another state format is left
+    The newest audit's counts among several of one entry at one place. A `put` of another state format is left
     out: nobody can read it any more. (Rows `baseline` are a state: `replay_rows_of_state` takes them as they are; rows
     `wait` have changed nothing.)
     """

@@ -1,4 +1,4 @@
-"""One clean-up's decisions over the tables of now of some coordinator shards: all tables as Arrow, wherever they came
+"""One clean-up's decisions over the current tables of some coordinator shards: all tables as Arrow, wherever they came
 from."""
 
 from __future__ import annotations

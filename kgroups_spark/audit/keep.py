@@ -83,7 +83,7 @@ class Reduction:
         return counts
 
     def changes(self) -> Iterator[tuple[str, Change]]:
-        """What becomes of each table's rows; markers last, as they stay with what is left of the others."""
+        """The fate of each table's rows; markers last, as they stay with what is left of the others."""
         read, of = self.lake.read, self._frame
         yield "offset_commits", lambda rows: reduced_offset_commits(rows, read("transaction_markers"), of)
         yield "group_records", lambda rows: reduced_group_records(rows, read("transaction_markers"), of)

@@ -1,4 +1,4 @@
-"""What `maintain --keep` leaves of the ledger: of old audits what later audits, readers and rebuilds still ask.
+"""The ledger that `maintain --keep` leaves: of old audits what later audits, readers and rebuilds still ask.
 
 An audit is old if it judged before the moment and is not the last one. Its entry of a partition (column `partitions`)
 is old if it ends at or below H: every record that it read lies where history is reduced. Old entries that follow each
@@ -49,12 +49,12 @@ class OldAudits:
 
     @property
     def without_findings(self) -> list[int]:
-        """Whose findings go."""
+        """Audits whose findings go."""
         return sorted(self.numbers - {self.looked_last})
 
 
 def old_audits(finished: pa.Table, moment_ms: int, decided_by: int | None) -> OldAudits:
-    """Of the ledger's rows of finished audits (audit_id, as_of, rows_added).
+    """From the ledger's rows of finished audits (audit_id, as_of, rows_added).
 
     `decided_by`: whose decisions the view expiry_outcomes compares with what came after; it and all later ones stay.
     """
@@ -171,7 +171,7 @@ def _runs(
 
 
 def _last_of_each(partition: NDArray[np.int64], holds: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Of each partition the index of the last entry for which it holds."""
+    """For each partition the index of the last entry for which it holds."""
     where = np.flatnonzero(holds)
     of = partition[where]
     return where[np.append(of[1:] != of[:-1], True)] if len(where) else where

@@ -1,4 +1,4 @@
-"""What quarantine says by the rules of a release, for history that was read under another one."""
+"""Quarantine by the rules of a release, for history that was read under another one."""
 
 from __future__ import annotations
 

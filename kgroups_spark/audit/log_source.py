@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogSource:
-    """What there is to read, and how to judge it. `name`: as the ledger has it.
+    """The log to read, and how to judge it. `name`: as the ledger has it.
 
-    Of a live cluster besides: how tasks reach it, the open connection, how many offsets partitions there are, and the
+    For a live cluster, too: how tasks reach it, the open connection, how many offsets partitions there are, and the
     names of topic ids. `state_logs`: by topic, of what is there of other logs.
     """
 
@@ -54,7 +54,7 @@ class LogSource:
 
 @contextmanager
 def open_source(options: AuditOptions) -> Iterator[LogSource]:
-    """What the options name; a connection is closed afterwards. Raises KgroupsError."""
+    """The log that the options name; a connection is closed afterwards. Raises KgroupsError."""
     if options.client is None:
         yield _segments(options)
         return

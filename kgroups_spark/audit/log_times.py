@@ -10,7 +10,7 @@ agrees with it. By batches, because one batch is stamped at once:
    nothing else counts and two batches within thirty days of each other lie ahead, then it is the audit's clock that
    is wrong, and they count.
 3. The newest time left counts if the audit's clock is within thirty days of it, or if the next older batch is. If
-   not, it does not count and the next older one is asked. What counted in earlier audits goes on to count. Where
+   not, it does not count and the next older one is asked. A time that counted in earlier audits goes on to count. Where
    nothing did, and no two batches are within thirty days of each other, nothing speaks against the newest, and it
    counts: a log of one record, a log of a batch a month.
 
@@ -105,7 +105,7 @@ def log_times_from_json(payload: dict[str, Any]) -> LogTimes:
 def _newest(known: list[BatchTime], records: RecordColumns, time: NDArray[np.int64]) -> list[BatchTime]:
     """The newest batches of those known and of these records; times below 0 do not count.
 
-    Of records of three batches, `batch` 0 0 1 1 1 2, the batches start at rows 0, 2 and 5; their newest times are the
+    The batches of six records, `batch` 0 0 1 1 1 2, start at rows 0, 2 and 5; their newest times are the
     maxima of rows 0..1, 2..4 and 5.
     """
     starts = np.flatnonzero(np.diff(records.batch, prepend=-1))

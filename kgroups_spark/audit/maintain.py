@@ -3,8 +3,8 @@
     claim a number -> clear up -> [save the state at H -> ledger -> claim the next number] -> reduce history below H
     -> optimize -> vacuum, old versions of logs -> ledger
 
-What `keep` needs to go on rebuilding is finished before anything is reduced: a reduction that was killed has lost
-nothing, and the next one ends it.
+The state that `keep` needs to go on rebuilding is saved before anything is reduced: a reduction that was killed has
+lost nothing, and the next one ends it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kgroups_spark.times import to_epoch_ms
 
 DAY_MS = 86_400_000
 # Delta's own bound. Files that young may belong to a reader that is still at work, to a version that someone goes back
-# to, and to what the last finished audit left while another one rewrites the tables of now.
+# to, and to what the last finished audit left while another one rewrites the current tables.
 LEAST_VACUUM_MS = 7 * DAY_MS
 
 
@@ -59,7 +59,7 @@ class MaintainOptions:
 
 @dataclass
 class MaintainSummary:
-    """What was done, or would be (`audit` None)."""
+    """The work that was done, or would be (`audit` None)."""
 
     audit: AuditRow | None = None
     rewritten: list[Rewritten] = field(default_factory=list)
@@ -69,7 +69,7 @@ class MaintainSummary:
     notes: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
-        """What a person should see, line by line."""
+        """Lines for people."""
         yield (
             "nothing was done (--dry-run); this is what would be:"
             if self.audit is None
@@ -97,7 +97,7 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     if options.vacuum_ms < LEAST_VACUUM_MS:
         raise UsageError(
             "--vacuum below 7d is refused: somebody may still read files that young, or they are what the last "
-            "finished audit left while another one rewrites the tables of now"
+            "finished audit left while another one rewrites the current tables"
         )
     lake = Lake.open(spark, options.lake)
     if options.dry_run:
@@ -137,7 +137,7 @@ def _audit_before(claim: Claim) -> AuditRow:
 
 
 def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
-    """Tables of now as the last finished audit left them: this one will finish without rewriting them."""
+    """Current tables as the last finished audit left them: this one will finish without rewriting them."""
     left = LakeAsOfAudit(writer.lake, _audit_before(claim).audit_id)
     for name, table in TABLES.items():
         if table.kind == "current" or name == "previous_offset_expiry":
@@ -157,7 +157,8 @@ def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) 
 
 
 def _moment_ms(lake: Lake, audit: AuditRow, options: MaintainOptions) -> int:
-    """What is older goes. A ledger of an earlier version may say 2040: all of history would be older than that."""
+    """The oldest time that is kept. A ledger of an earlier version may say 2040: all of history would be older than
+    that."""
     newest = max(known_times(lake, audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)
     return -(1 << 62) if newest is None or options.keep_ms is None else newest - options.keep_ms
 
@@ -200,7 +201,7 @@ def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
-    """What would be done, from the tables as they are."""
+    """The work to do, from the tables as they are."""
     before = Ledger(lake).last_finished()
     if before is None:
         raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")

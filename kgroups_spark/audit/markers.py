@@ -1,4 +1,4 @@
-"""Control records of a range. What each of them ended only the replay knows."""
+"""Control records of a range. Only the replay knows what each of them ended."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ Off = tuple[str, str, int, int, int, int, int]
 
 
 class OddRecords:
-    """Of a range. `large`: of each group and record type the newest; `times_off`: of each group the first, and how many
-    there are."""
+    """Odd records of a range. `large`: the newest of each group and record type; `times_off`: the first of each group,
+    and how many there are."""
 
     def __init__(self) -> None:
         self._large: dict[tuple[str, int], Large] = {}

@@ -1,4 +1,4 @@
-"""What an audit is asked for."""
+"""The options of an audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def silent(_: str) -> None:
-    """Progress that nobody is told of."""
+    """Progress that nobody reads."""
 
 
 # The other logs by the names that they have on the command line.
@@ -23,7 +23,7 @@ class AuditOptions:
     """The options of `kgroups audit`. Times and durations in ms; None: the default that the command's help names.
     `include`: which of STATE_LOGS are read, too, where they are.
 
-    What is read: the folders `segments`, or the cluster that `client` reaches.
+    The log to read: the folders `segments`, or the cluster that `client` reaches.
     """
 
     lake: str

@@ -1,7 +1,7 @@
 """How the transactions of a range ended, row by row: rows wait here until their producer's next marker is read.
 
-What is still open at the end of the range leaves without an outcome. So one pass over the bytes is enough, and what is
-held is as much as the open transactions wrote.
+A record that is open at the end of the range leaves without an outcome. So one pass over the bytes is enough, and what
+is held is as much as the open transactions wrote.
 """
 
 from __future__ import annotations

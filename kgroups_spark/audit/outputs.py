@@ -1,4 +1,4 @@
-"""What tasks do with the rows they make: write them as Parquet parts, or hand them to Spark.
+"""The sinks of the rows that tasks make: write them as Parquet parts, or hand them to Spark.
 
 Parts: only a manifest goes back to the driver, which commits the parts it names. A task that fails or runs twice leaves
 files that nobody names. Spark: rows of several tables travel as one DataFrame (packed_rows.py).
@@ -54,7 +54,7 @@ class PartCollector:
             yield from self._write(name)
 
     def mark(self) -> Mark:
-        """What is waiting now, for `back_to`."""
+        """The rows that are waiting now, for `back_to`."""
         return {name: list(tables) for name, tables in self._waiting.items()}
 
     def back_to(self, mark: Mark) -> None:

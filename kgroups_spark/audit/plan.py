@@ -1,4 +1,4 @@
-"""What an audit is to read: per offsets partition where to go on, and whether this still is the log we know (R8).
+"""The plan of an audit: per offsets partition where to go on, and whether this still is the log we know (R8).
 
 Nothing is written here, so that a wrong log is refused before anything is.
 """
@@ -22,7 +22,7 @@ from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
 
 
 class AnotherLog(UsageError):
-    """What was given is not of the log that the lake holds."""
+    """The given log is not the one that the lake holds."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def plan_audit(
     known_corrupt: Mapping[int, Collection[tuple[str, int]]] | None = None,
     delete_retention: DeleteRetention | None = None,
 ) -> AuditPlan:
-    """What is new in the logs since the last finished audit (None: the lake is empty).
+    """The new part of the logs since the last finished audit (None: the lake is empty).
 
     A partition is read again from its start if all are (`full`), or where `delete_retention` has a reason.
     `known_corrupt`: per offsets partition the file name and position of corrupt batches that stand in quarantine
@@ -232,7 +232,7 @@ def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> N
 
 
 def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
-    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written anew behind
+    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written again behind
     some offset, or has another last batch."""
     before = _as_the_log_has_it(log, before)
     if log.end_offset < before.end_offset and before.last_batch_crc is not None:
@@ -276,7 +276,7 @@ def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> Partitio
         raise AnotherLog(
             f"the lake has a batch of partition {before.offsets_partition} under offset {before.last_batch_offset} "
             f"that stands at offset {offset} of {log.where}: its header was damaged when it was read, and no checksum "
-            "covers offsets. What the lake holds of it is wrong; older software believed it. Read the log into a new "
+            "covers offsets. The lake's row of it is wrong; older software believed it. Read the log into a new "
             "lake, or leave this partition out (--partition names those to read)"
         )
     if offset != before.last_batch_offset or before.last_leader_epoch is None or epoch < 0:
@@ -295,7 +295,7 @@ def _require_not_written_anew(log: PartitionLog, before: PartitionProgress, foun
     later = np.flatnonzero((found.base_offset < before.end_offset) & (epochs > before.last_leader_epoch))
     if len(later):
         raise AnotherLog(
-            f"this is another log, or one that was cut back and written anew: {log.where} has a batch of leader epoch "
+            f"this is another log, or one that was cut back and written again: {log.where} has a batch of leader epoch "
             f"{int(found.leader_epoch[later[0]])} at offset {int(found.base_offset[later[0]])}, the lake has read it "
             f"up to {before.end_offset} in epoch {before.last_leader_epoch}; use a new lake"
         )

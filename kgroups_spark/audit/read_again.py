@@ -58,7 +58,7 @@ def groups_with_versions(lake: Lake, log_offsets: Mapping[int, int]) -> dict[int
 
 
 def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[str]:
-    """What the audit corrected, a sentence for each partition that was read again and said otherwise."""
+    """The corrections of the audit, a sentence for each partition that was read again and said otherwise."""
     if not plan.read_again:
         return []
     notes = [

@@ -1,4 +1,4 @@
-"""Which audit read each place of the log: what rows that are made anew from history carry as audit_id."""
+"""Which audit read each place of the log: the audit_id of rows that are rebuilt from history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReadBy:
 
     @classmethod
     def of(cls, read: pa.Table) -> ReadBy:
-        """Of what finished audits read (ledger_rows.what_was_read)."""
+        """From what finished audits read (ledger_rows.what_was_read)."""
         columns = [read[name].to_numpy() for name in ("offsets_partition", "audit_id", "start_offset", "end_offset")]
         numbers, audit_ids, starts, ends = columns
         in_order = np.lexsort((audit_ids, numbers))

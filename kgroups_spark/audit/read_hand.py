@@ -1,4 +1,4 @@
-"""What one task reads: the ranges of its hand, partition by partition.
+"""The work of one reading task: the ranges of its hand, partition by partition.
 
 A live log is cleaned while it is read. A record that was there at planning may be gone when its turn comes, because a
 newer record of its key lies behind the planned end: who stops there has neither. So a task reads on. When everything
@@ -32,7 +32,7 @@ MOST_ROUNDS = 20
 
 
 class Decodes(Protocol):
-    """Who reads a range, and how far that went."""
+    """The reader of a range, and how far it got."""
 
     progress: RangeProgress
 

@@ -1,4 +1,4 @@
-"""What is to be read after all ranges were: where files changed under one range, the log's end as another range saw it
+"""The ranges to read after all others: where files changed under one range, the log's end as another range saw it
 may be too early for it."""
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Versions, events, what a load would fail at, and the coordinator state, made anew from history (R3, R7).
+"""Versions, events, what a load would fail at, and the coordinator state, rebuilt from history (R3, R7).
 
 History is the four tables that together are the log, and what was corrected in the state since. All of it is replayed
-by the rules of now, a shard being an offsets partition as ever. Rows that are made anew say which audit read their
+by the present rules, a shard being an offsets partition as ever. Rebuilt rows say which audit read their
 record, so that they are those that the nights have written; a rebuild that was killed leaves nothing that would have to
 be deleted, and is done again.
 
-    quarantine decoded again -> history replayed -> versions, events, failures -> [tables of now] -> state
+    quarantine decoded again -> history replayed -> versions, events, failures -> [current tables] -> state
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PLACE = ["offsets_partition", "log_offset"]
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What a rebuild leaves for the rest of its audit: the state to go on from, and what the ledger is to say."""
+    """The result of a rebuild for the rest of its audit: the state to go on from, and what the ledger is to say."""
 
     state: SavedState
     rows_added: Counter[str] = field(default_factory=Counter)
@@ -80,7 +80,7 @@ class Rebuilt:
 
 
 def rebuild(work: AuditWork, *, tables_of_now: bool = False) -> Rebuilt:
-    """Makes anew what stands in history by the rules of a release, and the state of the last finished audit.
+    """Rebuilds, by the rules of a release, what stands in history, and the state of the last finished audit.
 
     `tables_of_now`: these, too. Otherwise the audit goes on, and rewrites them itself.
     """
@@ -214,7 +214,7 @@ class _Rebuild:
         return replayed_shards(rows, self._hands(), work.writer, names, context, self._with_corrections(corrections))
 
     def _spans(self) -> AuditSpans:
-        """Where each audit ended, and its retention: by both it told its events."""
+        """Where each audit ended, and its retention: both decide its events."""
         new = self.read.filter(pc.field("end_offset") > pc.field("start_offset"))
         retention = pc.fill_null(new["retention_ms"], self.work.settings.retention_ms)
         spans: dict[int, list[tuple[int, int]]] = {}
@@ -230,7 +230,8 @@ class _Rebuild:
         return deal_shards({shard: records[shard] for shard in self.work.shards}, 2 * self.work.slots)
 
     def _with_corrections(self, corrections: DataFrame) -> ReadBy:
-        """Who read what, and who left versions of a corrected group behind all that had been read."""
+        """Which audit read which records, and which left versions of a corrected group behind all that had been
+        read."""
         rows = corrections.where("entry_type = 'group'").select("audit_id", *PLACE, "group_id").distinct().collect()
         corrected = {
             (row.offsets_partition, row.log_offset - 1, row.group_id): row.audit_id
@@ -240,7 +241,7 @@ class _Rebuild:
         return replace(self.read_by, corrected=corrected)
 
     def _replace_quarantine(self, counting: _Counting, baselines: Baselines, replayed: Replayed) -> None:
-        """Its records stay; what a load would fail at there, and which records it would, is told by the rules now."""
+        """Its records stay; what a load would fail at there, and which records it would, follows the present rules."""
         records = counting.quarantine.where("reason <> 'load_would_fail'")
         rows = records.withColumn("coordinator_fails", coordinator_fails(self.release))
         rows = rows.unionByName(baselines.not_before(misread(counting.group_records, self.release, self.read_by)))
@@ -250,7 +251,7 @@ class _Rebuild:
         replayed.replace(self.writer, "quarantine", rows)
 
     def _record_counts(self, counting: _Counting, added: Counter[str]) -> Counter[tuple[int, int | None]]:
-        """What was decoded again, by type and version."""
+        """The records decoded again, by type and version."""
         names = [name for name in ("offset_commits", "group_records") if added[name]]
         if not names:
             return Counter()
@@ -272,7 +273,7 @@ def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:
 
 
 def _told(added: Counter[str]) -> Iterator[str]:
-    """What the ledger's notes say of it."""
+    """The ledger's notes about it."""
     decoded = added["offset_commits"] + added["group_records"]
     if decoded:
         yield f"{counted(decoded, 'record')} of quarantine could be decoded now, and went into history"

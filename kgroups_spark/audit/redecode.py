@@ -1,4 +1,4 @@
-"""What lies in quarantine as undecodable, decoded again by software that knows more.
+"""Records in quarantine as undecodable, decoded again by software that knows more.
 
 A record that now decodes becomes a row of its table under the audit that decodes it; its row of quarantine names that
 audit (`resolved_by`) and no longer counts. Quarantine has the bytes and the producer, not whether the record was
@@ -55,7 +55,7 @@ def added_up(traffic: DataFrame) -> DataFrame:
 
 
 def _decoded_of(quarantine: DataFrame, audit_id: int) -> DataFrame:
-    """What the records in rows of quarantine are now, packed."""
+    """The records in rows of quarantine as they decode now, packed."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

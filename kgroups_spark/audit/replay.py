@@ -1,6 +1,6 @@
 """Records of an offsets partition one by one through a shard of objects: what a rebuild and a baseline still replay.
 
-Rows come sorted by offsets partition and log offset, the saved state first. What comes out are rows of the lake's
+Rows come sorted by offsets partition and log offset, the saved state first. The results are rows of the lake's
 tables: the current ones, the versions, events, markers, what a real coordinator would have failed to load, and the
 state that the next audit goes on from.
 """
@@ -55,9 +55,9 @@ CHANGES_AT_ONCE = 8192
 
 @dataclass(frozen=True)
 class ReplayContext:
-    """What a replay needs besides its rows.
+    """The settings of a replay, besides its rows.
 
-    `history_from`: per offsets partition where the part of the log begins that is to be told; versions, markers and
+    `history_from`: per offsets partition where the part of the log begins that is reported; versions, markers and
     failures before it stand in the history already.
     """
 

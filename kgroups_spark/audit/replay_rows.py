@@ -1,4 +1,4 @@
-"""What the replay of records reads: one row per record, in Arrow, and the state it starts from.
+"""The input of the replay of records: one row per record, in Arrow, and the state it starts from.
 
 `rebuild`, baselines and comparisons make them from the history tables. Times are milliseconds and Kafka's -1 stays -1,
 because the state machine compares what the log holds, not what a TIMESTAMP can.

@@ -26,7 +26,7 @@ from kgroups_spark.tables.writer import LakeWriter, parts_of
 
 
 class Replayed(Protocol):
-    """What a replay made of history."""
+    """The result of a replay of history."""
 
     def replace(
         self, writer: LakeWriter, name: str, more: DataFrame | None = None, keep_audit: int | None = None
@@ -69,7 +69,7 @@ def replayed_shards(
     context: ReplayContext,
     read_by: ReadBy,
 ) -> Iterator[Replayed]:
-    """What the replay rows, in any order, make of the tables `names`; each hand is offsets partitions for one task."""
+    """The tables `names` that the replay rows, in any order, make; each hand is offsets partitions for one task."""
     in_order = in_log_order(rows, hands)
     if writer.name == "parts":
         yield ReplayedParts(_parts(in_order, writer.lake.uri, names, context, read_by))

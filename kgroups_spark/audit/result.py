@@ -1,4 +1,4 @@
-"""What an audit found out, as the ledger has it."""
+"""The results of an audit, as the ledger has them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What the two stages did: how far each range was read, rows added by history table, quarantined by reason, and
-    the plan as it could be followed (None: there was nothing to do). `states`: the same of the two other logs."""
+    """The results of the two stages: how far each range was read, rows added by history table, quarantined by reason,
+    and the plan as it could be followed (None: there was nothing to do). `states`: the same of the two other logs."""
 
     progress: list[RangeProgress] = field(default_factory=list)
     rows_added: Counter[str] = field(default_factory=Counter)
@@ -41,7 +41,7 @@ class AuditResult:
 
 
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:
-    """Rows of quarantine by reason: those of both stages. What is read again stands there already."""
+    """Rows of quarantine by reason: those of both stages. Rows that are read again stand there already."""
     reasons: Counter[str] = Counter()
     for each in progress:
         if each.number >= 0:
@@ -78,7 +78,7 @@ class LedgerFacts:
 
 
 def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appended_ms: int | None = None) -> LedgerFacts:
-    """What the ledger says of the audit. `appended_ms`: the newest time of what a live log got while it was read."""
+    """The ledger's row of the audit. `appended_ms`: the newest time of what a live log got while it was read."""
     settings = work.settings
     known = known_times(work.lake, work.before, settings.clock_ms)
     newest = newest_plausible(_new_times(result.progress), settings.clock_ms, known.values())
@@ -198,7 +198,7 @@ def unsettled(progress: Sequence[RangeProgress]) -> tuple[int, ...]:
 
 
 def unsettled_note(numbers: Sequence[int]) -> list[str]:
-    """What these partitions may lack."""
+    """Notes on what these partitions may lack."""
     if not numbers:
         return []
     return [
@@ -231,7 +231,7 @@ def _without_segments(empty: Sequence[int]) -> list[str]:
 
 def _missing(work: AuditWork, result: AuditResult) -> list[int]:
     """Partitions of the topic that this audit was not given, as far as their number is known, or an audit before read
-    them; none if it was told which to read."""
+    them; none if the options named those to read."""
     if work.chosen_partitions:
         return []
     known = set(range(work.offsets_partitions(result.progress) or 0))

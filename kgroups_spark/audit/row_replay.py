@@ -69,7 +69,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _values(batch: pa.RecordBatch) -> Iterable[OffsetAndMetadata | None]:
-    """The values of a batch that has commits and no records of types 2 to 23: made at once. Of other rows any."""
+    """The values of a batch that has commits and no records of types 2 to 23: made at once. For other rows any."""
     kinds = set(batch.column(KIND).unique().to_pylist())
     if VALUE not in kinds or RECORD in kinds or batch.column(RAW_VALUE).null_count < batch.num_rows:
         return itertools.repeat(None, batch.num_rows)
@@ -92,7 +92,7 @@ class RowReplay:
         self._shard = shard
 
     def replay(self, row: Row) -> EndedTransaction | None:
-        """What a marker ended; None for every other row. Raises ReplayFailure as the shard does."""
+        """The transaction that a marker ended; None for every other row. Raises ReplayFailure as the shard does."""
         shard, kind, offset, timestamp = self._shard, row[KIND], row[LOG_OFFSET], row[TIMESTAMP]
         if timestamp is not None and timestamp < 0:
             timestamp = None

@@ -1,9 +1,9 @@
 """One audit, from the claim to the ledger's row: plan, read, replay, decide.
 
-    claim a number -> delete what unfinished audits left -> plan -> stage 1 -> stage 2 -> history -> tables of now
+    claim a number -> delete what unfinished audits left -> plan -> stage 1 -> stage 2 -> history -> current tables
     -> decisions -> findings -> ledger
 
-What was read is committed before what was concluded, the ledger's row comes last, and nothing counts without it.
+The log read is committed before the conclusions, the ledger's row comes last, and nothing counts without it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _newest_appended(work: AuditWork) -> int | None:
 
 
 def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
-    """Appends to `topic_offsets` what the cluster says; a note on what it does not say. What was read stands anyway."""
+    """Appends to `topic_offsets` what the cluster says; a note on what it does not say. The rows read stand anyway."""
     cluster = work.source.cluster if work.source is not None else None
     if cluster is None:
         return []
@@ -213,7 +213,7 @@ def _tidied(lake: Lake, audit_id: int) -> list[str]:
 def _summary(
     lake: Lake, row: AuditRow, then: TablesOfNow | None, before: AuditRow | None, writer: LakeWriter
 ) -> AuditSummary:
-    """What the audit tells. It has finished by now, so nothing here may fail."""
+    """The audit's summary. It has finished by now, so nothing here may fail."""
     now, no_now = attempt("counting the tables", lambda: tables_of_now(lake))
     outcomes, no_outcomes = attempt("counting what became of expiry", lambda: expiry_outcome_counts(lake, row))
     changes = None if then is None or before is None or now is None else Changes.between(before.audit_id, then, now)

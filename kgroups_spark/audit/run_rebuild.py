@@ -1,6 +1,6 @@
-"""`kgroups rebuild`: every table that is made of others, made again from history alone, under a claim as an audit.
+"""`kgroups rebuild`: every table that is made of others, rebuilt from history alone, under a claim as an audit.
 
-claim a number -> delete what unfinished audits left -> versions, tables of now and state from history
+claim a number -> delete what unfinished audits left -> versions, current tables and state from history
 -> decisions -> findings -> ledger
 """
 

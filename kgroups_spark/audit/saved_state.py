@@ -27,7 +27,7 @@ class SavedState:
 
     `why_rebuilt`: what differs from the rules that made it, as a sentence; None: it can be used.
     `kept_audit_id`: whose rows stay beside those of this audit, so that it can be done again if it is killed.
-    `names`: those of history, where it was rebuilt from it; None: the tables of now have them.
+    `names`: those of history, where it was rebuilt from it; None: the current tables have them.
     """
 
     audit_id: int | None
@@ -57,7 +57,8 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequ
 
 
 def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[str, Any]:
-    """What the ledger's row `running` says, so that the next audit knows whether this one may have rebuilt history."""
+    """The contents of the ledger's row `running`, so that the next audit knows whether this one may have rebuilt
+    history."""
     return {
         "release_version": release_version,
         "rules_version": RULES_VERSION,

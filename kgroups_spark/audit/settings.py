@@ -19,9 +19,9 @@ RetentionSource = Literal["option", "broker", "default"]
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What was not asked for is settled. `as_of`: epoch ms; None: as the log's times and the clock say (log_times.py).
-    `clock_ms`: this machine's clock when the audit began. `offsets_partitions`: None: the only number that fits every
-    group's hash. `states`: of the other coordinators; None: as the last audit that knew them."""
+    """Settings that nobody asked for are settled. `as_of`: epoch ms; None: as the log's times and the clock say
+    (log_times.py). `clock_ms`: this machine's clock when the audit began. `offsets_partitions`: None: the only number
+    that fits every group's hash. `states`: of the other coordinators; None: as the last audit that knew them."""
 
     release_version: str
     retention_ms: int
@@ -34,8 +34,8 @@ class AuditSettings:
 
 
 def settle(options: AuditOptions, clock_ms: int, facts: ClusterFacts | None = None) -> AuditSettings:
-    """What an audit of segments, or of a cluster (`facts`), judges by. `clock_ms`: now, before its log ends were asked
-    for."""
+    """The settings that an audit of segments, or of a cluster (`facts`), judges by. `clock_ms`: now, before its log
+    ends were asked for."""
     release_version = options.release_version or (facts and facts.release_version) or NEWEST
     retention_ms, source = _retention(options, facts, release_version)
     of_topic = facts.delete_retention_ms if facts else None

@@ -48,7 +48,8 @@ STATE = "coordinator_state"
 
 @dataclass(frozen=True)
 class ShardTask:
-    """What every task knows. `state_audit_id`: whose rows of coordinator_state the shards go on from; None: nobody's.
+    """The knowledge of every task. `state_audit_id`: whose rows of coordinator_state the shards go on from; None:
+    nobody's.
 
     `read_again`: by offsets partition what was read again.
     """

@@ -42,7 +42,7 @@ def _as_ms(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _listed(lake: Lake) -> list[ListedTopic]:
-    """What each group's newest listing says."""
+    """The contents of each group's newest listing."""
     columns = ["group_id", "log_offset", "value"]
     records = lake.rows("group_records", columns=columns, conditions=[Condition("record_type", "==", LISTING)])
     newest = {row["group_id"]: row["value"] for row in records.sort_by("log_offset").to_pylist()}

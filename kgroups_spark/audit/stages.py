@@ -64,7 +64,7 @@ PROGRESS_TEXT = StructType([StructField(PROGRESS, StringType(), False)])
 
 @dataclass
 class ReadResult:
-    """What stage 1 has read, and the partitions that it gave up (see their progress).
+    """The result of stage 1, and the partitions that it gave up (see their progress).
 
     `parts`: rows of tables, for the driver to commit. `history`: these and what else the replay needs.
     """
@@ -140,7 +140,7 @@ class _TaskParts:
         yield from ((kind, asdict(part)) for part in self.collectors[kind].add(table, rows))
 
     def mark(self) -> dict[str, Mark]:
-        """What is waiting now, for `back_to`."""
+        """The rows that are waiting now, for `back_to`."""
         return {kind: collector.mark() for kind, collector in self.collectors.items()}
 
     def back_to(self, marks: dict[str, Mark]) -> None:
@@ -194,7 +194,7 @@ def _text_of(progress: RangeProgress) -> pa.RecordBatch:
 
 
 def progress_in(read: DataFrame) -> list[RangeProgress]:
-    """What the tasks of `read_frame` say that they read; also of partitions that they gave up."""
+    """The progress that the tasks of `read_frame` report; also of partitions that they gave up."""
     texts = unpacked(read, PROGRESS, PROGRESS_TEXT).collect()
     return [progress_from_json(json.loads(row.progress)) for row in texts]
 

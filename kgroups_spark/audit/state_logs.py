@@ -64,7 +64,7 @@ INPUT = (
 
 @dataclass(frozen=True)
 class StateLogsResult:
-    """What an audit did with these logs; empty where there are none."""
+    """The results of an audit of these logs; empty where there are none."""
 
     entries: tuple[PartitionProgress, ...] = ()
     rows_added: Counter[str] = field(default_factory=Counter)
@@ -105,7 +105,7 @@ def _quarantined(reads: Iterable[StateShardRead]) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Input:
-    """What tasks are to do, and what they get for it."""
+    """The work of tasks, and what they get for it."""
 
     work: AuditWork
     shards: dict[Place, StateShardWork]
@@ -113,7 +113,7 @@ class _Input:
 
     @property
     def saved_audit_id(self) -> int | None:
-        """Whose state there is; None: nobody's."""
+        """The audit whose state there is; None: no audit's."""
         before = self.work.before
         written = state_files(self.work.lake, STATE_TABLE) if before else {}
         return max((audit_id for audit_id in written if before and audit_id <= before.audit_id), default=None)

@@ -25,7 +25,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class StateShardWork:
-    """What an audit has to do with one partition. `starts_anew`: what the log no longer has counts no more, because it
+    """The work of an audit on one partition. `starts_anew`: what the log no longer has counts no more, because it
     begins behind what was read (DeleteRecords took what newer snapshots replace)."""
 
     topic: str

@@ -1,4 +1,4 @@
-"""What an audit is to read of `__share_group_state` and `__transaction_state`: planned as `__consumer_offsets` is."""
+"""The plan for `__share_group_state` and `__transaction_state`: made as `__consumer_offsets` is."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class StatePlan:
         return [found[place] for place in sorted(found)]
 
     def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
-        """What a person should know of the reading."""
+        """Notes for people on the reading."""
         said = [
             f"{topic}: {note}" for topic, plan in self.plans.items() for note in plan.notes if _is_told(topic, note)
         ]
@@ -94,7 +94,7 @@ def plan_state_logs(
     full: bool = False,
     delete_retention_ms: int | None = None,
 ) -> StatePlan:
-    """What is new in the logs since the last finished audit. Raises AnotherLog where a log is not the lake's.
+    """The new part of the logs since the last finished audit. Raises AnotherLog where a log is not the lake's.
 
     `lake`: the claim is taken, and it tells what stands in quarantine already.
     """

@@ -55,7 +55,7 @@ class StateRecord(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the cluster's configuration says of both coordinators."""
+    """The settings of both coordinators in the cluster's configuration."""
 
     delivery_count_limit: int = DELIVERY_COUNT_LIMIT  # group.share.delivery.count.limit
     transactional_id_expiration_ms: int = TRANSACTIONAL_ID_EXPIRATION_MS  # transactional.id.expiration.ms
@@ -126,7 +126,7 @@ class StateReplay:
         return None
 
     def keys(self) -> set[Key]:
-        """What there is a state of."""
+        """The keys that have a state."""
         if self._share is not None:
             return {tuple(key) for key in self._share.share_partitions}
         return {(key,) for key in self._transactions.transactional_ids} if self._transactions else set()
@@ -169,8 +169,8 @@ class StateReplay:
             yield StateRow(SETTINGS, None, orjson.dumps(list(self._settings)).decode())
 
     def tables(self, audit_id: int, settings: Settings | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of the current tables, and of the state. `settings` None: those that were known last. What only the
-        group's coordinator knows, topic and init_state, `share_partitions` lack (share_listing.py)."""
+        """The rows of the current tables, and of the state. `settings` None: those that were known last. That which
+        only the group's coordinator knows, topic and init_state, `share_partitions` lack (share_listing.py)."""
         self._settings = settings = settings or self._settings
         if self._share is not None:
             partitions = self._share.share_partition_rows()

@@ -1,4 +1,4 @@
-"""What a finished audit tells: what was new, what is now, what changed, what a person should know."""
+"""The summary of a finished audit: what was new, the current state, what changed, notes for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgroups_spark.times import format_time_for_people
 
 @dataclass(frozen=True)
 class AuditSummary:
-    """A finished audit: its row of the ledger, the tables of now, how they differ from those before (None: there were
+    """A finished audit: its row of the ledger, the current tables, how they differ from those before (None: there were
     none, or they were left as they are), which writer wrote, and what became of the offsets that the audit before
     decided on (None: this audit made no new decisions). `failures`: notes on figures that could not be computed."""
 
@@ -30,7 +30,7 @@ class AuditSummary:
 
     @property
     def current_rows(self) -> Mapping[str, int]:
-        """How many rows each table of now has."""
+        """How many rows each current table has."""
         return self.now.rows
 
     @property
@@ -42,7 +42,7 @@ class AuditSummary:
         return bool(self.audit.quarantined or self.shortfall or is_lost)
 
     def lines(self) -> Iterator[str]:
-        """What a person should see, line by line; names in it are as the log has them."""
+        """Lines for people; names in it are as the log has them."""
         yield from self._read()
         yield from self._now()
         yield from self._other_logs()
@@ -74,7 +74,7 @@ class AuditSummary:
             yield f"  {counted(again, 'record')} {_were(again)} read again, and not added again"
 
     def _other_logs(self) -> Iterator[str]:
-        """What is new of other logs, and what they say."""
+        """The news of other logs, and what they say."""
         read: dict[str, list[PartitionProgress]] = {}
         for each in self.audit.state_partitions:
             if each.topic is not None and each.records > each.records_reread:

@@ -1,4 +1,4 @@
-"""How far a Spark action is, told while it runs: else the driver would be silent for minutes."""
+"""The progress of a Spark action, reported while it runs: else the driver would be silent for minutes."""
 
 from __future__ import annotations
 

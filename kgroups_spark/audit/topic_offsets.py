@@ -50,7 +50,7 @@ class TopicOffset(NamedTuple):
 
 
 def committed_partitions(lake: Lake) -> list[Partition]:
-    """The (topic, partition)s that have committed offsets, or offsets of share groups, by the lake's tables of now as
+    """The (topic, partition)s that have committed offsets, or offsets of share groups, by the lake's current tables as
     they are."""
     columns = ["topic", "partition"]
     if lake.files_in_reach:
@@ -84,7 +84,7 @@ def topic_offsets_table(rows: Iterable[TopicOffset], audit_id: int, seen_at: dat
 
 
 def topic_offsets_notes(rows: pa.Table) -> list[str]:
-    """What a person should know of topics whose ends are not known; `rows` as topic_offsets_table gives them."""
+    """Notes for people on topics whose ends are not known; `rows` as topic_offsets_table gives them."""
     forbidden = _topics(rows, "not_authorized")
     unavailable = rows.filter(pc.field("status") == "unavailable")
     notes = []
@@ -142,7 +142,8 @@ def _row(
 
 
 def _status(error: str | None) -> Status:
-    """What Kafka's error says of a topic or partition; INVALID_TOPIC_EXCEPTION: no topic can have that name."""
+    """The status that Kafka's error gives a topic or partition; INVALID_TOPIC_EXCEPTION: no topic can have that
+    name."""
     if error is None:
         return "ok"
     if error in UNKNOWN_TOPIC or error == "INVALID_TOPIC_EXCEPTION":

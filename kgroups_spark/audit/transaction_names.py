@@ -1,4 +1,5 @@
-"""The names behind open transactions: `transactional_id` in the tables of now, from what `__transaction_state` says."""
+"""The names behind open transactions: `transactional_id` in the current tables, from what `__transaction_state`
+says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What an audit did not read because it may vanish: offsets at or above the high watermark of their partition."""
+"""Offsets that an audit did not read because they may vanish: those at or above the high watermark of their
+partition."""
 
 from __future__ import annotations
 

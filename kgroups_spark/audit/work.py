@@ -41,7 +41,7 @@ SMALLEST_HAND_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class AuditWork:
-    """What is to be done, and with what.
+    """The work of an audit, and its means.
 
     `source` is None for a rebuild, which reads nothing. `chosen_partitions`: the user said which partitions to read.
     `states`: the same of other logs (state_logs.py). `has_decoded_again`: its rebuild took records out of quarantine,
@@ -98,7 +98,7 @@ class AuditWork:
 
     @property
     def reading(self) -> str:
-        """What stage 1 does, for the progress line. Of a live log nobody knows beforehand how much of it is left."""
+        """The work of stage 1, for the progress line. Nobody knows beforehand how much of a live log is left."""
         partitions = counted(len(self.plan.new_ranges), "partition")
         if self.is_live:
             return f"reading what is new of {partitions}"
@@ -137,7 +137,7 @@ class AuditWork:
         return replace(context, fetcher=Fetcher(client, limits))
 
     def night(self, progress: list[RangeProgress]) -> Night:
-        """What a replay needs to know of stage 1."""
+        """The facts of stage 1 that a replay needs."""
         return Night(
             self.audit_id,
             self.settings.release_version,
@@ -147,7 +147,7 @@ class AuditWork:
         )
 
     def shard_task(self, progress: list[RangeProgress]) -> ShardTask:
-        """What the tasks of stage 2 need to know."""
+        """The facts that the tasks of stage 2 need."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
         return ShardTask(self.night(progress), self.lake.uri, self.state.audit_id, again)
 
@@ -190,7 +190,7 @@ class AuditWork:
         return sightings(self._as_it_was(self.before).rows("topics").to_pylist())
 
     def _as_it_was(self, before: AuditRow) -> LakeAsOfAudit:
-        """The tables of now as the last finished audit left them: a killed one may have rewritten them since."""
+        """The current tables as the last finished audit left them: a killed one may have rewritten them since."""
         return LakeAsOfAudit(self.lake, before.audit_id)
 
     def topics_table(self, progress: list[RangeProgress]) -> pa.Table:

@@ -1,1 +1,1 @@
-"""What people type: one file a command. Each has a parser of its options and a `run`, and prints rows, not logs."""
+"""The commands: one file each. Each has a parser of its options and a `run`, and prints rows, not logs."""

@@ -41,7 +41,7 @@ NAME = "audit"
 SUMMARY = "read what is new in the log and bring the tables up to it"
 DESCRIPTION = """\
 Reads __consumer_offsets, from a live cluster or from segment files, and brings the lake up to it: history is added, the
-tables of now are rewritten, the ledger gets a row. The first audit of a lake makes it; the next one reads only what is
+current state is rewritten, the ledger gets a row. The first audit of a lake makes it; the next one reads only what is
 new; one that finds nothing new changes nothing but the ledger. A killed audit leaves no trace that counts."""
 EXAMPLES = """\
 examples:
@@ -51,8 +51,9 @@ examples:
   kgroups audit --lake s3://bucket/kgroups --segments broker1/ --segments broker2/ --release-version 3.9
   kgroups audit --lake ./lake --segments copy/ --partition 17 --retention 14d --as-of 2026-11-16T06:41
 
-Of a live cluster, expiry is judged as of now, with the brokers' retention and the rules of their release; of segments,
-as of the newest log timestamp, with the newest release and its default retention (7d). All three are printed.
+An audit of a live cluster judges expiry as of now, with the brokers' retention and the rules of their release. An audit
+of segments judges as of the newest log timestamp, with the newest release and its default retention (7d). The summary
+prints all three.
 A live audit reads up to the high watermark, and on if the log was cleaned meanwhile, with at most two fetchers a broker
 and the client.id kgroups-spark, for which brokers can set quotas. It needs DESCRIBE and READ on
 Topic:__consumer_offsets; docs/live-clusters.md says what other permissions add.
@@ -72,7 +73,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap-server",
         metavar="H:P",
-        help="a live cluster instead: brokers to begin with, host:port, with commas between them",
+        help="a live cluster instead: comma-separated list of host:port",
     )
     parser.add_argument(
         "--command-config",
@@ -159,7 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_sources(arguments: argparse.Namespace) -> None:
-    """Raises UsageError for what can be told before Spark is started."""
+    """Raises UsageError for mistakes that show before Spark starts."""
     if arguments.bootstrap_server and arguments.segments:
         raise UsageError("--segments and --bootstrap-server are two sources: give one of them")
     if not arguments.bootstrap_server:
@@ -218,7 +219,7 @@ def told_if_long(bootstrap_servers: str) -> Iterator[None]:
 def audit(
     arguments: argparse.Namespace, lake: str, segments: list[str], client: ClientProperties | None = None
 ) -> AuditSummary:
-    """What the audit did; with a progress line while it runs."""
+    """The result of the audit; with a progress line while it runs."""
     spark = start_spark("audit", lake)
     from kgroups_spark.audit.options import AuditOptions
     from kgroups_spark.audit.run import run_audit

@@ -138,7 +138,7 @@ def ledger_rows(reader: LakeReader, numbers: list[int], columns: Sequence[str] |
 def one_row_an_audit(ledger: Iterable[dict[str, Any]], newest: int) -> list[dict[str, Any]]:
     """The last row of each audit, in the order of their numbers: `finished`, `abandoned`, or `running` of the newest.
 
-    Of an audit that was killed before the ledger had rows `abandoned` that is said all the same.
+    For an audit that was killed before the ledger had rows `abandoned` that is said all the same.
     """
     rows: dict[int, dict[str, Any]] = {}
     for row in sorted(ledger, key=lambda row: (row["audit_id"], STATUSES.index(row["status"]))):

@@ -34,19 +34,19 @@ SUMMARY = "what another Kafka release would make of the same log: can I upgrade,
 DESCRIPTION = """\
 Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints what
 differs: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
-partition of __consumer_offsets at all. What it says of a release is what its coordinator holds after it has loaded that
+partition of __consumer_offsets at all. The answer is what the release's coordinator holds after it has loaded that
 log. Nothing in the lake changes."""
 EXAMPLES = """\
 examples:
-  kgroups compare --lake ./lake --release-version 3.9      what would break if we went back to 3.9?
+  kgroups compare --lake ./lake --release-version 3.9      what would break if we downgraded to 3.9?
   kgroups compare --lake ./lake --release-version 3.9 --release-version 4.3     what would an upgrade change?
   kgroups compare --segments /var/lib/kafka --release-version 4.3 --release-version 4.0
                                                            of a broker's log as it is now, without a lake
   kgroups compare --lake ./lake --release-version 4.0 --group orders --format json
   kgroups compare --lake ./lake --release-version 4.2 --fail-if-any             exit 4 if something differs
 
-3.7 to 3.9 name the coordinator these releases start with, Scala's; 3.9-java is the other one. Of patch releases with
-rules of their own (4.0.0, 4.1.1) the number counts; without one the last is meant."""
+3.7 to 3.9 name the coordinator these releases start with, Scala's; 3.9-java is the other one. For patch releases with
+rules of their own (4.0.0, 4.1.1) give the number; without it the last one is meant."""
 
 FAILED_IF_ANY = 4
 
@@ -169,7 +169,7 @@ def _require_groups(groups: Sequence[str], found: Comparison) -> None:
 
 
 def summary_lines(found: Comparison) -> Iterator[str]:
-    """What a person should know before the rows."""
+    """Lines for people, before the rows."""
     from kgroups_spark.durations import format_duration
     from kgroups_spark.times import format_time_for_people, to_datetime
 

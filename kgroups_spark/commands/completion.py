@@ -17,7 +17,7 @@ from kgroups_spark.commands.options import lake_location, name_value
 from kgroups_spark.errors import KgroupsError, UsageError
 
 NAME = "completion"
-SUMMARY = "the script that lets a shell complete commands, options and group names"
+SUMMARY = "print a shell completion script"
 DESCRIPTION = """\
 Prints a script for the shell. Once it has been read, TAB completes commands, options, values and file names, and after
 --group the names of the groups of the lake that --lake or $KGROUPS_LAKE names."""
@@ -109,7 +109,7 @@ def group_names(arguments: argparse.Namespace) -> list[str]:
 
 
 def _typed_lake(line: str) -> str | None:
-    """What stands behind --lake in the line that is being typed."""
+    """The value of --lake in the line that is being typed."""
     try:
         words = shlex.split(line)
     except ValueError:  # an open quote

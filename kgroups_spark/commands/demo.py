@@ -67,7 +67,7 @@ def program_name(called_as: str) -> str:
 
 
 def _audit_defaults() -> argparse.Namespace:
-    """What `kgroups audit` does without options."""
+    """The options that `kgroups audit` has by default."""
     parser = OptionParser()
     audit.add_options(parser)
     return parser.parse_args([])
@@ -90,7 +90,7 @@ LEFT JOIN groups ON groups.offsets_partition = expiry.offsets_partition AND grou
 
 
 def read_overview(reader: LakeReader) -> Overview:
-    """What the screen shows, read from the lake."""
+    """The contents of the screen, read from the lake."""
     last = reader.last_audit["audit_id"]
     return Overview(
         audit=reader.last_audit,

@@ -28,7 +28,7 @@ Prints what kafka-consumer-groups.sh (kafka-share-groups.sh, kafka-streams-group
 from the log: also without a cluster, as of any moment, and of groups that are gone. CONSUMER-ID, HOST and CLIENT-ID are
 the member that the partition is assigned to; the log does not say who committed. LOG-END-OFFSET and LAG are known where
 an audit of a live cluster saw the ends of the topics' logs. EXPIRES-AT is when the offset expires if the group stays as
-it is, PENDING an offset in an open transaction. Who the coordinator is does not stand in the log."""
+it is, PENDING an offset in an open transaction. The log does not name the coordinator."""
 EXAMPLES = """\
 examples:
   kgroups describe --lake ./lake --group orders-etl
@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     if times is None or as_of is None:
         say_lines([f"{counted(len(descriptions.groups), 'group')} ({reader.known_as_of()})"])
     else:
-        unknown = "" if arguments.members else "; ends of topics' logs and expiry are known of now only"
+        unknown = "" if arguments.members else "; ends of topics' logs and expiry are known for the current state only"
         say_lines([*(f"{when}{unknown}" for when in times.closing(as_of)), *times.notes(as_of)])
     return 0
 
@@ -255,7 +255,7 @@ def state_rows(description: Description) -> list[dict[str, Any]]:
 
 
 def _sums(offsets: Iterable[dict[str, Any]]) -> OffsetSums:
-    """Of the rows of a group that is gone."""
+    """From the rows of a group that is gone."""
     rows = list(offsets)
     return OffsetSums(
         sum(row["committed_offset"] is not None for row in rows),
@@ -362,7 +362,7 @@ def tasks_text(tasks: Iterable[dict[str, Any]] | None, prefix: str = "") -> list
 
 
 def _about(reader: LakeReader, description: Description, arguments: argparse.Namespace) -> list[str]:
-    """What a person should know of a group besides its rows."""
+    """Notes for people on a group, besides its rows."""
     name = f"{(description.group_type or 'consumer').capitalize()} group {description.group_id!r}"
     if description.group_type in (None, "classic"):
         name = f"Consumer group {description.group_id!r}"
@@ -377,7 +377,7 @@ def _about(reader: LakeReader, description: Description, arguments: argparse.Nam
         lines.append(f"Warning: {name} is rebalancing ({description.state}).")
     is_share = description.group_type == "share" and not (arguments.members or arguments.state)
     if is_share and not description.has_share_state:
-        why = "that log was not read" if arguments.as_of is None else "they are known of now only"
+        why = "that log was not read" if arguments.as_of is None else "they are known for the current state only"
         lines.append(
             "START-OFFSET and LAG of a share group do not stand in __consumer_offsets but in __share_group_state; "
             f"{why}: these are the partitions that have one."

@@ -59,8 +59,8 @@ class DuckDbReader(LakeReader):
         return text, used
 
     def _require_query(self, text: str) -> None:
-        """Raises SqlError for what is neither one query nor EXPLAIN of one: EXPLAIN ANALYZE runs any statement. What a
-        query may reach is the connection's business (duckdb_views.NO_FILES)."""
+        """Raises SqlError for what is neither one query nor EXPLAIN of one: EXPLAIN ANALYZE runs any statement. The
+        files that a query may reach are the connection's business (duckdb_views.NO_FILES)."""
         import duckdb
 
         kinds = self._kinds(text)
@@ -78,7 +78,7 @@ class DuckDbReader(LakeReader):
 
 @contextmanager
 def _refusals(location: str) -> Iterator[None]:
-    """What DuckDB or deltalake refuse, as SqlError or KgroupsError."""
+    """Errors of DuckDB and deltalake, as SqlError or KgroupsError."""
     import duckdb
 
     with _delta_refusal(location):
@@ -129,7 +129,7 @@ def _path(location: str) -> str:
 
 @contextmanager
 def _delta_refusal(location: str) -> Iterator[None]:
-    """What deltalake cannot read, as a KgroupsError."""
+    """Lakes that deltalake cannot read, as a KgroupsError."""
     from deltalake.exceptions import DeltaError
 
     try:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 NAME = "dump"
 SUMMARY = "every record of segment files as JSON lines; no Spark, no JVM"
 DESCRIPTION = """\
-Prints every record in the order of the log, one JSON object a line: where it stands, its batch, its type, its key and
-its value with Kafka's own field names. What cannot be decoded has a reason, a detail and its bytes in base64; a damaged
-batch has its file and position. Decodes the logs of all three coordinators: __consumer_offsets, __share_group_state and
-__transaction_state. Which one it is says the folder's name, else the look of its keys, or --topic. A lake is neither
-read nor written."""
+Prints every record in the order of the log, one JSON object a line: its offset, its batch, its type, its key and
+its value with Kafka's own field names. A record that cannot be decoded has a reason, a detail and its bytes in base64;
+a damaged batch has its file and position. Decodes the logs of all three coordinators: __consumer_offsets,
+__share_group_state and __transaction_state. The folder's name says which log it is, else the look of its keys, or
+--topic. A lake is neither read nor written."""
 EXAMPLES = """\
 examples:
   kgroups dump /var/lib/kafka/__consumer_offsets-7/00000000000000000000.log
@@ -100,7 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def segments_at(path: str, topic: str | None = None) -> list[Segments]:
-    """What a path on the command line means; of a folder of partitions those of the topic, None: of all TOPICS.
+    """The logs that a path on the command line names; in a folder of partitions those of the topic, None: of all
+    TOPICS.
 
     Raises UsageError if there is no segment of a coordinator's log."""
     from kgroups_spark.sources.segments import NoPartitions
@@ -199,7 +200,7 @@ def _log_by_keys(records: RecordColumns, path: str) -> CoordinatorLog:
 
 
 def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple[str, Any]]:
-    """What is found, and in which file; the damage that comes first is held back until there is a record.
+    """The records found, and their file; the damage that comes first is held back until there is a record.
 
     Raises UsageError if there is none."""
     from kgroups_spark.records.columns import CorruptBatch
@@ -234,7 +235,7 @@ def _may_begin_a_segment(path: str) -> bool:
 
 @dataclass
 class Seen:
-    """What went by, printed or not."""
+    """The counts of records, printed or not."""
 
     records: int = 0
     damaged_batches: int = 0

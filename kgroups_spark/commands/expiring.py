@@ -140,7 +140,7 @@ def file_format(output: str) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the options ask for. `retention_ms` None: that of the audit; `until_ms` None: ever."""
+    """The question that the options ask. `retention_ms` None: that of the audit; `until_ms` None: ever."""
 
     as_of_ms: int
     until_ms: int | None
@@ -149,7 +149,7 @@ class Asked:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, reader: LakeReader) -> Asked:
-        """Another retention than the audit's is told."""
+        """A note on a retention other than the audit's."""
         same = arguments.retention == reader.last_audit["retention_ms"]
         until_ms = _until_ms(arguments, reader.as_of_ms)
         return cls(reader.as_of_ms, until_ms, arguments.if_empty, None if same else arguments.retention)
@@ -215,7 +215,7 @@ def _first_moment(row: Row) -> tuple[datetime, str]:
 
 
 def _counted_by_reason(reader: LakeReader, asked: Asked) -> list[Row]:
-    """Of each group and reason how many offsets, and the first moment."""
+    """For each group and reason how many offsets, and the first moment."""
     reason = "reason"
     if asked.if_empty:
         reason = (
@@ -309,8 +309,8 @@ def expires_in(duration_ms: int) -> str:
 
 
 def expiring_groups(offsets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a group, of its offsets in order: the first one's moment and reason, and how many there are. Of several
-    reasons at that moment the first by name."""
+    """One row a group, of its offsets in order: the first one's moment and reason, and how many there are. Among
+    several reasons at that moment the first by name."""
     groups: dict[tuple[int, str], dict[str, Any]] = {}
     for row in offsets:
         group = groups.setdefault((row["offsets_partition"], row["group_id"]), row | {"offset_count": 0})

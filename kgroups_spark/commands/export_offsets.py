@@ -45,8 +45,8 @@ SUMMARY = "committed offsets as CSV that Kafka's tools import"
 DESCRIPTION = """\
 Writes committed offsets as CSV for kafka-consumer-groups.sh --reset-offsets --from-file: topic,partition,offset for
 one --group, group,topic,partition,offset for several and for --all-groups. With --as-of, those of the log up to that
-moment, also of groups that are gone since. The command that imports them is told on stderr. A file that is there is not
-overwritten: somebody may be about to import it."""
+moment, also of groups that are gone since. The command that imports them is printed on stderr. An existing file is
+never overwritten: somebody may be about to import it."""
 EXAMPLES = """\
 examples:
   kgroups export-offsets --lake ./lake --group orders-etl --output offsets.csv
@@ -101,7 +101,7 @@ class Slot(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What Kafka's tool knows a slot by."""
+        """The columns by which Kafka's tool knows a slot."""
         return self[:3]
 
 
@@ -167,7 +167,7 @@ def _lots(slots: Iterable[Slot]) -> Iterator[list[Slot]]:
 def importable(
     slots: Iterable[Slot], right_partitions: Mapping[str, int], note: Callable[[str], object]
 ) -> Iterator[Slot]:
-    """What Kafka's tool takes of slots that come in order of group, topic and partition; `note` hears about the rest.
+    """The slots that Kafka's tool takes, in order of group, topic and partition; `note` hears about the rest.
 
     Where a group stands in two offsets partitions the one that its name belongs to counts, else the one with the newer
     commit. Such slots are neighbours: no more than the current one is kept.
@@ -202,7 +202,7 @@ def _rank(slot: Slot, right_partitions: Mapping[str, int]) -> tuple[bool, int]:
 
 
 def partitions_of_groups(reader: LakeReader, groups: list[str] | None, as_of: datetime | None) -> dict[str, int]:
-    """Of groups that stand in more than one offsets partition, the one that the name belongs to, where it is known."""
+    """For groups in more than one offsets partition, the one that the name belongs to, where it is known."""
     # The history names every group that was there at any moment, and is read once; as of a moment it takes far more.
     source, chosen = "committed_offsets" if as_of is None else "offset_commits", of_groups(groups)
     split = reader.sql(
@@ -223,7 +223,7 @@ def _streams_groups(reader: LakeReader) -> frozenset[str]:
 
 
 def _known_or_refused(reader: LakeReader, as_of: datetime | None) -> list[str]:
-    """What a person should know about offsets as of the moment. Raises KgroupsError for one outside of the history: a
+    """Notes for people on offsets as of the moment. Raises KgroupsError for one outside of the history: a
     reset to offsets of another time is no reset to that moment."""
     if as_of is None:
         return []

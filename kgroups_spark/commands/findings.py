@@ -35,9 +35,9 @@ NAME = "findings"
 SUMMARY = "what is odd, why it matters, and what to do"
 DESCRIPTION = """\
 Prints what the last audit found odd: groups that a coordinator could not load, partitions that two members have,
-transactions that do not end, offsets that go sooner than one thinks, and so on; each once for a group. error:
-something fails or is lost; warning: it may; notice: worth knowing. Every audit looks anew; what lies in the records it
-read (commit storms and the like) is told by that audit alone."""
+transactions that do not end, offsets that expire sooner than one thinks, and so on; each once for a group. error:
+something fails or is lost; warning: it may; notice: worth knowing. Every audit looks again; only the audit that read
+the records reports commit storms and the like."""
 EXAMPLES = """\
 examples:
   kgroups findings --lake ./lake

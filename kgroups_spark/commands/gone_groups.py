@@ -67,7 +67,7 @@ class _Before:
     as_of: datetime | None
 
     def rows(self, table: str, columns: str, where: str = "true") -> Rows:
-        """Of a table or view with offsets_partition and log_offset."""
+        """The rows of a table or view with offsets_partition and log_offset."""
         found = self.reader.sql(
             f"SELECT offsets_partition, {columns} FROM {table} WHERE group_id = :group_id AND {where}",
             group_id=self.group_id,

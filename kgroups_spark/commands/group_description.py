@@ -1,4 +1,4 @@
-"""What a group looks like now or as of a moment: its state, members and offsets, from the tables and views of a lake.
+"""A group now or as of a moment: its state, members and offsets, from the tables and views of a lake.
 
 A group may stand in two partitions of __consumer_offsets: each is a description of its own.
 """
@@ -64,7 +64,7 @@ WHERE stored.init_state = 'initialized' AND {chosen}
 
 
 class OffsetSums(NamedTuple):
-    """Of a group: committed offsets, the first moment at which one expires (None: none does), pending offsets."""
+    """A group's committed offsets, the first moment at which one expires (None: none does), pending offsets."""
 
     offset_count: int = 0
     expires_at: datetime | None = None
@@ -214,13 +214,14 @@ class _Facts:
 
     @cached_property
     def _assignors(self) -> ByPlace:
-        """Of members that ask for an assignor of the broker's: it, and nothing else."""
+        """The broker's assignor that members ask for, and nothing else."""
         members = self._state("group_members", "offsets_partition, group_id, member_id, server_assignor")
         return _by_place(row for row in members if row["server_assignor"] is not None)
 
     @cached_property
     def _committed(self) -> ByPlace:
-        """As OFFSET_ROW, without owners and what is pending. Ends of logs and expiry are known of now only."""
+        """As OFFSET_ROW, without owners and what is pending. Ends of logs and expiry are known for the current state
+        only."""
         chosen, is_now = self._chosen.sql, self._as_of is None
         source = "lag" if is_now else "committed_offsets_as_of(:as_of)"
         offsets = f"(SELECT * FROM {source} WHERE {chosen}) AS offsets"
@@ -250,7 +251,7 @@ class _Facts:
 
     @cached_property
     def _shared(self) -> dict[Place, set[Slot]]:
-        """Of share groups, whose start offsets stand in another topic: the partitions that have one."""
+        """The partitions that have a start offset, for share groups, whose start offsets stand in another topic."""
         if not self._has_share_groups:
             return {}
         newest: dict[Place, Row] = {}
@@ -273,8 +274,8 @@ class _Facts:
 
     @cached_property
     def _share_partitions(self) -> dict[str, Rows] | None:
-        """What the share coordinator has stored, with ends where a live audit saw them, by group; None: its log was not
-        read, or a moment is asked for."""
+        """The start offsets that the share coordinator has stored, with ends where a live audit saw them, by group;
+        None: its log was not read, or a moment is asked for."""
         if self._as_of is not None or not self._has_share_groups:
             return None
         if not self._reader.sql("SELECT 1 AS found FROM share_partitions LIMIT 1"):

@@ -102,7 +102,9 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
     for group in wanted:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
-            nearest = did_you_mean(group, names) or f"; {len(names):,} others are, kgroups groups lists those of now"
+            nearest = (
+                did_you_mean(group, names) or f"; {len(names):,} others are, kgroups groups lists the current ones"
+            )
             raise KgroupsError(
                 f"group {group!r} is in none of the records that were read ({reader.known_as_of()}){nearest}"
             )

@@ -1,4 +1,4 @@
-"""What an open transaction on __consumer_offsets holds back, and the command of Kafka's that ends it."""
+"""The log that an open transaction on __consumer_offsets holds back, and the command of Kafka's that ends it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Producer = tuple[int, int]  # offsets partition, producer id
 
 
 class LogRead(NamedTuple):
-    """Of a partition of __consumer_offsets: the next offset to read, and records and bytes of the last audit that read
+    """For a partition of __consumer_offsets: the next offset to read, and records and bytes of the last audit that read
     any; 0: none has."""
 
     end_offset: int
@@ -30,7 +30,7 @@ class LogRead(NamedTuple):
 
 
 def logs_read(reader: LakeReader, wanted: Collection[int]) -> dict[int, LogRead]:
-    """Of these partitions; the ledger is gone back through until an audit has read something of each."""
+    """The same of these partitions; the ledger is gone back through until an audit has read something of each."""
     found: dict[int, LogRead] = {}
     names = ("offsets_partition", "end_offset", "records", "bytes")
     for audits in lots_backwards(partial(reader.table_rows, "audits"), ["partitions"], reader.audit_id):
@@ -83,7 +83,7 @@ def waiting_groups(rows: Iterable[Row]) -> list[str]:
         return []
     names = ", ".join(f"{group} ({counted(count, 'offset')})" for group, count in sorted(groups.items()))
     return [
-        "waiting for these offsets, told UNSTABLE_OFFSET_COMMIT meanwhile (Java consumers from 2.5 on always are): "
+        "waiting for these offsets, answered UNSTABLE_OFFSET_COMMIT meanwhile (Java consumers from 2.5 on always are): "
         f"members of {names}"
     ]
 

@@ -32,15 +32,15 @@ from kgroups_spark.times import format_time_for_people, to_datetime
 NAME = "history"
 SUMMARY = "what happened to a group, and why"
 DESCRIPTION = """\
-Prints what happened to the groups, the newest last: members, states, offsets that went back, jumped or were removed,
+Prints what happened to the groups, the newest last: members, states, offsets that were rewound, skipped or removed,
 share partitions that began, were reset or deleted, transactions that the coordinator aborted, groups that were removed,
-each with its cause as far as the log tells it. Ordinary commits are not told; --commits prints every value instead,
-with what became of it and whom the partition was assigned to (the log does not say who committed)."""
+each with its cause as far as the log tells it. Ordinary commits are left out; --commits prints every commit instead,
+with its outcome and the owner of the partition (the log does not record who committed)."""
 EXAMPLES = """\
 examples:
   kgroups history --lake ./lake --group invoice-export --since 2026-11-10T22:00 --until 2026-11-11T06:00
                                                               what happened last night?
-  kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what befell these offsets
+  kgroups history --lake ./lake --group orders-etl --topic orders:0,1     only what happened to these offsets
   kgroups history --lake ./lake --group orders-etl --commits --since 2026-11-16T06:00"""
 
 DEFAULT_LIMIT = 100
@@ -79,23 +79,23 @@ EVENTS = {
     "assignment_changed": "assignment",
     "group_type_changed": "group type",
     "group_removed": "group removed",
-    "offset_rewound": "offset went back",
-    "offset_skipped": "offset jumped ahead",
+    "offset_rewound": "offset rewound",
+    "offset_skipped": "offset skipped ahead",
     "offset_removed": "offset removed",
     "offset_restarted": "first commit after removal",
-    "topic_recreated": "topic deleted and made anew",
+    "topic_recreated": "topic deleted and created again",
     "share_partition_initialized": "share partition initialized",
     "share_offset_reset": "share partition reset",
     "share_offsets_deleted": "share partition's offsets deleted",
     "transaction_timed_out": "transaction aborted: it was open for longer than its timeout",
     "producer_fenced": "transaction aborted: its producer was fenced",
 }
-# Of moves; those of removals are in REMOVAL_CAUSES. What an offset moves by while the group has members, a member did.
+# Causes of moves; those of removals are in REMOVAL_CAUSES. A move while the group has members is a member's.
 MOVE_CAUSES = {
     "no_members": "the group had no members: an admin reset, most likely",
     "with_members": "while the group had members",
     "transaction": "by a transaction",
-    "topic_recreated": "the topic was deleted and made anew",
+    "topic_recreated": "the topic was deleted and created again",
     "unknown": "the log does not tell",
 }
 
@@ -172,7 +172,7 @@ def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit:
 
 
 def _chosen(arguments: argparse.Namespace, groups: list[str] | None) -> Condition:
-    """What was asked for; {time} stands where the column of times goes."""
+    """The query that was asked for; {time} stands where the column of times goes."""
     parts = [of_groups(groups), of_topics(arguments.topic)]
     for name, comparison in (("since", ">="), ("until", "<=")):
         moment = getattr(arguments, name)

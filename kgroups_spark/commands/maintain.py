@@ -1,4 +1,4 @@
-"""`kgroups maintain`: brings small files together, deletes old ones, and lets history go that is not to be kept."""
+"""`kgroups maintain`: compacts small files, deletes old ones, and reduces history that is not to be kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgroups_spark.commands.spark import start_spark
 from kgroups_spark.errors import UsageError
 
 NAME = "maintain"
-SUMMARY = "bring small files together, delete old ones, reduce old history"
+SUMMARY = "compact small files, vacuum, and reduce old history"
 DESCRIPTION = """\
 Keeps a lake small and quick, between two audits and under their claim. Answers stay the same.
   1. History before --keep, if given, is reduced as Kafka's log cleaner would: the last record of each key stays,
@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--optimize",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="bring small files of history together, sorted (default), or leave them",
+        help="compact small files of history, sorted (default), or leave them",
     )
     parser.add_argument(
         "--vacuum",
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.vacuum < SEVEN_DAYS_MS:
         raise UsageError(
             "--vacuum below 7d is refused: somebody may still read files that young, or they are "
-            "what the last finished audit left while another one rewrites the tables of now"
+            "what the last finished audit left while another one rewrites the current tables"
         )
     require_lake_path(location)
     require_lake(location)

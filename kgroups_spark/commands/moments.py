@@ -11,7 +11,7 @@ from kgroups_spark.times import format_time_for_people
 
 @dataclass(frozen=True)
 class KnownTimes:
-    """What a lake's history covers, in log time; null: the log has no times.
+    """The moments that a lake's history covers, in log time; null: the log has no times.
 
     `begins`: the oldest record. `incomplete_to`: where the newest records stood when an audit last found offsets
     missing; what an older moment needs may have been compacted away before it was read. `ends`: the newest record, of a
@@ -37,7 +37,7 @@ class KnownTimes:
         return None
 
     def known(self, moment: datetime) -> str:
-        """What is known of the moment, in the words of the function known_as_of."""
+        """The history's knowledge of the moment, in the words of the function known_as_of."""
         if self.outside(moment) is not None:
             return "before" if self.begins is not None and moment < self.begins else "after"
         return "complete" if self.incomplete_to is None or moment >= self.incomplete_to else "incomplete"
@@ -49,7 +49,7 @@ class KnownTimes:
         return [f"the log up to {_shown(moment if self.ends is None else min(moment, self.ends))}"]
 
     def notes(self, moment: datetime) -> list[str]:
-        """What a person should know about an answer as of the moment."""
+        """Notes for people on an answer as of the moment."""
         why = self.outside(moment)
         if why is not None:
             return [why]
@@ -68,7 +68,7 @@ def incomplete_history(reader: LakeReader) -> list[str]:
 
 
 def known_times(reader: LakeReader) -> KnownTimes:
-    """Of the lake as its last finished audit left it."""
+    """The facts of the lake as its last finished audit left it."""
     [row] = reader.sql("SELECT begins, incomplete_to, ends FROM known_history")
     return KnownTimes(**row)
 

@@ -199,7 +199,9 @@ def add_writer_option(parser: argparse.ArgumentParser, who_writes: str) -> None:
 def add_take_over_option(parser: argparse.ArgumentParser) -> None:
     """`--take-over`, for a command that works under a claim."""
     parser.add_argument(
-        "--take-over", action="store_true", help="take the claim of an unfinished audit of another host"
+        "--take-over",
+        action="store_true",
+        help="take over the claim of an unfinished audit of another host (only if that audit is dead)",
     )
 
 
@@ -214,7 +216,7 @@ def add_offsets_partitions_option(parser: argparse.ArgumentParser) -> None:
 
 
 def lake_location(arguments: argparse.Namespace, default: str | None = None) -> str:
-    """What --lake or $KGROUPS_LAKE says. Raises UsageError if neither does and there is no default."""
+    """The value of --lake or $KGROUPS_LAKE. Raises UsageError if neither does and there is no default."""
     location = getattr(arguments, "lake", None) or os.environ.get("KGROUPS_LAKE") or default
     if not location:
         raise UsageError("no lake given: --lake DIR, or KGROUPS_LAKE in the environment")

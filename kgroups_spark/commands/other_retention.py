@@ -1,4 +1,4 @@
-"""What an audit decided of committed offsets, decided anew for another retention.
+"""An audit's decisions on committed offsets, decided again for another retention.
 
 An audit's decision tells what the group and its transactions made of the offset; of these nothing depends on the
 retention. So the times are all that is counted again, as kgroups_spark/expiry counts them: tests compare the two.

@@ -122,7 +122,7 @@ def _csv_cells(cells: Iterable[Any]) -> Iterator[Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """What JSON can hold: times as ISO 8601, bytes as base64, also inside lists and objects."""
+    """The value for JSON: times as ISO 8601, bytes as base64, also inside lists and objects."""
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, bytes):
@@ -150,8 +150,8 @@ def _cell(value: Any, column: Column) -> str | int:
 
 
 def table_cell(value: Any) -> str | int:
-    """What stands in a table: `-` for null as in Kafka's tools, a list's values with commas between them, objects as
-    JSON."""
+    """The text of a table's cell: `-` for null as in Kafka's tools, a list's values with commas between them, objects
+    as JSON."""
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -212,7 +212,7 @@ def say(text: str) -> None:
 
 
 class _Spoken(logging.Handler):
-    """What libraries log, as lines for a person. py4j logs the stacks of failures that it raises as well."""
+    """Log records of libraries, as lines for people. py4j logs the stacks of failures that it raises as well."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if "py4j" not in Path(record.pathname).parts:

@@ -12,8 +12,8 @@ from kgroups_spark.errors import KgroupsError, UsageError
 
 
 def require_place(output: str, example: str) -> None:
-    """Raises UsageError before any work if no file can be written there; `example` is a file's name. Of a URI only the
-    writing tells."""
+    """Raises UsageError before any work if no file can be written there; `example` is a file's name. A URI shows only
+    when it is written."""
     if _is_uri(output):
         return
     path = Path(output)

@@ -27,7 +27,7 @@ _ROWS_A_SECTION = 8
 
 @dataclass(frozen=True)
 class Overview:
-    """What the screen shows, as rows of the tables of the same names."""
+    """The contents of the screen, as rows of the tables of the same names."""
 
     audit: dict[str, Any]  # the ledger's row
     groups: Rows
@@ -121,7 +121,7 @@ def _moves(overview: Overview, width: int | None, style: Style) -> list[str]:
         table.add([*cells, words(MOVES[move["event"]]), words(CAUSES[move["cause"]])])
     if not table.rows:
         return []
-    title = "Committed offsets that went back, or ahead, the newest first"
+    title = "Committed offsets that were rewound or skipped ahead, the newest first"
     return _section(title, table, width, style) + _more(overview.moves, style)
 
 
@@ -179,7 +179,7 @@ def _next_commands(overview: Overview, program: str, lake: str, style: Style) ->
 
 
 def _of_the_last_move(overview: Overview, program: str, lake: str) -> list[tuple[str, str]]:
-    """What happened to the group whose offsets moved last."""
+    """The history command of the group whose offsets moved last."""
     if not overview.moves:
         return []
     return [

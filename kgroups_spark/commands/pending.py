@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def listed_of(reader: LakeReader, producers: set[int]) -> Listings | None:
-    """What the transaction coordinator lists of these producers; None: its log was not read."""
+    """The transaction coordinator's listing of these producers; None: its log was not read."""
     audit = reader.last_audit
     read = [each for each in audit["partitions"] or () if each.get("topic") == "__transaction_state"]
     times = [each["newest_log_timestamp"] for each in read if each["newest_log_timestamp"] is not None]

@@ -35,7 +35,7 @@ class Progress:
 
 @contextmanager
 def work_told(failed: str) -> Iterator[Progress]:
-    """Progress for the work of the block. A machine that fails it is told in one line, which begins with `failed`."""
+    """Progress for the work of the block. Its failure is one line, which begins with `failed`."""
     from kgroups_spark.tables.failures import machine_failures_told
 
     progress = Progress()

@@ -61,8 +61,8 @@ class LakeReader(ABC):
     def table_rows(
         self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
     ) -> pa.Table:
-        """These columns (None: all) of the rows of a table that meet all conditions, in no order. What lies in files
-        and row groups without such a row is not read."""
+        """These columns (None: all) of the rows of a table that meet all conditions, in no order. Rows in files
+        and row groups without such a row are not read."""
 
     def rows(self, table_or_view: str) -> Rows:
         """All rows of a small one, in no order."""
@@ -77,11 +77,11 @@ class LakeReader(ABC):
 
     @abstractmethod
     def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        """What a query answers, for Arrow: as `sql`. Raises SqlError, also for what is no query."""
+        """A query's answer as Arrow, otherwise as `sql`. Raises SqlError, also for what is no query."""
 
     def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
-        """What a query answers, as it comes, for answers that are too large for Python objects: as `arrow`. The reader
-        answers nothing else until all of it has come."""
+        """A query's answer as it comes, for answers that are too large for Python objects; otherwise as `arrow`. The
+        reader answers nothing else until all of it has come."""
         yield from self.arrow(query, parameters).to_batches(max_chunksize=ROWS_AT_ONCE)
 
     def stream(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
@@ -90,7 +90,7 @@ class LakeReader(ABC):
             yield from to_rows(pa.Table.from_batches([batch]))
 
     def sql(self, query: str, **parameters: Any) -> Rows:
-        """What a query answers, over tables, views and functions.
+        """A query's answer, over tables, views and functions.
 
         Parameters stand in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The text
         must be good in both dialects. Raises SqlError.

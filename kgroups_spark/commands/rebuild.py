@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary
 
 NAME = "rebuild"
-SUMMARY = "make the tables of now and the versions again, from history alone"
+SUMMARY = "rebuild the current-state and version tables from history"
 DESCRIPTION = """\
-Replays the whole history of a lake and makes anew what is made of it: group_versions, group_member_versions, all tables
-of now, and the state the next audit goes on from. No segment is read. The result is what the audits have made night by
-night, by the rules of the release you name. Records in quarantine that this version of kgroups-spark can decode are
+Replays the whole history of a lake and rebuilds what follows from it: group_versions, group_member_versions, the
+current state, and the saved state of the next audit. It reads no segment. The result is what the audits have made night
+by night, by the rules of the release you name. Records in quarantine that this version of kgroups-spark can decode are
 added to history. An audit does the same by itself when the release or the rules have changed."""
 EXAMPLES = """\
 examples:
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
-    """What the rebuild did; with a progress line while it runs."""
+    """The result of the rebuild; with a progress line while it runs."""
     spark = start_spark(NAME, lake)
     from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 

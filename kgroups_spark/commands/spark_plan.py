@@ -61,7 +61,7 @@ class Plans:
 
 
 def elements(product: JavaObject) -> list[Any]:
-    """What a Scala product is made of, in the order of its constructor."""
+    """The parts of a Scala product, in the order of its constructor."""
     return [product.productElement(index) for index in range(product.productArity())]
 
 

@@ -1,4 +1,4 @@
-"""What a text may ask of Spark: queries over one lake's tables, views and functions, and nothing else.
+"""The queries that Spark may run: queries over one lake's tables, views and functions, and nothing else.
 
 A text is judged by what it may be. It is looked at twice, for Spark's analysis itself runs things (EXECUTE IMMEDIATE
 runs its text) and names get their meaning only there:
@@ -6,9 +6,9 @@ runs its text) and names get their meaning only there:
 1. Before the analysis every node of the parsed plan must be of a kind listed here, every table a table or view of the
    lake or a name that WITH introduces, every function one of the lake's or one that stands in spark_functions.py.
 2. After it, and before anything runs, every node must be of a kind listed here, and every relation must have become a
-   view of the lake. Of expressions those count that Spark's own functions become.
+   view of the lake. The expressions that count are those that Spark's own functions become.
 
-What a later Spark adds is refused until it is listed.
+Functions that a later Spark adds are refused until they are listed.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class SparkQueries:
 
     @contextmanager
     def settings(self) -> Iterator[None]:
-        """What must be set while a text is looked at and run, and afterwards is as it was."""
+        """Settings for the time in which a text is looked at and run; afterwards they are as they were."""
         before = {name: self._spark.conf.get(name, None) for name in SETTINGS}
         for name, value in SETTINGS.items():
             self._spark.conf.set(name, value)
@@ -145,7 +145,7 @@ class SparkQueries:
         return {*TABLES, *VIEWS, *FUNCTIONS} if nodes[0][0] in _OF_EVERYTHING else found
 
     def frame(self, text: str, parameters: Mapping[str, Any]) -> DataFrame:
-        """What the text answers. Its `names` have been found good, and exist. Raises SqlError, PySparkException."""
+        """The text's answer. Its `names` have been found good, and exist. Raises SqlError, PySparkException."""
         parsed = self._state.sqlParser().parsePlan(text)
         kind = parsed.getClass().getName()
         if kind in _AROUND_A_QUERY:

@@ -65,7 +65,7 @@ class SparkReader(LakeReader):
                     yield from stream
 
     def frame(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
-        """What a query answers, not computed yet: as `arrow`."""
+        """A query's answer, not computed yet; otherwise as `arrow`."""
         with _refusals(), self._queries.settings():
             return self._frame(query, parameters)
 
@@ -89,7 +89,7 @@ class SparkReader(LakeReader):
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What Spark refuses, as SqlError."""
+    """Spark's refusals, as SqlError."""
     try:
         yield
     except PySparkException as error:
@@ -115,7 +115,7 @@ def rows_of(frame: DataFrame) -> Rows:
 
 
 def _told(error: PySparkException) -> str:
-    """What Spark says for a person: without the plan below it, without its own words around ours."""
+    """Spark's message for people: without the plan below it, without its own words around ours."""
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == "USER_RAISED_EXCEPTION":  # raised by a function of ours
         return str(parameters.get("errorMessage"))

@@ -112,7 +112,7 @@ class Session:
             self._do(statement)
 
     def talk(self) -> None:
-        """A prompt, until its end; a statement that fails is told, and the next one asked for."""
+        """A prompt, until its end; a statement that fails is reported, and the next one asked for."""
         say(f"{_known_as_of(self.reader)}, read by {self.reader.engine}; .help helps")
         prompt, typed = Prompt(known_words()), ""
         while True:
@@ -173,7 +173,7 @@ class Session:
         return incomplete_history(self.reader)
 
     def _tell(self, line: str) -> None:
-        """What a line with a point asks for. Raises UsageError."""
+        """Does what a line with a point asks for. Raises UsageError."""
         word, _, name = line.rstrip(";").partition(" ")
         name = name.strip().lower()
         if word == ".tables":
@@ -274,7 +274,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _printable(value: Any) -> Any:
-    """What a table and JSON can hold: what is neither number, text, bytes nor time is a text."""
+    """The value for a table and for JSON: what is neither number, text, bytes nor time is a text."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     if isinstance(value, float):

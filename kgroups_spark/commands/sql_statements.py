@@ -14,7 +14,7 @@ _BETWEEN = re.compile(r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:([.\\][^\n]*)(?:\
 
 
 def statements(text: str) -> tuple[list[str], str]:
-    """What a text asks for, in order: statements that end with a semicolon, without it, and lines with a point (or a
+    """The parts of a text, in order: statements that end with a semicolon, without it, and lines with a point (or a
     backslash) between statements, which need none; and what stands behind the last one. None is empty, and a rest of
     comments alone is none."""
     found, start = [], 0

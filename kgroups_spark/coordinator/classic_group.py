@@ -90,7 +90,7 @@ class ClassicGroup:
 
     @property
     def member_facts(self) -> dict[str, object]:
-        """What the rows of members are made of, by member id."""
+        """The sources of the members' rows, by member id."""
         if self._facts is None:
             protocol_type = self.protocol_type
             self._facts = {member_id: (protocol_type, member) for member_id, member in self.members.items()}

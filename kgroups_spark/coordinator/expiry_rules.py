@@ -26,7 +26,7 @@ class OpenTransactionRule(Enum):
 
 @dataclass(frozen=True)
 class ExpiryRules:
-    """What one release looks at when it cleans up. Durations in milliseconds."""
+    """The rules of one release's clean-up. Durations in milliseconds."""
 
     default_retention_ms: int  # offsets.retention.minutes, if nobody set it
     is_strict: bool  # an offset is still there at the very millisecond at which it is due

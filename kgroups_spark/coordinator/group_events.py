@@ -1,10 +1,10 @@
-"""What happened to groups, told while their records are replayed: rows of `group_events`.
+"""Events of groups, found while their records are replayed: rows of `group_events`.
 
-Offsets. Each tombstone is told with what it removes, and its cause. Where offsets moved is told elsewhere (by columns:
-offsets/moves.py; by objects: shard_events.py).
+Offsets. Each tombstone is an event with what it removes, and its cause. Moves of offsets are found elsewhere (by
+columns: offsets/moves.py; by objects: shard_events.py).
 
-Groups. What one act of a coordinator writes (records of types 2 to 23 and offset tombstones that follow each other with
-the same log timestamp) is told as one change: an upgrade to the consumer protocol deletes a group and makes it anew, a
+Groups. The records of one act of a coordinator (records of types 2 to 23 and offset tombstones that follow each other
+with the same log timestamp) are one change: an upgrade to the consumer protocol deletes a group and creates it again, a
 first member comes in five records. The events stand at the last record of the act that changed the group.
 
 A tombstone of what the log does not have (Kafka's cleaner took it, or the log was not read that far back) says that
@@ -14,7 +14,7 @@ tombstone of an offset that an open transaction holds and that was never committ
 offset to remove.
 
 An act ends with the next one, and with an audit. The events of a log are the same however it is cut, as long as no cut
-goes through an act that a coordinator wrote in several batches; where audits ended is told to a rebuild.
+goes through an act that a coordinator wrote in several batches; a rebuild is given the places where audits ended.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class MemberEvents(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """By what causes are told. `retention`: (log offset from which on, retention in ms), ascending.
+    """The settings that decide causes. `retention`: (log offset from which on, retention in ms), ascending.
 
     `audit_ends`: log offsets at which an audit ended, ascending.
     """
@@ -119,7 +119,7 @@ class Rules(NamedTuple):
 
 
 class RemovedCommit(NamedTuple):
-    """What a tombstone removed, and what is left behind it.
+    """The offset that a tombstone removed, and what is left behind it.
 
     `value` None: the log does not have it (any more). `is_pending`: an open transaction held an offset of the slot.
     `is_topic_left`: any group of the offsets partition has an offset of the topic left; `is_group_left`: the group has
@@ -195,7 +195,7 @@ class GroupEvents:
         self.moves: list[GroupEvent] = []
 
     def take(self) -> list[GroupEvent | MemberEvents]:
-        """What has been told since the last call."""
+        """The events since the last call."""
         told, self._told = self._told, []
         return told
 
@@ -468,7 +468,7 @@ def _is_due(removal: _Removal) -> bool:
 
 
 def _is_late(removal: _Removal) -> bool:
-    """Whether the checks should have removed it long ago. Of a group with members a topic may have been given up."""
+    """Whether the checks should have removed it long ago. A group with members may have given up the topic."""
     assert removal.due_at is not None and removal.log_timestamp is not None
     return removal.emptied is not None and removal.log_timestamp - max(removal.due_at, removal.emptied) > OVERDUE_MS
 
@@ -535,7 +535,7 @@ def _of_classic(before: ClassicGroup | None, now: ClassicGroup) -> MemberChanges
 
 
 def _assigned(member: Any, group: Group) -> Any:
-    """What a member of a modern group has, without epochs, in order."""
+    """The assignment of a member of a modern group, without epochs, in order."""
     if isinstance(group, StreamsGroup):
         return [tuple(task) for task in member.assigned or ()]
     return sorted((topic_id, partition) for topic_id, partitions in member.assigned.items() for partition in partitions)

@@ -182,7 +182,7 @@ class SnapshotMembers(MembersOnDemand):
         return self.block.text(self.value)
 
     def forget(self) -> None:
-        """Forgets what can be made again."""
+        """Forgets what can be computed again."""
         self._fingerprints = None
 
 
@@ -241,7 +241,7 @@ def _one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
 
 
 def _snapshots(block: SnapshotBlock, rows: pa.Table, columns: SnapshotColumns) -> Iterator[SnapshotRecord | None]:
-    """The record of each value in the block; None where it cannot be told by columns."""
+    """The record of each value in the block; None where the columns do not say it."""
     facts = zip(
         itertools.count(),
         rows.column("group_id").to_pylist(),

@@ -160,7 +160,7 @@ class Groups:
                 yield group
 
     def tell_events(self, rules: EventRules) -> GroupEvents:
-        """From now on what happens to groups is told."""
+        """From now on events of groups are recorded."""
         self.events = GroupEvents(self, rules)
         return self.events
 

@@ -1,7 +1,7 @@
 """Members of a GroupMetadata value that are made when they are asked for.
 
 A value of hundreds of members is mostly replaced by the next one, and all that is asked of it is which members came,
-changed and went. Whoever read many values at once may give the shard a value whose `members` are these in place of a
+changed and went. A reader of many values at once may give the shard a value whose `members` are these in place of a
 list of dicts: to everything else they are a sequence of such dicts.
 """
 

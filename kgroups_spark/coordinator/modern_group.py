@@ -1,4 +1,4 @@
-"""What consumer, share and streams groups have in common: epochs, members, the target assignment.
+"""The common part of consumer, share and streams groups: epochs, members, the target assignment.
 
 Their records each say one thing about the group or a member (KIP-848), so that the state is the sum of them. `state`
 is computed when a record has changed something it depends on, as Kafka's own does, not when it is asked for: a record
@@ -32,7 +32,7 @@ Item = TypeVar("Item")
 
 
 class ModernGroup(Generic[Member, Target]):
-    """A group of KIP-848's kind. `target` is what each member shall have."""
+    """A group of KIP-848's kind. `target` is the target assignment of each member."""
 
     group_type: ClassVar[str]
     is_simple = False

@@ -2,9 +2,9 @@
 
 A plain value is committed at once. A transactional one is pending under its producer id until that producer's next
 marker: COMMIT lets it in, if no record with a greater log offset has committed the slot since (T19, T20; not in 3.7),
-ABORT drops it. What is transactional: Java goes by the producer id (T28), Scala by the batch's bit. A tombstone
-removes the committed offset, and in Java since 3.8 what any producer has pending for the slot, at once (T21, T22); in
-Scala a transactional one removes only what its own transaction has pending.
+ABORT drops it. Which records are transactional: Java goes by the producer id (T28), Scala by the batch's bit. A
+tombstone removes the committed offset, and in Java since 3.8 what any producer has pending for the slot, at once (T21,
+T22); in Scala a transactional one removes only what its own transaction has pending.
 
 Which groups a coordinator takes to have an open transaction is a bookkeeping of its own (`groups_in_transactions`):
 in 3.8 to 4.0.0 a producer id that was noted for a group stays noted when a tombstone took its last offset before the

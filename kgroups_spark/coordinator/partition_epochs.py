@@ -2,7 +2,7 @@
 
 Two members that own one partition at the same epoch, or a later record at a smaller one, fail the load (Kafka
 ConsumerGroup.addPartitionEpochs). Before KAFKA-19862 (4.0.2, 4.1.2, 4.2.0) whatever is owned already fails it, at any
-epoch, and giving up a partition that another epoch owned does, too. What was changed before the failure stays changed,
+epoch, and giving up a partition that another epoch owned does, too. Changes before the failure stay,
 in the order of Java's hash maps.
 """
 

@@ -1,4 +1,4 @@
-"""What two releases make of one offsets partition's log: where the one would hold something else than the other.
+"""Two releases over one offsets partition's log: where the one would hold something else than the other.
 
 Both shards have replayed the same records. A partition whose load fails serves nothing, so nothing but its groups is
 compared then: each of them is gone for as long as the record stands in the log.
@@ -109,7 +109,7 @@ class LoadFailures:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a release made of a partition's log, and where its load would have ended."""
+    """The state that a release made of a partition's log, and where its load would have ended."""
 
     shard: Shard
     failures: LoadFailures
@@ -184,7 +184,7 @@ def _group_text(row: GroupRow | None) -> str | None:
 
 
 def _members(number: int, a: Shard, b: Shard, groups: set[str]) -> Iterator[Difference]:
-    """Of groups that both have, of the same type."""
+    """The differences between groups that both have, of the same type."""
     rows_a, rows_b = ({row[1:3]: row for row in shard.member_rows() if row.group_id in groups} for shard in (a, b))
     for key in sorted(rows_a.keys() | rows_b.keys()):
         group_id, member_id = key

@@ -1,21 +1,21 @@
 """Why committed offsets and groups went: what stands in the log, and which explanations it leaves.
 
 A coordinator writes what one act removes at one time: all tombstones that follow each other with the same log
-timestamp are one *act*. What each explanation needs:
+timestamp are one *act*. Each explanation needs:
 
     expired         the offset was due by the release's rules and the retention, in an Empty group for no more than
                     OVERDUE_MS (a check comes every ten minutes, or when a broker is back); where the group went,
                     all of its offsets were
     group_deleted   the group went in the same act, and nothing of it was left. Scala writes no tombstone of a simple
                     group: all of its offsets went, and more than one of them where single offsets could be deleted, too
-                    (what is pending may be left). Of a log that Scala may have begun, also by Java's rules
+                    (what is pending may be left). In a log that Scala may have begun, also by Java's rules
     offset_deleted  the group stayed, and did not subscribe to the topic (Kafka refuses to delete such offsets)
     topic_deleted   no group of the offsets partition has an offset of the topic any more, or the group subscribes
                     to it, and Java's group stayed
 
 A tombstone whose value the log does not have any more leaves all of them: unknown.
 
-What is due is told as expired: who deletes it by hand before the next check comes writes the same. Else the only
+A due offset counts as expired: a deletion by hand before the next check writes the same. Else the only
 explanation is the cause; if one act took the topic from several groups, topic_deleted; several: unknown.
 
 `facts -> cause` is data (DECISIONS); what the facts are is computed here from the state before the act.
@@ -48,7 +48,7 @@ OVERDUE_MS = 86_400_000
 
 
 class RemovedValue(NamedTuple):
-    """What of a removed value tells why it was removed. Times are ms; None: the value has none."""
+    """The facts of a removed value that explain its removal. Times are ms; None: the value has none."""
 
     committed_offset: int
     topic_id: str | None

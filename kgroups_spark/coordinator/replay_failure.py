@@ -1,4 +1,4 @@
-"""What ends a real coordinator's load."""
+"""The failure that ends a real coordinator's load."""
 
 from __future__ import annotations
 

@@ -117,7 +117,8 @@ class Shard(Groups):
     def end_transaction(
         self, log_offset: int, log_timestamp: int | None, producer_id: int, outcome: str | None
     ) -> EndedTransaction:
-        """A control record: `committed`, `aborted`, or None for a type that is neither. What it ended, for its row."""
+        """A control record: `committed`, `aborted`, or None for a type that is neither. The transaction that it ended,
+        for its row."""
         if outcome is None and not self.release.unknown_marker_ends_transaction:
             return EndedTransaction(None, 0, [])
         events = self.events
@@ -185,7 +186,7 @@ class Shard(Groups):
         return self.offsets.groups_in_transactions()
 
     def tell_events(self, rules: EventRules) -> ShardEvents:
-        """From now on what happens to groups and offsets is told."""
+        """From now on events of groups and offsets are recorded."""
         self.events = self.offsets.observer = ShardEvents(self, rules)
         return self.events
 

@@ -1,7 +1,7 @@
-"""What happened to the groups and the offsets of a shard of objects: group_events.py, and where offsets moved.
+"""Events of the groups and the offsets of a shard of objects: group_events.py, and where offsets moved.
 
 Each value that takes effect is compared with the committed offset it replaces. Whether the group had members is what
-the log says at that place. The shard remembers which offsets are gone, so that each removal is told once.
+the log says at that place. The shard remembers which offsets are gone, so that each removal is reported once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RemovedOffset(NamedTuple):
-    """What a slot had before a tombstone, for the first commit after it. `committed_offset` None: not known."""
+    """The value of a slot before a tombstone, for the first commit after it. `committed_offset` None: not known."""
 
     committed_offset: int | None
     topic_id: str | None
@@ -37,7 +37,7 @@ class ShardEvents(GroupEvents):
         self.count_offsets()
 
     def count_offsets(self) -> None:
-        """Counts the shard's offsets anew: it was loaded or corrected."""
+        """Counts the shard's offsets again: it was loaded or corrected."""
         self._offsets_of = Counter(topic for offsets in self._shard.offsets.committed.values() for topic, _ in offsets)
 
     def at(self, log_offset: int, log_timestamp: int | None) -> None:

@@ -1,11 +1,11 @@
-"""What a state that was carried from audit to audit says otherwise than the log as it is now.
+"""The differences between a state that was carried from audit to audit and the log as it is now.
 
 Tombstones and markers may be compacted away between two audits: what they ended then lives on in the carried state,
 and a replay of the log from its start does not know it. Both are states of one log at one offset; what the log says
 is right.
 
-Differences are those of substance. Where a group is the same but for where and since when it was told (`log_offset`,
-`state_since`), the carried group stays: it has seen records that the log no longer has.
+Differences are those of substance. Where a group is the same but for where and since when the log said it
+(`log_offset`, `state_since`), the carried group stays: it has seen records that the log no longer has.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Correction(NamedTuple):
 
 
 def corrections(carried: Shard, told: Shard, waiting: Collection[str] = ()) -> Iterator[Correction]:
-    """What makes the carried state the one that the log tells, in an order of its own.
+    """The changes that make the carried state that of the log, in an order of its own.
 
     Groups in `waiting` stay as they are; their offsets are corrected all the same.
     """
@@ -99,7 +99,7 @@ def _producers(shard: Shard) -> set[int]:
 
 
 def _producer_facts(shard: Shard, producer_id: int) -> tuple[Any, ...]:
-    """What is pending, and the open transaction. Nothing pending any more is the same as nothing ever."""
+    """The pending offsets, and the open transaction. Nothing pending any more is the same as nothing ever."""
     transaction = shard.transactions.by_producer.get(producer_id)
     facts = () if transaction is None else tuple(getattr(transaction, name) for name in transaction.__slots__)
     return shard.offsets.pending.get(producer_id) or {}, facts

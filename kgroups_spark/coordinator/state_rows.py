@@ -142,7 +142,7 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
 def replace_entry(shard: Shard, entry_type: str, group_id: str | None, payload: str | None) -> None:
     """Puts another payload in the place of what the shard has of that entry; None: the entry is gone.
 
-    Of a producer the payload says which one; without transaction and pending offsets it is gone.
+    A producer's payload says which one; without transaction and pending offsets it is gone.
     """
     fields: Json = {} if payload is None else orjson.loads(payload)
     match entry_type:

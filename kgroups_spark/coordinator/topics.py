@@ -19,7 +19,7 @@ class Topics:
         self.ids: dict[str, str] = {}
 
     def learn(self, topic_id: str, topic: str, log_timestamp: int | None, source: str) -> None:
-        """Notes that a record names the topic. The first one that does is the one that is told and believed."""
+        """Notes that a record names the topic. The first one that does is the one that counts."""
         named = self.names.setdefault(topic_id, (topic, log_timestamp, source))
         if named[0] == topic:
             self.ids[topic] = topic_id

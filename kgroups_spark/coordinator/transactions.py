@@ -2,7 +2,7 @@
 
 A transaction begins with a producer's first transactional record after its last marker and ends with its next marker,
 of whatever epoch (T25). Producer ids without the transactional bit open none (T28). One that is open holds back the
-last stable offset and the cleaner, even when tombstones have wiped all its offsets.
+last stable offset and the cleaner, even when tombstones have removed all its offsets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from kgroups_spark.coordinator.rows import OpenTransactionRow
 
 
 class EndedTransaction(NamedTuple):
-    """What a marker ended. `transaction_start_offset` None: no transactional record of the producer before it."""
+    """The transaction that a marker ended. `transaction_start_offset` None: no transactional record of the producer
+    before it."""
 
     transaction_start_offset: int | None
     offset_count: int

@@ -1,7 +1,7 @@
 """Version rows of groups and members: one where a record really changed the row, none where it only came again.
 
 Members are compared by what the log says of them, not by the completed names of topics, which a later record may add.
-Of what is gone only its name stands, and `is_removed`; a group's state is Dead then, as Kafka describes it.
+A removed row has only its name, and `is_removed`; a group's state is Dead then, as Kafka describes it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Before(NamedTuple):
 
 
 def before(group: Group | None, member_id: str | None) -> Before:
-    """What a record about `member_id` (None: about the group) may change."""
+    """The rows that a record about `member_id` (None: about the group) may change."""
     if group is None:
         return Before(None, None, {})
     # A classic group is replaced as a whole by a record, so that its members can still be asked for afterwards.
@@ -144,7 +144,7 @@ def _member_versions(
 
 
 def _facts_to_compare(one: Group | None, other: Group | None) -> tuple[MemberFacts, MemberFacts]:
-    """Of all members of both: fingerprints where they can be compared, else what the log says."""
+    """For all members of both: fingerprints where they can be compared, else what the log says."""
     layouts = {_layout(group) for group in (one, other)} - {_NO_MEMBERS}
     if len(layouts) > 1 or None in layouts:
         return _all_facts(one), _all_facts(other)
@@ -181,7 +181,7 @@ def group_columns(group: Group) -> tuple[object, ...]:
 
 
 def member_facts(group: Group, member_id: str | None) -> MemberFacts:
-    """Of one member where it is given, else of all."""
+    """For one member where it is given, else for all."""
     if isinstance(group, ClassicGroup):
         return group.member_facts
     members = group.members if member_id is None else [member_id] if member_id in group.members else []

@@ -1,4 +1,4 @@
-"""What a group's type, state, members and subscriptions mean for its offsets."""
+"""The meaning of a group's type, state, members and subscriptions for its offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP = ["offsets_partition", "group_id"]
 
 @dataclass(frozen=True)
 class GroupConditions:
-    """What holds for the offsets of each row of `groups`; one element more, of the row NOWHERE, is of no group.
+    """The conditions on the offsets of each row of `groups`; one element more, of the row NOWHERE, is of no group.
 
     is_active, is_unknown    nothing of it expires: `group_active`, `subscription_unknown`
     emptied_ms               what the retention counts from instead of each commit (classic, Empty, once joined)
@@ -129,7 +129,7 @@ def _chunks(column: Column) -> list[pa.Array]:
 
 
 def _of_members(groups: pa.Table, group_members: pa.Table, counts: Flags) -> tuple[Rows, Column]:
-    """What members of the groups that count subscribe to by name."""
+    """The topics that members of the groups that count subscribe to by name."""
     group = rows_among(columns_of(group_members, GROUP), columns_of(groups, GROUP))
     subscribed = group_members["subscribed_topics"].combine_chunks()
     member = pc.list_parent_indices(subscribed).to_numpy(zero_copy_only=False).astype(np.int64)

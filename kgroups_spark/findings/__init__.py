@@ -1,4 +1,4 @@
-"""What is odd in a log: the rows of `findings`, from the tables as an audit leaves them and from what it read.
+"""The findings in a log: the rows of `findings`, from the tables as an audit leaves them and from what it read.
 
-Each is told once for a group (or an offsets partition, a producer, a name pattern), however often it holds there.
+Each is reported once for a group (or an offsets partition, a producer, a name pattern), however often it holds there.
 """

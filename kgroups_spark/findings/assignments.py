@@ -50,13 +50,13 @@ def partition_targeted_twice(evidence: Evidence) -> Iterator[Finding]:
             "partition_targeted_twice",
             f"The target assignment of {row['group_id']} means {_what(row)} for {_members(row)}{more}. The coordinator "
             "gives it to one at a time, so the group may never become Stable. A new member, or one that leaves, makes "
-            "it assign anew",
+            "it assign again",
         )
 
 
 def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
-    """The newest target assignment of a member is a value, its group is there, and the member is not. What was found
-    before stays found as long as no newer record has come."""
+    """The newest target assignment of a member is a value, its group is there, and the member is not. The
+    finding stays as long as no newer record has come."""
     key = [*GROUP, "member_id"]
     read = evidence.tables.rows(
         "group_records",
@@ -89,7 +89,7 @@ def target_for_unknown_member(evidence: Evidence) -> Iterator[Finding]:
             "target_for_unknown_member",
             f"The target assignment of {group_id} means partitions for {first['member_id']}{more}, who is no member. "
             "Nobody reads them until the next assignment, and a coordinator that loads this log refuses the "
-            "tombstone of the group while the assignment is there. A new member makes it assign anew",
+            "tombstone of the group while the assignment is there. A new member makes it assign again",
             group_id=group_id,
             member_id=first["member_id"],
             offsets_partition=partition,
@@ -142,7 +142,7 @@ class _Owned(NamedTuple):
 
 
 def _owned(evidence: Evidence) -> _Owned:
-    """Of groups of which it is known: consumers' groups, all of whose members' partitions and topics have names."""
+    """The groups of which it is known: consumers' groups, all of whose members' partitions and topics have names."""
     groups = evidence.groups.select([*GROUP, "group_type", "protocol_type", "state", "log_offset"])
     groups = groups.filter((pc.field("state") == "Stable") & (pc.field("protocol_type") == "consumer"))
     members = evidence.members.select([*GROUP, "member_id", *ASSIGNED.partitions, "log_offset"])

@@ -1,4 +1,4 @@
-"""What findings are made of: the tables as an audit leaves them, and what that audit read.
+"""The evidence for findings: the tables as an audit leaves them, and what that audit read.
 
 No clock and no Spark. Tables are asked for columns, and for the rows that conditions hold for, so that those who have
 them can leave out the rest; what comes is small, or stays Arrow.
@@ -31,7 +31,7 @@ class Tables(Protocol):
 
 
 class LargeRecord(NamedTuple):
-    """A record of types 2 to 23 that was read, large enough to be told; times in ms, None: none."""
+    """A record of types 2 to 23 that was read, large enough to be reported; times in ms, None: none."""
 
     offsets_partition: int
     group_id: str
@@ -97,12 +97,12 @@ class Evidence:
 
     @cached_property
     def traffic(self) -> pa.Table:
-        """Of what this audit read."""
+        """Facts of what this audit read."""
         columns = [*GROUP, "hour", "commits", "transactional_commits"]
         return self.tables.rows("group_traffic", columns, Condition("audit_id", "==", self.audit_id))
 
     def before_until(self, duration_ms: int) -> datetime:
-        """What was so at this moment has been so for that long."""
+        """The moment at which a state must have begun to be that old."""
         return self.known_until - timedelta(milliseconds=duration_ms)
 
     def known(self, rows: pa.Table, column: str, duration_ms: int) -> pa.Table:

@@ -70,7 +70,7 @@ BY_GROUP = (
 
 
 class Found(NamedTuple):
-    """What finders found, errors first, in an order that depends on nothing else; notes on finders that failed."""
+    """The findings, errors first, in an order that depends on nothing else; notes on finders that failed."""
 
     findings: list[Finding]
     notes: list[str]

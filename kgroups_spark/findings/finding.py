@@ -1,4 +1,4 @@
-"""What a finding is, and the closed set of them."""
+"""Findings: their form, and the closed set of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS: dict[str, Kind] = {
     "share_state_without_group": Kind("warning", "state of a share group that does not exist"),
     "unreadable_subscription": Kind("warning", "a member's subscription cannot be read: nothing of the group expires"),
     "ghost_member": Kind("warning", "a member that nobody can be behind"),
-    "partition_targeted_twice": Kind("warning", "two members of a group shall have the same partition"),
+    "partition_targeted_twice": Kind("warning", "one partition is in the target assignment of two members"),
     "target_for_unknown_member": Kind("warning", "partitions are meant for a member that does not exist"),
     "member_not_reconciled": Kind("warning", "a member does not get to its assignment"),
     "group_record_near_limit": Kind("warning", "a group's record is nearly as large as a broker takes"),
@@ -43,7 +43,7 @@ KINDS: dict[str, Kind] = {
     "commit_time_skew": Kind("warning", "commit times that are not those of the log"),
     "lost_when_emptied": Kind("warning", "offsets that go at once when the last member leaves"),
     "expiry_overdue": Kind("warning", "offsets that should have expired"),
-    "topic_recreated": Kind("warning", "committed offsets of a topic that was deleted and made again"),
+    "topic_recreated": Kind("warning", "committed offsets of a topic that was deleted and created again"),
     "commit_storm": Kind("warning", "a group commits far more often than it needs to"),
     "regex_matches_nothing": Kind("notice", "an expression subscribed to that matches no topic"),
     "mixed_commits": Kind("notice", "one partition is committed in transactions and without"),

@@ -1,4 +1,4 @@
-"""What `__transaction_state` says of the producers of open transactions, for Kafka's rule of hanging ones."""
+"""The entries of `__transaction_state` for the producers of open transactions, for Kafka's rule of hanging ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = (
 def listings(
     ask: Ask, producers: Collection[int], read: Collection[int], known_until: datetime | None
 ) -> Listings | None:
-    """What is listed of these producers. None: no partition of the log was read.
+    """The listing of these producers. None: no partition of the log was read.
 
     `read`: the partitions of `__transaction_state` that were; `known_until`: up to when, None: up to now.
     """

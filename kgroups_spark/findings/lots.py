@@ -1,6 +1,6 @@
 """Evidence in lots: for finders that look at one group at a time, some offsets partitions at a time.
 
-What they load then is bounded: members come with all partitions that they have and shall get, and 100,000 groups of ten
+Their load then is bounded: members come with all partitions that they have and will get, and 100,000 groups of ten
 members with ten partitions each would be a gigabyte on the driver.
 """
 

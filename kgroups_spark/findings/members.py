@@ -128,9 +128,9 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
             "member_not_reconciled",
             f"Member {first['member_id']} (client {first['client_id']}, {first['client_host']}) of {key[1]} "
             f"{_how_far(first, group)}{_others(late)}; the group has been Reconciling since "
-            f"{at(group['state_since'])}, and its rebalance timeout is {format_duration(_timeout_ms(first))}. What it "
-            "has to give up or get is read by nobody, or still by the member before. Look whether its poll loop stands "
-            "still; a coordinator should have put it out",
+            f"{at(group['state_since'])}, and its rebalance timeout is {format_duration(_timeout_ms(first))}. Nobody, "
+            "or still the owner before, reads the partitions that it has to give up or get. Look whether its poll loop "
+            "stands still; a coordinator should have removed it",
             group_id=key[1],
             member_id=first["member_id"],
             offsets_partition=key[0],

@@ -25,7 +25,8 @@ def orphaned_offsets(evidence: Evidence) -> Iterator[Finding]:
             f"{row['group_id']}, which does not exist: its record was deleted and they were not. The coordinator "
             "answers as if there were none and never expires them; consumers start by auto.offset.reset, and the next "
             "record that names the group brings them all back. Keep a copy "
-            f"(kgroups export-offsets --group {quoted(row['group_id'])}), or let the group start anew and reset it",
+            f"(kgroups export-offsets --group {quoted(row['group_id'])}), or let the group start from nothing and "
+            "reset it",
             group_id=row["group_id"],
             topic=row["topic_min"] if topics == 1 else None,
             offsets_partition=row["offsets_partition"],
@@ -119,9 +120,9 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "topic_recreated",
             f"{counted(row['count_all'], 'committed offset')} of {group_id} on {topic} count from a topic that was "
-            f"deleted; {topic} has been made again{'' if seen is None else f', at the latest at {at(seen)}'}. They "
+            f"deleted; {topic} has been created again{'' if seen is None else f', at the latest at {at(seen)}'}. They "
             "are places in another log: a consumer that starts there skips what lies before, or is reset. Set them "
-            "anew: "
+            "again: "
             + tool(
                 "kafka-consumer-groups",
                 f"--group {quoted(group_id)} --topic {quoted(topic)} --reset-offsets --to-earliest --execute",
@@ -135,7 +136,7 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _newest_ids(evidence: Evidence) -> dict[str, Row]:
-    """Of topics with several ids the newest: an id that only a cluster told of is newer than all in the log."""
+    """The newest id of each topic with several: an id that only a cluster reported is newer than all in the log."""
     rows = evidence.tables.rows("topics", ["topic", "topic_id", "seen_log_timestamp"])
     names = rows.group_by("topic").aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)["topic"]
     newest: dict[str, Row] = {}

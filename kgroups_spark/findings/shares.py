@@ -89,8 +89,8 @@ def share_state_without_group(evidence: Evidence) -> Iterator[Finding]:
             "share_state_without_group",
             f"__share_group_state holds {counted(len(mine), 'share partition')} of {group_id}, and no share group of "
             "that name exists: its deletion was not finished, or its records are gone from __consumer_offsets. A group "
-            "that is made anew under the name goes on from there once it is initialized. "
-            "If nobody needs it, make the group again and delete it: "
+            "that is created again under the name goes on from there once it is initialized. "
+            "If nobody needs it, create the group again and delete it: "
             + tool("kafka-share-groups", f"--delete --group {quoted(group_id)}"),
             group_id=group_id,
             topic=first["topic"],

@@ -57,7 +57,7 @@ def hanging_transaction(evidence: Evidence) -> Iterator[Finding]:
 
 
 def verdicts(evidence: Evidence, transactions: Sequence[Row]) -> list[Verdict]:
-    """Of open transactions, by Kafka's rule (hanging.py)."""
+    """Findings on open transactions, by Kafka's rule (hanging.py)."""
     if not transactions:
         return []
 

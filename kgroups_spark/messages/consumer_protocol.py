@@ -1,4 +1,4 @@
-"""What the coordinator itself takes from a consumer's subscription."""
+"""The part of a consumer's subscription that the coordinator itself uses."""
 
 from __future__ import annotations
 

@@ -96,9 +96,9 @@ def _parse_field(field: dict[str, Any], structs: dict[str, Any]) -> Field:
 
 
 def _default(field: dict[str, Any], is_array: bool, inner: tuple[Field, ...]) -> Any:
-    """What stands for a field that is not there (MessageDataGenerator.fieldDefault, 4.3).
+    """The value of a field that is not there (MessageDataGenerator.fieldDefault, 4.3).
 
-    Of a struct without a default one of defaults: so Kafka takes ClassicMemberMetadata, whose file says null without
+    For a struct without a default one of defaults: so Kafka takes ClassicMemberMetadata, whose file says null without
     the quotes (T59).
     """
     given = field.get("default")

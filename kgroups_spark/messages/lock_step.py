@@ -4,7 +4,7 @@ Building Python objects for hundreds of members costs more than everything else 
 moves over one field of all rows at a time.
 
 Only plain rows are read: text of printable ASCII without quotes and backslashes (what JSON has as it stands), lengths
-that can be, -1 for null. Of equal plain bytes everything is equal, and of different ones something is different.
+that can be, -1 for null. Equal plain bytes give equal results, and different ones differ somewhere.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FEW = 8  # so many rows or fewer are walked faster one by one
 class LockStep:
     """Rows that are read alike: where each has got to, where it ends, and whether it is plain so far.
 
-    What is read of a row that is not plain means nothing; its position stays within the buffer.
+    The values read of a row that is not plain mean nothing; its position stays within the buffer.
     """
 
     def __init__(self, data: NDArray[np.uint8], position: Positions, end: Positions) -> None:

@@ -72,9 +72,9 @@ class Texts:
 
 @dataclass
 class OffsetCommitColumns:
-    """Decoded offset commits in log order. What their keys say is in the decoder's `keys`, by code.
+    """Decoded offset commits in log order. The decoder's `keys` have the contents of their keys, by code.
 
-    Of a tombstone, all columns after value_version are as if absent: 0, -1, '' or zeros.
+    In a tombstone, all columns after value_version are as if absent: 0, -1, '' or zeros.
     """
 
     rows: NDArray[np.int64]  # indices into the records

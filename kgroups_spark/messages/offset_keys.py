@@ -60,12 +60,12 @@ class OffsetKeys:
 
     @property
     def slot(self) -> NDArray[np.int32]:
-        """Of each key: the code of the first key of its slot."""
+        """For each key: the code of the first key of its slot."""
         return self.merged().slot
 
     @property
     def group(self) -> NDArray[np.int32]:
-        """Of each key: the index of its group in `groups`."""
+        """For each key: the index of its group in `groups`."""
         return self.merged().group
 
     @property
@@ -104,7 +104,7 @@ class OffsetKeys:
         return codes if codes.flags.writeable else codes.copy()
 
     def merged(self) -> _Keys:
-        """What is known of all keys so far."""
+        """The contents of all keys so far."""
         if self._parts:
             self._merged = _Keys.concat([self._merged, *self._parts])
             self._parts = []

@@ -12,7 +12,7 @@ them. It is as strict as Kafka's generated Java readers, and no stricter (Messag
 - null where the field may not be null, a length beyond the bytes, a text above 32767 bytes: the message is truncated.
 - text is never malformed (text.py). Bytes left over are not an error.
 
-What was read but would not come back from the dict alone is put into `notes`.
+`notes` take what was read and would not come back from the dict alone.
 
 Each reader is compiled twice (reader_source.py). The fast one leaves out what only matters when something is wrong:
 it looks once, at the end, whether it ran beyond the bytes. If it fails, the careful one reads again and has the say.

@@ -108,7 +108,7 @@ def _read(texts: pa.StringArray) -> pa.Table:
 
 
 def _can_be_read(found: dict[str, pa.Array]) -> pa.Array:
-    """Of each member whether both blobs can be read or have no bytes."""
+    """For each member whether both blobs can be read or have no bytes."""
     subscription, assignment = (
         pc.or_(pc.is_valid(found[name]), pc.fill_null(pc.equal(found[f"{name}Raw"], ""), False))
         for name in ("subscription", "assignment")
@@ -156,7 +156,7 @@ def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
 
 
 def _ranks(texts: pa.StringArray) -> NDArray[np.int64]:
-    """Of each text its place among all different ones, by bytes."""
+    """For each text its place among all different ones, by bytes."""
     encoded = texts.dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))

@@ -93,7 +93,7 @@ class Content:
 
 
 class WithContent:
-    """What a decoded record says of its value, whatever its key is."""
+    """The value of a decoded record, whatever its key is."""
 
     __slots__ = ()
     is_key_exact: bool
@@ -156,7 +156,7 @@ def early_access(record_types: Mapping[int, RecordType]) -> dict[int, EarlyAcces
 def layout_of_json(layouts: EarlyAccess | None, text: str) -> str:
     """The early-access layout of which Content.json() made the text; "" for any other.
 
-    What such a layout lacks stands behind what it has, with the value that says so.
+    Fields that such a layout lacks stand behind those that it has, with the value that says so.
     """
     if layouts is None:
         return ""
@@ -178,7 +178,7 @@ def _early_access(record_type: RecordType) -> EarlyAccess:
 
 
 def _missing(released: Definition, message: Definition) -> dict[str, Any]:
-    """What stands for fields of the released layout in another: no elements of an array, else None (not known)."""
+    """The values for fields that another layout lacks: no elements of an array, else None (not known)."""
     names = {f.name for f in message.fields}
     return {f.name: [] if f.is_array else None for f in released.fields if f.name not in names}
 

@@ -17,5 +17,6 @@ function of the commits and the markers of the partition alone:
     replay.py        all of it for one offsets partition, by ranges of groups; replay/offset_rows.py makes tables of it
 
 A slot is a group's partition of a topic. Slots do not depend on each other, so a large offsets partition is folded by
-ranges of groups. What does cross slots is put together at the end: transactions, and the limit on remembered removals.
+ranges of groups. Two things cross slots and are put together at the end: transactions, and the limit on remembered
+removals.
 """

@@ -66,7 +66,7 @@ class Fold:
 
 
 def fold(commits: Commits, markers: Markers, release: Release) -> Fold:
-    """What becomes of the commits of some groups of an offsets partition; `markers` are all of its markers.
+    """The fate of the commits of some groups of an offsets partition; `markers` are all of its markers.
 
     The saved state is rows of the same kind: a committed offset is a plain value at its log offset, a pending one a
     value with its producer. So the log may be cut anywhere.
@@ -86,7 +86,7 @@ def fold(commits: Commits, markers: Markers, release: Release) -> Fold:
 
 
 def fates(folded: Fold) -> I64:
-    """Of each record a number of FATES."""
+    """For each record a number of FATES."""
     commits, pending, effects = folded.commits, folded.pending, folded.effects
     fate = np.full(len(commits), REPLACED)
     fate[~commits.is_readable] = UNREADABLE

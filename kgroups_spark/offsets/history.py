@@ -1,4 +1,4 @@
-"""What the replay of offsets takes of the history tables: rows of one offsets partition behind its saved state."""
+"""The input of the replay of offsets from the history tables: rows of one offsets partition behind its saved state."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ from kgroups_spark.offsets.records import Commits
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """What a group has from `since` on, until the next row of the group. Rows by group (number in Slots) and place.
+    """The holding of a group from `since` on, until the next row of the group. Rows by group (number in Slots) and
+    place.
 
     Rows stand where one of the two changes; before its first row a group has nothing.
     """

@@ -1,6 +1,6 @@
 """Where committed offsets moved: backwards, to another topic id, or forward while nobody read.
 
-What a slot's offset was before stands in the fold, at no further cost. Moves forward are most of all commits, and only
+The fold has each slot's offset before, at no further cost. Moves forward are most of all commits, and only
 those of groups that have members at times, and had none then, are events: `climbs` asks for these groups' quiet times.
 """
 

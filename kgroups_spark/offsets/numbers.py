@@ -80,7 +80,7 @@ def sorted_order(keys: I64) -> I64:
 
 
 def starts_of(*columns: NDArray) -> Flags:
-    """Of rows in order where one of the columns has another value than in the row before."""
+    """Marks rows in order where one of the columns has another value than in the row before."""
     starts = np.ones(len(columns[0]), np.bool_)
     if len(starts):
         starts[1:] = False
@@ -90,7 +90,7 @@ def starts_of(*columns: NDArray) -> Flags:
 
 
 def lasts_of(*columns: NDArray) -> Flags:
-    """Of rows in order where the next row has another value in one of the columns."""
+    """Marks rows in order where the next row has another value in one of the columns."""
     lasts = np.ones(len(columns[0]), np.bool_)
     if len(lasts):
         lasts[:-1] = starts_of(*columns)[1:]

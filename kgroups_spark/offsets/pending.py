@@ -129,7 +129,7 @@ def noted_producers(pending: Pending, commits: Commits) -> tuple[I64, I64, Flags
 
 
 def _dropped_at(commits: Commits, row: I64, end: I64, release: Release) -> I64:
-    """Of each pending value the log offset of the first tombstone that takes it; NEVER: its marker is faster."""
+    """For each pending value the log offset of the first tombstone that takes it; NEVER: its marker is faster."""
     none = np.full(len(row), NEVER)
     drops = release.tombstone_removes_pending
     if drops == "none" or not len(row):

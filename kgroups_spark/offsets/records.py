@@ -105,7 +105,7 @@ def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> 
 
 
 def number_slots(records: pa.Table) -> tuple[I64, Slots]:
-    """Of each row with group_id, topic and partition the number of its slot, and the slots.
+    """For each row with group_id, topic and partition the number of its slot, and the slots.
 
     Rows of one slot that follow each other, as they do in a part of history, are looked up once.
 
@@ -142,7 +142,7 @@ def flags(records: pa.Table, name: str) -> Flags:
 
 
 def codes(records: pa.Table, name: str) -> I64:
-    """Of each row the number of its text among all texts of a dictionary column; -1: null."""
+    """For each row the number of its text among all texts of a dictionary column; -1: null."""
     indices = _one_dictionary(records.column(name)).indices
     if indices.null_count:
         indices = pc.fill_null(indices, -1)
@@ -151,7 +151,7 @@ def codes(records: pa.Table, name: str) -> I64:
 
 
 def _numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
-    """Of each row its text's place among all texts that occur, in the order of the texts; the texts."""
+    """For each row its text's place among all texts that occur, in the order of the texts; the texts."""
     encoded = _one_dictionary(values)
     used = np.unique(encoded.indices.to_numpy())
     texts = encoded.dictionary.take(pa.array(used))
@@ -162,7 +162,7 @@ def _numbered(values: pa.ChunkedArray) -> tuple[I64, pa.Array]:
 
 
 def _unique(numbers: I64) -> tuple[I64, I64]:
-    """Of each number its place among the different ones, ascending, and these."""
+    """For each number its place among the different ones, ascending, and these."""
     order = sorted_order(numbers)
     starts = starts_of(numbers[order])
     place = np.empty(len(numbers), np.int64)

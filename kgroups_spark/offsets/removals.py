@@ -1,4 +1,4 @@
-"""What tombstones removed, and what a shard remembers of it.
+"""Removals by tombstones, and what a shard remembers of them.
 
 Removed offsets are remembered for the first commit after them (`offset_restarted`), and so that a second tombstone
 reports nothing. The newest REMEMBERED of an offsets partition are, the oldest are forgotten first: here alone one slot
@@ -39,7 +39,7 @@ class Removals:
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """What the removals of a shard mean: numbers index the tombstones and births that `remember` was given, tombstones
+    """The meaning of a shard's removals: numbers index the tombstones and births that `remember` was given, tombstones
     behind those of the state.
 
     reports       of each tombstone whether it removed something nobody knew to be gone
@@ -88,7 +88,7 @@ def remember(
 ) -> Remembered:
     """Goes through the tombstones and births of a shard in log order.
 
-    `is_known`: the tombstone removed a committed offset. What was remembered before comes as tombstones at the places
+    `is_known`: the tombstone removed a committed offset. Removals remembered before come as tombstones at the places
     where they stood. Slots are numbered across all folds.
 
     slot 4: tombstone @3 (known), tombstone @5, birth @6, tombstone @9 (unknown)

@@ -60,7 +60,7 @@ _OF_TRANSACTIONS = ["log_offset", "log_timestamp", "group_id", "value_version", 
 
 @dataclass(frozen=True, eq=False)
 class OffsetHistory:
-    """What the log says behind the state.
+    """The rows of the log behind the state.
 
     commits      a range of groups -> its rows of `offset_commits` (HISTORY_COLUMNS), in any order
     markers      all control records
@@ -76,7 +76,7 @@ class OffsetHistory:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedOffsets:
-    """What came out. Times are ms.
+    """The result. Times are ms.
 
     state         the state at the end of the log; its `offsets` are committed_offsets and pending_offsets
     is_pending    of each row of state.offsets
@@ -179,7 +179,7 @@ class _Replay:
         self.slots += len(commits.slots)
 
     def result(self) -> ReplayedOffsets:
-        """What all ranges together make."""
+        """The result of all ranges together."""
         markers = self.history.markers
         saved = open_since_then(open_of_rows(self.saved.transactions), markers)
         transactions = combined([saved, *self.transactions, transactions_of(self.history.others, markers)])

@@ -67,7 +67,7 @@ def group_ranges(bounds: list[str]) -> list[GroupRange]:
 
 @dataclass(frozen=True, eq=False)
 class OffsetState:
-    """What is known of the offsets of an offsets partition at a place in its log.
+    """The state of the offsets of an offsets partition at a place in its log.
 
     offsets       committed offsets as plain records, pending ones as the records that hold them (OFFSET_RECORDS)
     removed       offsets that are remembered to be gone (REMOVED_OFFSETS)

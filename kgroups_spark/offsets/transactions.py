@@ -45,7 +45,7 @@ class Transactions:
         return len(self.producer_id)
 
     def groups(self) -> pa.Array:
-        """Of each transaction its groups, by name."""
+        """For each transaction its groups, by name."""
         codes = self.group_id.dictionary_encode()
         place = np.empty(len(codes.dictionary), np.int64)
         place[pc.sort_indices(codes.dictionary).to_numpy()] = np.arange(len(place))
@@ -92,7 +92,7 @@ def none() -> Transactions:
 
 
 def transactions_of(records: TransactionalRecords, markers: Markers) -> Transactions:
-    """What the records say of transactions.
+    """The transactions that the records make.
 
     @10 value of g by 7, @11 value of h by 7, @12 COMMIT of 7, @13 tombstone of g in a transaction of 7
         ->  producer_id [7, 7], end [12, NEVER], start_offset [10, 13], offset_count [2, 0], groups [[g, h], []]
@@ -154,7 +154,7 @@ def combined(parts: list[Transactions]) -> Transactions:
 
 
 def _least_of_each(order: I64, is_start: Flags, values: I64) -> I64:
-    """Of each run of rows in order the row with the least value."""
+    """For each run of rows in order the row with the least value."""
     starts = np.flatnonzero(is_start)
     least = np.minimum.reduceat(values[order], starts)
     is_least = values[order] == np.repeat(least, np.diff(np.append(starts, len(order))))
@@ -171,7 +171,7 @@ def _different(transaction: I64, group_id: pa.DictionaryArray) -> tuple[I64, I64
 
 
 def ends_of(producer_id: I64, log_offset: I64, markers: Markers) -> I64:
-    """Of each transactional record the log offset of the marker that ended its transaction; NEVER: none has yet.
+    """For each transactional record the log offset of the marker that ended its transaction; NEVER: none has yet.
 
     Markers that say neither committed nor aborted end none.
     """

@@ -4,7 +4,7 @@ A batch's CRC covers neither its base offset nor its leader epoch (magic 0 and 1
 wrong offset shows by the order. Behind the last one there is nothing, so it is bounded by other things:
 
 - It begins at its segment's name or behind, ends before the next segment's name, and at most 2^31 - 1 offsets behind
-  its own segment's (Kafka: LogSegment.canConvertToRelativeOffset). What does not is corrupt.
+  its own segment's (Kafka: LogSegment.canConvertToRelativeOffset). A batch that does not is corrupt.
 - The active segment was never cleaned, so no offset is missing in it. Where none is missing up to the last batch, none
   is missing before it: a gap there is odd, behind 16 batches in a row; behind two, one of more than 64 offsets. In a
   segment with gaps one more is normal; it is odd if it is larger than a million offsets and than all of the segment
@@ -12,7 +12,7 @@ wrong offset shows by the order. Behind the last one there is nothing, so it is 
 - A leader epoch goes up by one with each leader. More than a hundred leaders between two neighbouring batches are odd.
   One that goes back is not: no record is replayed by its epoch, and the next audit knows the batch by its CRC.
 
-What is odd is held back until a sound batch behind it confirms it, or shows that it was wrong. Only the last batch of
+An odd batch is held back until a sound batch behind it confirms it, or shows that it was wrong. Only the last batch of
 the last segment is held back: all others have one behind them.
 """
 
@@ -35,7 +35,7 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of a segment besides its bytes, at the place where its reading begins.
+    """The facts of a segment besides its bytes, at the place where its reading begins.
 
     No batch begins below `floor`, all end below `below` (None: not known). `segment_start`: the segment's name.
     `leader_epoch`: of the batch before (-1: not known). `whole_batches`: so many stand between the segment's name and

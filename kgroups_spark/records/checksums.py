@@ -31,7 +31,7 @@ CRC_FROM = 21  # of a batch of magic 2: its attributes
 
 
 class Bytes(Protocol):
-    """What is summed: a window (window.py), or a buffer that stays as it is."""
+    """The bytes that are summed: a window (window.py), or a buffer that stays as it is."""
 
     position: int
     held: int

@@ -1,4 +1,4 @@
-"""What reading a log gives: columns of batches, columns of records, and corrupt batches.
+"""The result of reading a log: columns of batches, columns of records, and corrupt batches.
 
 Arrays of one object run in log order and have one element per batch (m) or per record (n).
 """

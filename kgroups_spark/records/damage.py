@@ -36,7 +36,7 @@ _unpack_length = struct.Struct(">i").unpack_from
 
 
 class Claim(NamedTuple):
-    """What a header that looks like one says."""
+    """The fields of bytes that look like a header."""
 
     base_offset: int
     last_offset: int
@@ -48,7 +48,7 @@ class Claim(NamedTuple):
 def in_order(first: NDArray[np.int64], last: NDArray[np.int64], before: int) -> NDArray[np.bool_]:
     """Which batches stay if offsets have to increase, the first one above `before`.
 
-    Of two batches in the wrong order the odd one goes: the later, if the batch after it fits behind the earlier;
+    The odd one of two batches in the wrong order goes: the later, if the batch after it fits behind the earlier;
     else the earlier.
     """
     stays = np.ones(len(first), np.bool_)

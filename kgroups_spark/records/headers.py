@@ -129,7 +129,7 @@ def read_headers(
 
 
 class BatchMark(NamedTuple):
-    """What tells a batch from another in its place."""
+    """The facts that tell a batch from another in its place."""
 
     base_offset: int  # magic 0 and 1: the last message's offset
     leader_epoch: int  # -1: none
@@ -172,7 +172,7 @@ def next_batch(buffer: memoryview, pos: int, filled: int, *, whole: bool = True)
 
 
 def claimed_checksum(buffer: memoryview, pos: int) -> int:
-    """What the header at `pos` says; -2, which none has, if its magic is unknown."""
+    """The magic of the header at `pos`; -2, which none has, if its magic is unknown."""
     magic = buffer[pos + 16]
     if magic > 2:
         return -2

@@ -298,7 +298,7 @@ class SegmentReader(Iterator[RecordColumns | CorruptBatch]):
         return window.view[pos + 16] <= 2 and next_batch(window.view, pos, window.filled, whole=False) is not None
 
     def _take(self, run: Run, is_good: NDArray[np.bool_], take: int) -> Generator[Run | CorruptBatch, None, int]:
-        """What the first batches of the run are; returns the bytes dealt with."""
+        """Notes the first batches of the run; returns the bytes dealt with."""
         changes = np.flatnonzero(np.diff(is_good[:take])) + 1
         for start, stop in pairwise([0, *changes.tolist(), take]):
             part = run[start:stop]

@@ -16,7 +16,7 @@ LEAD = 1 << 10
 
 
 class BinaryFile(Protocol):
-    """What is asked of a file: Python's binary files and pyarrow's NativeFile have it."""
+    """The methods asked of a file: Python's binary files and pyarrow's NativeFile have it."""
 
     def seek(self, position: int, /) -> object: ...
 
@@ -26,7 +26,7 @@ class BinaryFile(Protocol):
 class Window:
     """The bytes `position` .. `position + filled` of a file as `data` (with padding behind) and `view`.
 
-    Of the `held` bytes it may show fewer (`span`), so that looking at what is shown never costs more than a few times
+    It may show fewer than the `held` bytes (`span`), so that looking at what is shown never costs more than a few times
     what is then dropped. Bytes are moved to the buffer's front only when half of it is free.
     """
 
@@ -80,7 +80,8 @@ class Window:
         self._show()
 
     def got_on(self, size: int) -> None:
-        """Of what was shown so much was dealt with: little, and less is shown from now on; much, and more is."""
+        """Takes note of how much of what was shown was dealt with: little, and less is shown from now on; much, and
+        more is."""
         if 4 * size < self.filled + size:
             self._span = max(LEAST_SPAN, 4 * size)
         elif self._span is not None:

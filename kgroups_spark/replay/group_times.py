@@ -1,4 +1,4 @@
-"""What a group was at each place in the log, as far as moves of its offsets depend on it."""
+"""A group's type and state at each place in the log, as far as moves of its offsets depend on it."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class PartReader:
 
 
 def _schema(table: str) -> pa.Schema:
-    """Of the columns that are read."""
+    """The schema of the columns that are read."""
     columns = _COLUMNS[table]
     return arrow_schema(table) if columns is None else pa.schema(map(arrow_schema(table).field, columns))
 

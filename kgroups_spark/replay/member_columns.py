@@ -95,7 +95,7 @@ def _members(group: ClassicGroup | None) -> MembersInBlock:
 def _rows(
     chosen: Iterable[tuple[MembersInBlock, list[int]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each chosen member its row in the block, and which of the `chosen` it is of."""
+    """For each chosen member its row in the block, and which of the `chosen` it is of."""
     rows: list[int] = []
     counts = []
     first = []
@@ -135,7 +135,7 @@ def _places(
 
 
 def _columns(taken: pa.RecordBatch, release: Release) -> dict[str, pa.Array]:
-    """What both tables say of members."""
+    """The columns that both tables have of members."""
     return {
         **{name: taken.column(name) for name in _AS_IT_STANDS},
         "rebalance_timeout_ms": _rebalance_timeout(taken, release),

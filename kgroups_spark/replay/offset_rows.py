@@ -1,6 +1,6 @@
 """Rows of the lake's tables from what a replay of offsets gave, columns as in tables/current.py and tables/history.py.
 
-`audit_id` and `offsets_partition` are the same in all rows. Of a time that no TIMESTAMP can hold the nearest stands.
+`audit_id` and `offsets_partition` are the same in all rows. The nearest TIMESTAMP stands for a time that none can hold.
 """
 
 from __future__ import annotations

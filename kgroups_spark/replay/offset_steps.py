@@ -1,4 +1,4 @@
-"""What happens to offsets and matters to groups, in log order.
+"""Steps of offsets that matter to groups, in log order.
 
 Values make groups, tombstones remove offsets, and in Scala a marker may take the last offset of a group.
 """

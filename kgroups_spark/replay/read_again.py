@@ -1,8 +1,8 @@
 """R6: an offsets partition whose log was read again from its start corrects the state that was carried on.
 
-Tombstones and markers that nobody read may be gone by now, and what they ended lives on in the carried state. What the
-log says from its start is right. Versions of what is corrected stand at the offset before the log's end, in the place
-of those that this replay found there.
+Tombstones and markers that nobody read may be gone by now, and what they ended lives on in the carried state. That
+which the log says from its start is right. Versions of what is corrected stand at the offset before the log's end, in
+the place of those that this replay found there.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ Output = tuple[str, pa.RecordBatch | pa.Table]
 
 @dataclass(frozen=True)
 class Night:
-    """What a replay needs besides state and history.
+    """The settings of a replay, besides state and history.
 
     offsets_partitions     how many there are, to tell which groups are misplaced; None: not known
     topics                 names of topic ids, as far as the log of any partition says them
@@ -148,7 +148,7 @@ class ShardReplay:
         return groups
 
     def _climbs(self, offsets: ReplayedOffsets, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:
-        """Moves forward while groups had no members. Of several ranges each is folded again."""
+        """Moves forward while groups had no members. Each of several ranges is folded again."""
         if not times.has_quiet:
             return
         for groups in self._ranges:

@@ -1,4 +1,4 @@
-"""What the log says of an offsets partition behind its saved state: rows of the four tables that are the log."""
+"""The log of an offsets partition behind its saved state: rows of the four tables that are the log."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ShardHistory:
         return cls.of_tables(*(arrow_schema(name).empty_table() for name in names))
 
     def offsets(self) -> OffsetHistory:
-        """What the replay of offsets takes of it."""
+        """The part that the replay of offsets takes."""
         return OffsetHistory(
             self.commits,
             markers_of(self.markers),

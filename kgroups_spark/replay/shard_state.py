@@ -10,7 +10,7 @@ from kgroups_spark.offsets.state import OffsetState
 
 @dataclass(frozen=True, eq=False)
 class ShardState:
-    """What is known of an offsets partition at a place in its log.
+    """The state of an offsets partition at a place in its log.
 
     removed_groups  groups that are remembered to be gone, by the log offset of their removal, the oldest first
     """

@@ -53,7 +53,7 @@ class Table:
 
     @property
     def first_rows(self) -> list[list[str]]:
-        """What is seen at first, as texts."""
+        """The rows seen at first, as texts."""
         return [
             [shown(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)]
             for row in self.rows[:ROWS_SHOWN]

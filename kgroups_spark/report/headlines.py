@@ -24,7 +24,7 @@ class Headline(NamedTuple):
 
 
 def headlines(answers: Answers) -> list[Headline]:
-    """What is urgent; where nothing is, one sentence that says so."""
+    """The urgent facts; where nothing is urgent, one sentence that says so."""
     found = [
         *_expiring(answers),
         *_hanging(answers),
@@ -36,7 +36,7 @@ def headlines(answers: Answers) -> list[Headline]:
     ]
     if any(headline.is_urgent for headline in found):
         return found
-    calm = "Nothing expires within a week, no transaction hangs, no offset went back in the last seven days."
+    calm = "Nothing expires within a week, no transaction hangs, no offset was rewound in the last seven days."
     return [Headline(calm, "expiring", False), *found]
 
 
@@ -74,7 +74,8 @@ def _moved(answers: Answers) -> list[Headline]:
         return []
     groups = len({row["group_id"] for row in rows})
     again = sum(row["read_again"] for row in rows)
-    text = f"{counted(groups, 'group')} went back in the last 7 days, to read {counted(again, 'record')} again: "
+    were = "was" if groups == 1 else "were"
+    text = f"{counted(groups, 'group')} {were} rewound in the last 7 days, to read {counted(again, 'record')} again: "
     return [Headline(f"{text}{_names(rows)}.", "moves", True)]
 
 

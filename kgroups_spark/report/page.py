@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent / "page"
 
 
 def report_page(ask: Ask, location: str, progress: Callable[[str], None] = lambda text: None) -> str:
-    """The HTML of the report of a lake with a finished audit; `progress` is told what is being done."""
+    """The HTML of the report of a lake with a finished audit; `progress` hears what is being done."""
     answers: dict[str, list[dict[str, object]]] = {}
     for number, name in enumerate(NAMES, 1):
         progress(f"asking the lake, {number} of {len(NAMES)}: {name.replace('_', ' ')}")

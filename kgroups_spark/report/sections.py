@@ -60,7 +60,7 @@ def _expiring(answers: Answers) -> Section:
         nothing = (
             "No committed offset expires as things stand." if soon["offsets"] else "There are no committed offsets."
         )
-        return Section("expiring", "What expires when", [nothing], what_if if soon["offsets"] else [])
+        return Section("expiring", "Expiring offsets by day", [nothing], what_if if soon["offsets"] else [])
     sentences = [
         f"If every group stays as it was at {_minute(lake['as_of'])} UTC, {counted(soon['month_offsets'], 'offset')} "
         f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days."
@@ -92,11 +92,11 @@ def _expiring(answers: Answers) -> Section:
         *what_if,
         _groups_table("expiring_groups", "Groups that lose offsets, the soonest first", columns, rows),
     ]
-    return Section("expiring", "What expires when", sentences, figures)
+    return Section("expiring", "Expiring offsets by day", sentences, figures)
 
 
 def _what_if(answers: Answers) -> list[Table | Plot]:
-    """What another retention would do: offsets of groups that have members, or are subscribed, stay in any case."""
+    """The effect of another retention: offsets of groups that have members, or are subscribed, stay in any case."""
     actual = answers["lake"][0]["retention_ms"]
     rows = []
     bars = []
@@ -130,7 +130,7 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
 def _if_empty(answers: Answers) -> Section:
     rows = answers["if_empty"]
     at_once = [row for row in rows if row["at_once"]]
-    heading = "What goes at once if a group empties"
+    heading = "Offsets lost at once if a group empties"
     if not rows:
         return Section("if-empty", heading, ["No offset is kept only because its group has members."])
     offsets, groups = sum(row["at_once"] for row in rows), len(at_once)
@@ -203,9 +203,9 @@ def _groups_named(row: Row) -> str | None:
 
 def _moves(answers: Answers) -> Section:
     rows = answers["offset_moves"]
-    heading = "Offsets that went back, or ahead"
+    heading = "Offsets rewound or skipped ahead"
     if not rows:
-        return Section("moves", heading, ["No committed offset went back or skipped ahead in the log that was read."])
+        return Section("moves", heading, ["No committed offset was rewound or skipped ahead in the log that was read."])
     shown = [{**row, "how": MOVES[row["event"]], "why": CAUSES[row["cause"]]} for row in rows]
     columns = [
         Column("event_timestamp", "When (UTC)", "time"),
@@ -227,7 +227,7 @@ def _moves(answers: Answers) -> Section:
         "The log does not say who committed: a commit that goes back while the group has no members is an admin’s "
         "reset, most likely."
     ]
-    figures: list[Table | Plot] = [_table("offset_moves", "What moved, the newest first", columns, shown)]
+    figures: list[Table | Plot] = [_table("offset_moves", "Moves, the newest first", columns, shown)]
     if bars:
         caption = f"Partitions whose offset moved, by day, in the {DAYS} days before the audit"
         figures.insert(0, _last_days_plot(answers, "moves_by_day", caption, bars, series, "events_by_day"))
@@ -254,7 +254,7 @@ def _removals(answers: Answers) -> Section:
         for row in answers["events_by_day"]
         if row["event"] == "offset_removed"
     ]
-    figures: list[Table | Plot] = [_table("removals", "What was removed, the newest first", columns, shown)]
+    figures: list[Table | Plot] = [_table("removals", "Removals, the newest first", columns, shown)]
     if bars:
         series = [(CAUSES[cause], color) for cause, color in colors.items()]
         caption = f"Offsets that were removed, by day, in the {DAYS} days before the audit"
@@ -279,7 +279,7 @@ def _findings(answers: Answers) -> Section:
         Column("topic", "Topic", is_minor=True),
         Column("partition", "Partition", "count", is_minor=True),
         Column("since", "Since (UTC)", "time", is_minor=True),
-        Column("detail", "What it is, why it matters, what to do", longest=LONGEST_DETAIL),
+        Column("detail", "The fact, why it matters, what to do", longest=LONGEST_DETAIL),
     ]
     kinds = answers["findings_by_kind"]
     kind_columns = [
@@ -484,7 +484,7 @@ def _quarantine(answers: Answers) -> Section:
     ]
     records = sum(row["records"] for row in rows)
     sentence = f"{counted(records, 'record')} could not be used; the table quarantine keeps their bytes."
-    figure = _table("quarantine", "What could not be used, by reason", columns, rows)
+    figure = _table("quarantine", "Records that could not be used, by reason", columns, rows)
     return Section("quarantine", "Quarantine", [sentence], [figure])
 
 
@@ -509,7 +509,8 @@ def _coverage(answers: Answers) -> Section:
     if lost:
         sentences.append(f"{counted(lost, 'offset')} were gone before an audit came: audit more often.")
     sentences += answers["lake"][0]["notes"] or []
-    figure = _table("coverage", "What of each partition’s log the tables hold, as offsets of that log", columns, rows)
+    caption = "The part of each partition’s log that the tables hold, as offsets of that log"
+    figure = _table("coverage", caption, columns, rows)
     return Section("coverage", "Coverage", sentences, [figure])
 
 

@@ -14,18 +14,18 @@ CAUSES = {
     "no_members": "no members: an admin's reset, most likely",
     "with_members": "the group had members",
     "transaction": "in a transaction",
-    "topic_recreated": "topic deleted and made again",
+    "topic_recreated": "topic deleted and created again",
     "unknown": "unknown",
 }
 MOVES = {
-    "offset_rewound": "went back",
-    "offset_restarted": "began anew after its removal",
-    "offset_skipped": "went ahead without members",
+    "offset_rewound": "rewound",
+    "offset_restarted": "restarted after its removal",
+    "offset_skipped": "skipped ahead without members",
 }
 
 
 def counted_from(row: Row) -> str:
-    """What an offset's retention counts from, of a row of offset_expiry or of the query expiring_groups, with the state
+    """The base of an offset's retention, from a row of offset_expiry or of the query expiring_groups, with the state
     of its group."""
     if row["base"] == "expire_timestamp":
         return "the commit itself set the time"

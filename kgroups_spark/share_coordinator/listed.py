@@ -28,7 +28,7 @@ class ListedTopic(NamedTuple):
 
 
 def listed_topics(group_id: str, value: Mapping[str, Any] | None) -> Iterator[ListedTopic]:
-    """What a value of record type 15 lists; None: it is a tombstone, or there is none."""
+    """The partitions that a value of record type 15 lists; None: it is a tombstone, or there is none."""
     if value is None:
         return
     for field, init_state in (("initializingTopics", INITIALIZING), ("initializedTopics", INITIALIZED)):
@@ -44,7 +44,7 @@ def listed_share_partitions(
 ) -> list[SharePartitionRow]:
     """The rows with their init_state and topic, and a row without state for each that is listed and has none.
 
-    `topics`: names of topic ids, for what no group lists. Of a partition that is listed twice the later state in the
+    `topics`: names of topic ids, for what no group lists. For a partition that is listed twice the later state in the
     order initializing, initialized, deleting counts. In the order of the keys.
     """
     names = dict(topics)

@@ -47,7 +47,7 @@ class ShareBatchRow(NamedTuple):
 
 
 class ShareEvent(NamedTuple):
-    """What a record did to a share partition: one of EVENTS. Null where it is not known or not set."""
+    """The effect of a record on a share partition: one of EVENTS. Null where it is not known or not set."""
 
     log_offset: int
     log_timestamp: int | None

@@ -1,6 +1,6 @@
 """Delivery states of a share partition's records, as batches of offsets, and how those of an update are combined with them.
 
-Of an offset that several batches have, the one with the larger (delivery count, delivery state) counts. Offsets below
+If several batches have an offset, the one with the larger (delivery count, delivery state) counts. Offsets below
 the start offset are dropped, unless that is -1. Work is done by batch, never by offset: a batch of 10^12 offsets costs
 what one of 10 costs, and an update costs by the batches that it overlaps or touches, not by those that are there.
 
@@ -58,7 +58,7 @@ def as_written(batches: Sequence[StateBatch]) -> StateBatches:
 
 
 def combine(there: StateBatches, update: Sequence[StateBatch], start_offset: int, rules: ShareRules) -> StateBatches:
-    """What is there together with an update's batches. Raises ReplayFailure (see `_check`)."""
+    """The batches there are, together with those of an update. Raises ReplayFailure (see `_check`)."""
     new = _pruned(update, start_offset)
     if not there.settled:
         return as_written(_combined([*_pruned(there.batches, start_offset), *new], rules))
@@ -147,7 +147,7 @@ def _check(batches: Sequence[StateBatch], rules: ShareRules) -> None:
 
 
 def _pieces(previous: StateBatch, candidate: StateBatch) -> list[StateBatch]:
-    """What two batches become that overlap, or are equal and touch; `candidate` is not before `previous`."""
+    """The batches that two become that overlap, or are equal and touch; `candidate` is not before `previous`."""
     first, last = candidate.first_offset, candidate.last_offset
     if previous.priority == candidate.priority:
         return [previous._replace(last_offset=max(previous.last_offset, last))]

@@ -1,4 +1,4 @@
-"""What brokers' answers become: checked before anything else sees them.
+"""Brokers' answers, checked before anything else sees them.
 
 kafka-python decodes a null wherever the bytes have one; Kafka's own clients refuse it where the protocol knows none.
 """
@@ -37,7 +37,7 @@ class OffsetAnswer:
 
 @dataclass(frozen=True)
 class FetchAnswer:
-    """What a leader gives of a partition: whole batches, of which the last may be cut.
+    """A leader's answer for a partition: whole batches, of which the last may be cut.
 
     With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker has held the
     answer back; the next request waits as long as it wants.
@@ -86,7 +86,8 @@ def topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
 
 
 def newer(known: TopicMetadata | None, told: TopicMetadata) -> TopicMetadata:
-    """What is told, but for partitions of whose leader we know more: brokers learn of a new one at different times."""
+    """The leaders that an answer names, but for partitions of whose leader we know more: brokers learn of a new one at
+    different times."""
     if known is None or told.topic_id is None or known.topic_id != told.topic_id:
         return told
     partitions = {

@@ -369,7 +369,7 @@ OUT_OF_TIME, WRONG_NAME = (9, 10), (62, 64)
 
 
 def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
-    """What a person can do about a certificate that is refused."""
+    """Advice about a certificate that is refused."""
     said = f"the certificate of {_place(address)} is not trusted: {err.verify_message}"
     if err.verify_code in OUT_OF_TIME:
         return AuthenticationFailed(
@@ -381,7 +381,7 @@ def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> Authentica
 
 
 def _reason(err: OSError) -> str:
-    """What went wrong, in words: OpenSSL's SSLV3_ALERT_BAD_CERTIFICATE as "sslv3 alert bad certificate"."""
+    """The error in words: OpenSSL's SSLV3_ALERT_BAD_CERTIFICATE as "sslv3 alert bad certificate"."""
     if isinstance(err, ssl.SSLEOFError):
         return "it was closed"
     reason = getattr(err, "reason", None) or err.strerror or str(err)

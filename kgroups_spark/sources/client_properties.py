@@ -66,7 +66,7 @@ class ClientProperties:
     def settings(self) -> dict[str, Any]:
         """Arguments of kafka-python's KafkaConnectionManager: what the properties say, its own defaults for the rest.
 
-        Made anew by each call, in the process where they are used: an SSLContext cannot be pickled. KafkaAdminClient
+        Made by each call, in the process where they are used: an SSLContext cannot be pickled. KafkaAdminClient
         takes them too, but for socket_connection_setup_timeout_ms and -_max_ms.
         """
         settings = {

@@ -1,7 +1,7 @@
 """A live Kafka cluster: who leads what, offsets, batches as they are stored.
 
-Asks one thing at a time, on connections that stay open between calls. What may pass, a broker that restarts or a leader
-that moves, is asked again until time is up; everything else is an error that says what to do.
+Asks one thing at a time, on connections that stay open between calls. A passing failure, such as a broker that restarts
+or a leader that moves, is asked again until time is up; everything else is an error that says what to do.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Cluster:
         return {name: self._topics[name] for name in told}
 
     def refresh(self, topic: str) -> None:
-        """Learns anew who leads the topic's partitions."""
+        """Learns again which broker leads each of the topic's partitions."""
         self.topics([topic])
 
     def list_offsets(
@@ -145,7 +145,7 @@ class Cluster:
     ) -> dict[tuple[str, int], OffsetAnswer]:
         """The log's start (EARLIEST) or the high watermark (LATEST) of each partition, from its leader.
 
-        What may pass is asked again until time is up. An answer has an offset or an error.
+        It asks again after a passing failure, until time is up. An answer has an offset or an error.
         """
         patience = self._patience(timeout_ms)
         answers: dict[tuple[str, int], OffsetAnswer] = {}
@@ -213,7 +213,7 @@ class Cluster:
     def send(self, request: Any, node_id: int | None = None, *, timeout_ms: float | None = None) -> Any:
         """The answer to any request of kafka-python's protocol classes; None: from any broker.
 
-        A connection that breaks is made anew until time is up. Errors inside the answer are the caller's.
+        A connection that breaks is opened again until time is up. Errors inside the answer are the caller's.
         """
         patience = self._patience(timeout_ms)
         while True:
@@ -247,7 +247,7 @@ class Cluster:
         )
 
     def _known(self, topic: str) -> TopicMetadata:
-        """As it was told last, unless that is long ago."""
+        """The last answer, unless that is long ago."""
         age = time.monotonic() - self._asked_at.get(topic, -math.inf)
         is_fresh = age < self._seconds("metadata_max_age_ms", METADATA_AGE_MS)
         return self._topics[topic] if is_fresh else self.topics([topic])[topic]

@@ -1,7 +1,7 @@
 """A stretch of one live partition's log, fetched from its leader as it is read: a binary file of whole batches.
 
-What comes is what lies in the log: control batches, aborted transactions, batches of any format, compressed or not.
-Leadership is followed. What may pass is tried again as long as there is progress; what does not pass is an error.
+The answer is what lies in the log: control batches, aborted transactions, batches of any format, compressed or not.
+Leadership is followed. Passing failures are tried again as long as there is progress; others are errors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FetchLimits:
     timeout_ms: int = 60_000  # without progress
 
     def pace(self) -> Pace:
-        """Of one of the fetchers."""
+        """The progress of one of the fetchers."""
         rate = self.max_bytes_per_second
         return Pace(None if rate is None else rate / self.fetchers)
 
@@ -54,7 +54,7 @@ class Pace:
 
     @property
     def response_bytes(self) -> int:
-        """What to ask for at once: no more than a second's share, so that the broker's load is even."""
+        """The bytes to ask for at once: no more than a second's share, so that the broker's load is even."""
         return RESPONSE_BYTES if self._rate is None else max(SMALLEST_RESPONSE, min(int(self._rate), RESPONSE_BYTES))
 
     def note(self, size: int) -> None:
@@ -75,7 +75,7 @@ class LogStartMoved(KgroupsError):
 
 
 class LogTruncated(KgroupsError):
-    """The log lost its end, and may have been written anew since: an unclean leader election, or disks that were
+    """The log lost its end, and may have been written again since: an unclean leader election, or disks that were
     lost."""
 
 
@@ -213,7 +213,7 @@ class FetchedLog:
         self._topic_id = self._topic_id or found
         if found is not None and found != self._topic_id:
             raise TopicGone(
-                f"topic {self._topic} was deleted and made anew: its id was {self._topic_id}, and is {found}"
+                f"topic {self._topic} was deleted and created again: its id was {self._topic_id}, and is {found}"
             )
 
     def _find_range(self) -> None:
@@ -257,7 +257,7 @@ class FetchedLog:
         )
 
     def _batches(self, answer: FetchAnswer) -> memoryview:
-        """What of an answer is wanted; moves on behind it."""
+        """The wanted part of an answer; moves on behind it."""
         doubtful, self._doubtful = self._doubtful, b""
         if not answer.records:
             self._is_done = True
@@ -306,7 +306,7 @@ class FetchedLog:
         return answer.error is None and not FetchedBatches(answer.records, last, answer.high_watermark).trusted
 
     def _wanted(self, found: FetchedBatches, count: int) -> memoryview:
-        """Of the first `count` batches those of this range."""
+        """Those of the first `count` batches that belong to this range."""
         # Only the first batch of all can begin before what was asked for.
         start = int(found.base_offset(0) < self._lowest_base)
         self._lowest_base = 0

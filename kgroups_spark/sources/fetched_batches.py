@@ -52,7 +52,7 @@ class FetchedBatches:
 
     @property
     def doubtful(self) -> bytes:
-        """What lies behind the trusted ones; nothing, if that is but the beginning of a batch."""
+        """The bytes behind the trusted ones; nothing, if that is but the beginning of a batch."""
         is_cut_batch = self._may_go_on and self.trusted == len(self._edges) - 1
         return b"" if is_cut_batch else bytes(self._view[self._edges[self.trusted] :])
 
@@ -65,7 +65,7 @@ class FetchedBatches:
         return self._view[self._edges[start] : self._edges[stop]]
 
     def base_offset(self, i: int) -> int:
-        """Of a compressed message of magic 0 or 1, whose header tells the last offset only: its first record's. Of
+        """For a compressed message of magic 0 or 1, whose header tells the last offset only: its first record's. For
         damage: one below all that follow."""
         if i in self._damage:
             return self._next_offset

@@ -48,7 +48,7 @@ def _differ(one: object, other: object) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """What is inside a folder: a file, a folder, or neither (a link whose target is gone, a pipe)."""
+    """An entry of a folder: a file, a folder, or neither (a link whose target is gone, a pipe)."""
 
     name: str
     path: str  # an absolute path, or a URI like its folder's
@@ -74,7 +74,7 @@ class OpenFile(Protocol):
     def close(self) -> None: ...
 
     def version(self) -> FileVersion | None:
-        """Which file it is now; None: nobody knows. Of a local file that of the descriptor, whatever its path names by
+        """Which file it is now; None: unknown. For a local file that of the descriptor, whatever its path names by
         now. Raises FileNotFoundError for an object that is gone."""
 
 
@@ -147,7 +147,7 @@ def is_local(location: str) -> bool:
 
 
 def list_folder(folder: str) -> list[Entry]:
-    """What is in a folder, by name. Raises FolderNotFound, UnreadableFolder."""
+    """The entries of a folder, by name. Raises FolderNotFound, UnreadableFolder."""
     if not folder:
         raise FolderNotFound("an empty name is no folder; the current one is .")
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong between us and a Kafka cluster, and Kafka's names for it."""
+"""Failures between us and a Kafka cluster, and Kafka's names for them."""
 
 from __future__ import annotations
 

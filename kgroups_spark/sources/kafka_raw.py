@@ -62,7 +62,7 @@ SHOWN_BY_SPARK = ("ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.pa
 
 
 class DataLoss(KgroupsError):
-    """What was asked for is not there or cannot be read, and failOnDataLoss is on."""
+    """Records that were asked for are not there or cannot be read, and failOnDataLoss is on."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class FetchSpan:
 
 @dataclass(frozen=True)
 class FetchedSpans(InputPartition):
-    """What one task fetches, all of it led by one broker at planning."""
+    """The spans that one task fetches, all of them led by one broker at planning."""
 
     spans: tuple[FetchSpan, ...]
 
@@ -147,7 +147,7 @@ class KafkaRawReader(DataSourceReader):
         self._fetchers = 1
 
     def partitions(self) -> Sequence[FetchedSpans]:
-        """What one task fetches each. Raises KgroupsError for what cannot be reached or is not there."""
+        """The spans of each task. Raises KgroupsError for what cannot be reached or is not there."""
         with Cluster(self._options.client) as cluster:
             partitions = plan_spans(self._options, cluster)
         self._fetchers = max(len(partitions), 1)
@@ -190,7 +190,7 @@ def _records(
 
 
 def plan_spans(options: Options, cluster: Cluster) -> list[FetchedSpans]:
-    """What is to be read, dealt to at most two tasks a broker, or to more where minPartitions asks for them."""
+    """The spans to read, dealt to at most two tasks a broker, or to more where minPartitions asks for them."""
     wanted = [
         span for topic in options.topics for log in _logs(cluster, topic, options) if (span := _span(log, options))
     ]
@@ -227,7 +227,7 @@ def _require_partitions(topic: str, there: Mapping[int, object], options: Option
 
 
 def _span(log: LiveLog, options: Options) -> FetchSpan | None:
-    """What of a partition is wanted; None: nothing. Raises DataLoss."""
+    """The wanted part of a partition; None: nothing. Raises DataLoss."""
     place = (log.topic.name, log.partition)
     start, end = options.starting_offsets.get(place), options.ending_offsets.get(place)
     if options.fail_on_data_loss:

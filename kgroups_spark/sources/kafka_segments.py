@@ -70,7 +70,7 @@ class KafkaSegmentsDataSource(DataSource):
     failOnDataLoss      `true`                      `false`: pass over batches that cannot be read
     ==================  ==========================  ==================================================================
 
-    A Spark partition is a run of segments of one log partition. Of several copies of one the best is read
+    A Spark partition is a run of segments of one log partition. The best of several copies is read
     (`kgroups_spark.sources.segments.choose_copies`). Columns: see RECORDS of record_frame.py.
 
         spark.dataSource.register(KafkaSegmentsDataSource)
@@ -95,7 +95,7 @@ class KafkaSegmentsReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[SegmentRange]:
-        """What one task reads each. Raises the errors of find_partitions."""
+        """The segments of each task. Raises the errors of find_partitions."""
         return plan_ranges(self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -103,7 +103,8 @@ class LiveLog(PartitionLog):
         return (FetchPiece(self.topic.name, self.number, self.topic_id, start, end, True, leader, BYTES_PER_OFFSET),)
 
     def _header(self, offset: int) -> BatchColumns:
-        """Of the batch that holds the offset. A broker gives at least one whole batch, however little is asked for."""
+        """The header of the batch that holds the offset. A broker gives at least one whole batch, however little is
+        asked for."""
         log = FetchedLog(
             self.cluster,
             self.topic.name,
@@ -203,7 +204,7 @@ def _wanted(topic: TopicMetadata, partitions: Collection[int] | None) -> list[in
 
 
 def _require_readable(logs: Sequence[LiveLog]) -> None:
-    """Asks for one batch, so that a missing permission is told before anything is written."""
+    """Asks for one batch, so that a missing permission shows before anything is written."""
     log = next((log for log in logs if log.start < log.high_watermark), None)
     if log is not None:
         log.headers_at(log.start)
@@ -211,7 +212,7 @@ def _require_readable(logs: Sequence[LiveLog]) -> None:
 
 @dataclass(frozen=True)
 class Fetcher:
-    """What a task needs to fetch pieces. Printed it names no secret."""
+    """The settings with which a task fetches pieces. Printed it names no secret."""
 
     client: ClientProperties
     limits: FetchLimits
@@ -248,7 +249,7 @@ class PieceOpener:
 
     @contextmanager
     def __call__(self, piece: FetchPiece) -> Iterator[FetchedLog]:
-        """What the brokers give of the piece, to be read once from front to back."""
+        """The brokers' bytes of the piece, to be read once from front to back."""
         yield FetchedLog(
             self.cluster,
             piece.topic,

@@ -62,7 +62,7 @@ class FetchPiece:
         return max(1, int((self.end_offset - self.start_offset) * self.bytes_per_offset))
 
     def behind(self, start: int, end: int) -> FetchPiece:
-        """What lies behind it in the same partition: batches that begin in start .. end - 1."""
+        """The piece behind it in the same partition: batches that begin in start .. end - 1."""
         return replace(self, start_offset=start, end_offset=end, keep_first=False)
 
     def cut(self, parts: int) -> list[FetchPiece]:
@@ -96,7 +96,7 @@ class PartitionLog(ABC):
         return self
 
     def asked(self, ask: Callable[[PartitionLog], Answer]) -> Answer:
-        """What `ask` says of the log, all of it about one moment of the log."""
+        """The answer of `ask`, all of it about one moment of the log."""
         return ask(self)
 
     @property
@@ -129,17 +129,17 @@ class PartitionLog(ABC):
 
     @property
     def readable_to(self) -> int | None:
-        """What lies at this offset or above is not to be read; None: everything may be."""
+        """The offset at which reading must end; None: everything may be read."""
         return None
 
     @abstractmethod
     def leader_epoch_behind(self, offset: int) -> int:
-        """Of the last batch, if that begins at `offset` or behind it; -1: not known."""
+        """The CRC of the last batch, if that begins at `offset` or behind it; -1: not known."""
 
     @property
     @abstractmethod
     def newest_timestamp(self) -> int | None:
-        """Of the last batch, ms; None: not known."""
+        """The newest time of the last batch, ms; None: not known."""
 
     @abstractmethod
     def headers_at(self, base_offset: int) -> BatchColumns:
@@ -151,9 +151,9 @@ class PartitionLog(ABC):
 
     @abstractmethod
     def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[Piece, ...]:
-        """What is to be read from `start_offset` on; empty: nothing is new. `known_corrupt`: file name and position of
+        """The pieces to read from `start_offset` on; empty: nothing is new. `known_corrupt`: file name and position of
         damage that is known already."""
 
     @abstractmethod
     def pieces_before(self, start_offset: int) -> tuple[Piece, ...]:
-        """What lies before the pieces that new_pieces(start_offset) gives."""
+        """The pieces before those that new_pieces(start_offset) gives."""

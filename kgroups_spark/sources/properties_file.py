@@ -2,8 +2,8 @@
 
 The rules are those of java.util.Properties.load (Java 17): a line that ends with an odd number of backslashes goes on
 in the next one, whose leading blanks are dropped; a line that starts with # or ! is a comment; a key ends at the first
-unescaped `=`, `:` or blank. Files are ISO-8859-1, other characters are written \\uXXXX. Of a name given twice the last
-value counts. Kafka 4.3: org.apache.kafka.common.utils.Utils.loadProps.
+unescaped `=`, `:` or blank. Files are ISO-8859-1, other characters are written \\uXXXX. If a name is given twice, the
+last value counts. Kafka 4.3: org.apache.kafka.common.utils.Utils.loadProps.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from kgroups_spark.sources.segments import (
 
 @dataclass(frozen=True)
 class SegmentLog(PartitionLog):
-    """One copy of a partition as it was listed. What is asked of it may scan segments, each at most once.
+    """One copy of a partition as it was listed. Questions to it may scan segments, each at most once.
 
     Raises UnreadableSegment, and SegmentChanged where a segment is another file by now: `asked` asks then again.
     """
@@ -137,7 +137,8 @@ class SegmentLog(PartitionLog):
         )
 
     def _mark_at(self, segment: SegmentFile, position: int) -> BatchMark | None:
-        """Of the batch there, where the segment was scanned: a file that is read from its start needs no mark."""
+        """The mark of the batch there, where the segment was scanned: a file that is read from its start needs no
+        mark."""
         headers = self._scanned.get(segment.path, BatchColumns.empty())
         rows = np.flatnonzero(headers.position == position)
         return BatchMark.of(headers, int(rows[0])) if len(rows) else None

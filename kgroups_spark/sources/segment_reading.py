@@ -1,7 +1,7 @@
 """A partition's records from its segment files, while a broker's cleaner works on them.
 
 A plan names files and positions in them; until they are read, and while they are, the cleaner may replace a segment by
-a smaller one of the same name, merge several into one, rename and delete. What was opened stays readable on a local
+a smaller one of the same name, merge several into one, rename and delete. An opened file stays readable on a local
 disk. Whatever else is no longer what was planned is planned again: the partition is listed, and read on from the first
 offset that has not been given out, up to the end that its log has by then.
 

@@ -53,7 +53,7 @@ class NoPartitions(UsageError):
 
 
 class MixedClusters(UsageError):
-    """Folders that come from different clusters, or from a topic that was deleted and made again."""
+    """Folders that come from different clusters, or from a topic that was deleted and created again."""
 
 
 class UnreadableSegment(KgroupsError):
@@ -199,7 +199,7 @@ def _list_partition(folder: str, topic: str, partition: int, cluster_id: str | N
 
 
 def settled(copy: PartitionCopy, ask: Callable[[PartitionCopy], Answer]) -> tuple[PartitionCopy, Answer]:
-    """What `ask` says of a partition's files, and the files it said it of: the partition is listed again whenever one
+    """The answer of `ask` about a partition's files, and these files: the partition is listed again whenever one
     of them has changed. Raises the errors of list_partition."""
     for wait in _waits(copy.folder):
         try:
@@ -262,7 +262,7 @@ def _next_offset(segment: SegmentFile) -> int:
 
 
 class CheckedFile:
-    """An open segment. What is read of it is handed on only if it still was the listed file after the read."""
+    """An open segment. Bytes read of it are handed on only if it still was the listed file after the read."""
 
     def __init__(self, file: OpenFile, segment: SegmentFile) -> None:
         self._file, self._segment = file, segment
@@ -336,7 +336,7 @@ class Choice:
 
 
 def choose_copies(copies: Iterable[PartitionCopy]) -> Choice:
-    """Of several copies of a partition the one with the highest last leader epoch, then the furthest end, then the
+    """Among several copies of a partition the one with the highest last leader epoch, then the furthest end, then the
     first given.
 
     A follower can be behind, and hold a tail that was never committed: the higher epoch has the truth (KIP-101).

@@ -1,6 +1,6 @@
 """The lake as one finished audit left it, whatever another one has written since, is writing now, or left behind.
 
-Every table's log remembers the newest audit that wrote it. What that audit left is the newest version to which no later
+Every table's log remembers the newest audit that wrote it. Its tables are at the newest version to which no later
 one has committed: a version of its own, so that readers never see half an audit, whether it rewrote the table, appended
 to it or took rows of an unfinished one away.
 """

@@ -71,7 +71,8 @@ class Claim:
             self.release()
 
     def _raise_if_taken_over(self, error: Exception) -> None:
-        """Whoever was taken over says that, whatever it failed with: its files may have gone with the clean-up."""
+        """An audit that was taken over says that, whatever it failed with: its files may have gone with the
+        clean-up."""
         others: list[AuditRow] = []
         with suppress(Exception):  # the store or the JVM may be what failed
             ours, others = self._rows_since()

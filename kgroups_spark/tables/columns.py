@@ -64,7 +64,7 @@ def nullable(field: pa.Field) -> pa.Field:
 
 
 def comment_of(field: pa.Field) -> str:
-    """What was written down with the column."""
+    """The comment that was written down with the column."""
     comment: bytes = field.metadata[b"comment"]
     return comment.decode()
 
@@ -101,7 +101,7 @@ def _plain(data_type: pa.DataType) -> pa.DataType:
 
 AUDIT_ID = required("audit_id", BIGINT, "The audit that wrote the row (table audits)")
 OFFSETS_PARTITION = required("offsets_partition", INT, "Partition of __consumer_offsets")
-LOG_OFFSET = required("log_offset", BIGINT, "Place of the record in that partition's log")
+LOG_OFFSET = required("log_offset", BIGINT, "Offset of the record in that partition's log")
 LOG_TIMESTAMP = column("log_timestamp", TIMESTAMP, "Time in the record; null: the record has none")
 
 # What every table in which one row is one place in the log begins with.

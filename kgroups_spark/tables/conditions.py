@@ -1,7 +1,7 @@
 """Comparisons that choose rows of a table: by files' statistics, by pyarrow and by Spark.
 
-No Spark is loaded here. Whoever has the rows applies a condition as early as possible: a file whose statistics leave no
-room for a row that meets it is not opened, a row group neither.
+No Spark is loaded here. The holder of the rows applies a condition as early as possible: a file whose statistics leave
+no room for a row that meets it is not opened, a row group neither.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Condition(NamedTuple):
     def may_hold(self, least: Any, greatest: Any) -> bool:
         """Whether a file with these bounds (None: unknown) may hold a row that meets it.
 
-        Whole numbers only: bounds of texts may be cut, those of times stand in the log as text.
+        Bounds of whole numbers only: bounds of texts may be cut, those of times stand in the log as text.
         """
         if self.comparison.startswith("is"):
             return True

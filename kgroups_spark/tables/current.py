@@ -109,13 +109,15 @@ MEMBER_COLUMNS = [
     column("server_assignor", STRING, "Assignor that the member asked for; null: none"),
     column("subscribed_topics", array(STRING), "Names subscribed to; null: unknown, its subscription cannot be read"),
     column("subscribed_regex", STRING, "Expression subscribed to; null: none"),
-    column("assigned_partitions", array(ASSIGNED_PARTITION), "What it has; null: unknown, or streams"),
+    column("assigned_partitions", array(ASSIGNED_PARTITION), "Its partitions; null: unknown, or streams"),
     column(
-        "pending_revocation_partitions", array(ASSIGNED_PARTITION), "What it has to give up; null: classic or streams"
+        "pending_revocation_partitions",
+        array(ASSIGNED_PARTITION),
+        "Partitions it has to give up; null: classic or streams",
     ),
-    column("target_partitions", array(ASSIGNED_PARTITION), "What it shall have; null: classic or streams"),
+    column("target_partitions", array(ASSIGNED_PARTITION), "Its target assignment; null: classic or streams"),
     column("assigned_tasks", array(TASK), "Streams: tasks it has; null: not streams"),
-    column("target_tasks", array(TASK), "Streams: tasks it shall have; null: not streams"),
+    column("target_tasks", array(TASK), "Streams: tasks of its target assignment; null: not streams"),
     column("pending_revocation_tasks", array(TASK), "Streams: tasks it has to give up; null: not streams"),
     column("topology_epoch", INT, "Streams: epoch of the member's topology; null: not streams"),
     column("process_id", STRING, "Streams: process; null: not streams"),
@@ -142,7 +144,7 @@ COMMIT = [
     column("leader_epoch", INT, "Leader epoch of the record before it; null: not given"),
     required("metadata", STRING, "Text the client left with it; '' is normal"),
     column("commit_timestamp", TIMESTAMP, "Time of the commit, at most the end of year 9999; null: none"),
-    column("expire_timestamp", TIMESTAMP, "When it shall expire (clients before 2.1); null: not given"),
+    column("expire_timestamp", TIMESTAMP, "When it will expire (clients before 2.1); null: not given"),
     column("topic_id", STRING, "Topic id; null: not logged"),
 ]
 
@@ -219,7 +221,7 @@ OFFSET_EXPIRY = pa.schema(
         column(
             "base",
             STRING,
-            "What is counted from: commit_timestamp, current_state_timestamp, expire_timestamp; null: none",
+            "The base of the count: commit_timestamp, current_state_timestamp, expire_timestamp; null: none",
         ),
         column("base_timestamp", TIMESTAMP, "That time; null: none"),
         column("expires_at", TIMESTAMP, "Earliest moment, if the group stays as it is; null: not as things stand"),

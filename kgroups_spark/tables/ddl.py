@@ -10,7 +10,7 @@ from kgroups_spark.tables.schemas import Table
 
 
 def table_definition(table: Table, properties: Mapping[str, str]) -> str:
-    """What stands behind the table's name in CREATE TABLE."""
+    """The definition behind the table's name in CREATE TABLE."""
     columns = ", ".join(column_definition(field) for field in table.schema)
     told = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
     return f"({columns}) USING delta COMMENT {text(table.comment)} TBLPROPERTIES ({told})"

@@ -1,4 +1,4 @@
-"""What storage, Delta or a task failed with, in one line for a person: not the stack of three languages."""
+"""The failure of storage, Delta or a task, in one line for a person: not the stack of three languages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def told_in_one_line(what_failed: str) -> Iterator[None]:
 def machine_failures_told(what_failed: str) -> Iterator[None]:
     """The same for a whole command, and for what its machine or cluster did: the JVM or a worker was killed, no space.
 
-    What a task tells a person is told as it is. What a task's Python raised that is nobody's fault but ours keeps its
+    A task's message for people is shown as it is. A fault of ours in a task's Python keeps its
     stack.
     """
     try:

@@ -47,7 +47,7 @@ class Fence:
     check_claim: Callable[[], None]
 
     def commit(self, name: str, operation: str, write: Callable[[Transaction], Answer]) -> Answer:
-        """What `write` answers, which makes the transaction given to it; once more if somebody else (OPTIMIZE, say)
+        """The answer of `write`, which makes the transaction given to it; once more if somebody else (OPTIMIZE, say)
         commits to the table at the same time.
 
         Raises what `check_claim` raises where the claim is lost, even if only the refused commit shows it.
@@ -79,8 +79,8 @@ class Fence:
 
 @contextmanager
 def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
-    """Around a commit: raises what `check_claim` raises, before it and where it fails. Whoever was taken over then
-    hears that, whatever it was that refused the commit."""
+    """Around a commit: raises what `check_claim` raises, before it and where it fails. An audit that was taken over
+    then hears that, whatever it was that refused the commit."""
     check_claim()
     try:
         yield
@@ -90,7 +90,7 @@ def named_if_lost(check_claim: Callable[[], None]) -> Iterator[None]:
 
 
 def until_nobody_interferes(write: Callable[[], Answer]) -> Answer:
-    """What `write` answers, tried again when somebody else commits to the table at the same time (OPTIMIZE, say)."""
+    """The answer of `write`, tried again when somebody else commits to the table at the same time (OPTIMIZE, say)."""
     for _ in range(ATTEMPTS - 1):
         try:
             return write()

@@ -27,7 +27,7 @@ class Folder:
         return f"delta.`{self.path(name).replace('`', '``')}`"
 
     def names(self) -> list[str]:
-        """What lies in the folder, tables or not; nothing if there is no folder."""
+        """The entries of the folder, tables or not; nothing if there is no folder."""
         return self.kernel.names_in(self.uri)
 
     def has(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Tables that somebody has deleted: which can be made again, and which nothing brings back."""
+"""Tables that somebody has deleted: which can be rebuilt, and which nothing brings back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_MADE_AGAIN = (*LOG_TABLES, *STATE_LOG_HISTORY, "state_corrections")
 
 
 def gone_tables(lake: Lake) -> list[str]:
-    """The tables that a lake of today's layout lacks. Raises KgroupsError if one of them cannot be made again."""
+    """The tables that a lake of today's layout lacks. Raises KgroupsError if one of them cannot be rebuilt."""
     if lake.version < LAKE_VERSION:
         return []  # not made yet: migrations.py
     there = set(lake.place.names())

@@ -1,4 +1,4 @@
-"""What Hadoop knows of storage, for pyarrow and for people: settings of S3, and which name of it Hadoop understands."""
+"""Hadoop's settings of storage, for pyarrow and for people: settings of S3, and which name of it Hadoop understands."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ OFFSET_COMMITS = pa.schema(
             TIMESTAMP,
             "Time of the commit; null: tombstone, none, or one that no TIMESTAMP can hold",
         ),
-        column("expire_timestamp", TIMESTAMP, "When it shall expire (clients before 2.1); null: not given"),
+        column("expire_timestamp", TIMESTAMP, "When it will expire (clients before 2.1); null: not given"),
         column("topic_id", STRING, "Topic id; null: not logged"),
         required("record_type", SMALLINT, "Type of the record: 0 or 1"),
         column("value_version", SMALLINT, "Version of the value; null: tombstone"),
@@ -55,7 +55,7 @@ OFFSET_COMMITS = pa.schema(
             "committed or aborted; null: no transaction, or its marker lies outside the range that wrote the row "
             "(view offset_history completes it). It does not say that this was the committed offset",
         ),
-        column("marker_offset", BIGINT, "Place of the marker that ended the transaction; null: as outcome"),
+        column("marker_offset", BIGINT, "Offset of the marker that ended the transaction; null: as outcome"),
         *RAW_KEY_AND_VALUE,
     ]
 )
@@ -183,7 +183,7 @@ GROUP_EVENTS = pa.schema(
         column(
             "cause",
             STRING,
-            "Of removals expired, group_deleted, offset_deleted, topic_deleted or unknown; of moves no_members "
+            "Causes of removals: expired, group_deleted, offset_deleted, topic_deleted or unknown; of moves no_members "
             "(the group had none: an admin reset, most likely), with_members, transaction, topic_recreated or unknown; "
             "null: the event is neither",
         ),
@@ -225,7 +225,7 @@ TOPIC_OFFSETS = pa.schema(
 FINDINGS = pa.schema(
     [
         AUDIT_ID,
-        required("finding", STRING, "What is odd, one of a closed set"),
+        required("finding", STRING, "The kind of finding, one of a closed set"),
         required("severity", STRING, "error: something fails or is lost; warning: it may; notice: worth knowing"),
         column("group_id", STRING, "The group it is about; null: not about one group"),
         column("topic", STRING, "The topic; null: not about one topic"),
@@ -235,6 +235,6 @@ FINDINGS = pa.schema(
         column("offsets_partition", INT, "Partition of __consumer_offsets; null: not about one of them"),
         column("log_offset", BIGINT, "The record that shows it; null: no single record does"),
         column("since", TIMESTAMP, "Since when it is so; null: not known"),
-        required("detail", STRING, "What it is, why it matters, what to do"),
+        required("detail", STRING, "The fact, why it matters, what to do"),
     ]
 )

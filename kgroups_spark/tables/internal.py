@@ -15,7 +15,7 @@ COORDINATOR_STATE = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
-        required("entry_type", STRING, "What the payload is; only the coordinator's save and load know"),
+        required("entry_type", STRING, "The kind of the payload; only the coordinator's save and load know"),
         column("group_id", STRING, "Group; null: the entry is about no group"),
         required("payload", STRING, "JSON text"),
     ]
@@ -34,7 +34,7 @@ STATE_CORRECTIONS = pa.schema(
             "put: the entry is this now; remove: it is gone; wait: the group is another in the log, but was left as it "
             "is; baseline: part of a state",
         ),
-        required("entry_type", STRING, "What the payload is; only the coordinator's save and load know"),
+        required("entry_type", STRING, "The kind of the payload; only the coordinator's save and load know"),
         column("group_id", STRING, "Group; null: the entry is about no group"),
         column("payload", STRING, "JSON text; null: the entry is gone"),
         required("state_format", INT, "Form of the payload"),

@@ -1,6 +1,6 @@
 """Java classes and collections through py4j, without what that costs.
 
-Of a dotted name py4j asks for every step whether it is a class: each that is none is looked for in all of Spark's some
+For every step of a dotted name py4j asks whether it is a class: each that is none is looked for in all of Spark's some
 three hundred jars. And whoever iterates over a Java collection ends by a Java exception, which PySpark translates by
 thirty such names. Together that was nearly half of a small night.
 """
@@ -31,7 +31,7 @@ class JavaClasses:
 
 
 def items_of(collection: Any) -> Iterator[Any]:
-    """What is in a java.util.Collection."""
+    """The elements of a java.util.Collection."""
     yield from collection.toArray()
 
 

@@ -201,7 +201,7 @@ class KernelTable:
         return int(self._snapshot().getVersion())
 
     def entry(self, version: int) -> str | None:
-        """What stands in the log as that version, as text; None: nothing does."""
+        """The log's entry of that version, as text; None: there is none."""
         path = self._entry_path(version)
         try:
             stream = path.getFileSystem(self._kernel.hadoop).open(path)

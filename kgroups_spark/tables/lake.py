@@ -117,9 +117,9 @@ class Lake:
     def read_files(self, name: str, version: int | None = None) -> DataFrame:
         """The same rows as `read`, with the same nullability, for a table of few files.
 
-        Delta's own reader first rebuilds a table's state by Spark jobs, which costs more than the tables of now have to
-        say; Kernel knows their files. Tables whose files are not the whole truth (deletion vectors, column mapping) are
-        left to Delta, those of a catalog to whom it lets read them.
+        Delta's own reader first rebuilds a table's state by Spark jobs, which costs more than the current tables have
+        to say; Kernel knows their files. Tables whose files are not the whole truth (deletion vectors, column mapping)
+        are left to Delta, those of a catalog to whom it lets read them.
         """
         self._require_table(name)
         log = self.table(name)
@@ -161,7 +161,7 @@ class Lake:
         return dataset.to_table(columns=list(columns), filter=expression_of(conditions))
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
-        """What `write` answers: it changes the table in one Delta transaction. The one place where a lake changes.
+        """The answer of `write`: it changes the table in one Delta transaction. The one place where a lake changes.
 
         `operation` is create, append, replace, delete or shut out. Raises KgroupsError where storage or Delta refuses.
         """
@@ -173,7 +173,7 @@ class Lake:
 
     @cached_property
     def files_in_reach(self) -> bool:
-        """The driver can read the lake's files by pyarrow, too. Of a catalog's it does not try: it may be forbidden."""
+        """The driver can read the lake's files by pyarrow, too. A catalog's it does not try: it may be forbidden."""
         if self.is_in_catalog:
             return False
         try:
@@ -185,7 +185,7 @@ class Lake:
 
     @cached_property
     def properties(self) -> dict[str, str]:
-        """What the ledger's log says of the lake."""
+        """The lake's properties in the ledger's log."""
         return self.table("audits").properties()
 
     @property
@@ -219,7 +219,7 @@ class Lake:
 
 
 def table_properties(table: Table) -> dict[str, str]:
-    """What Delta and we should know of the table."""
+    """The properties of the table, for Delta and for us."""
     return {
         "delta.dataSkippingStatsColumns": ",".join(table.statistics),
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
@@ -263,7 +263,8 @@ def never_null(field: StructField) -> Column:
 
 
 def in_parallel(calls: list[Callable[[], Any]], threads: int = 4) -> list[Any]:
-    """What the calls answer, in order; small commits wait more than they work. Raises as the first one that failed."""
+    """The answers of the calls, in order; small commits wait more than they work. Raises as the first one that
+    failed."""
     with ThreadPoolExecutor(threads) as pool:
         running = [pool.submit(call) for call in calls]
         return [call.result() for call in running]

@@ -1,4 +1,4 @@
-"""Which audit's tables a reader sees: the last finished one's. What the ledger and the tables' logs tell of it."""
+"""Which audit's tables a reader sees: the last finished one's. The ledger and the tables' logs tell which."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IS_FINISHED = Condition("status", "==", FINISHED)
 
 # Under this name each table's log remembers the newest audit that wrote it.
 APP_ID = "kgroups-audit"
-# What an audit makes anew from history has its own: the same audit then appends to the same tables.
+# Rows that an audit rebuilds from history have their own: the same audit then appends to the same tables.
 REBUILD_APP_ID = "kgroups-rebuild"
 # Everything that writes rows under the number of an audit.
 APP_IDS = (APP_ID, REBUILD_APP_ID)
@@ -54,7 +54,7 @@ def since_last_finished(
 
 
 def is_of_log(entries: pa.StructArray, topic: str | None = None) -> pa.Array:
-    """Of entries of `partitions` which are of that log; None: of __consumer_offsets."""
+    """Chooses the entries of `partitions` that are of that log; None: of __consumer_offsets."""
     topics = pc.struct_field(entries, "topic")
     return pc.is_null(topics) if topic is None else pc.equal(topics, topic)
 
@@ -90,7 +90,7 @@ def finished_backwards(
 
 
 def version_gone(table_path: str, audit_id: int) -> KgroupsError:
-    """What readers are to say where the version that the audit left cannot be read any more.
+    """The error of readers where the version that the audit left cannot be read any more.
 
     Our tables have `delta.enableExpiredLogCleanup=false` against it (log_files.py). Where an older lake does not have
     that property yet, or somebody has removed it, Spark's Delta writer deletes at a checkpoint the versions before it

@@ -130,7 +130,7 @@ class Ledger:
     def newest(self) -> list[AuditRow]:
         """The rows of the last finished audit and of those after it, as `rows`; all while none has finished.
 
-        What an audit needs to know, at the same cost after a thousand others.
+        The facts that an audit needs, at the same cost after a thousand others.
         """
         return self._in_order(newest_rows(self.lake))
 

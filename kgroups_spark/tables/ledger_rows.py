@@ -56,7 +56,8 @@ class Reading(NamedTuple):
 
 
 def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Iterator[Reading]:
-    """What finished audits read of __consumer_offsets, or of the log that `topic` names, audit `newest` first."""
+    """The spans that finished audits read of __consumer_offsets, or of the log that `topic` names, audit `newest`
+    first."""
     columns = ["started_at", "newest_log_timestamp", "partitions"]
     for rows in lots_backwards(partial(lake.rows, "audits"), columns, newest):
         for index in range(rows.num_rows):
@@ -70,7 +71,7 @@ def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Ite
 
 
 def what_was_read(lake: Lake, newest: int) -> pa.Table:
-    """What each finished audit up to `newest` read of each partition of __consumer_offsets, in no order: audit_id,
+    """The spans that each finished audit up to `newest` read of each partition, in no order: audit_id,
     retention_ms, offsets_partition, start_offset, end_offset, records; int64, a row an entry of `partitions`.
 
     Entries of partitions in which there was nothing to read are left out.

@@ -55,7 +55,7 @@ AUDITS = pa.schema(
             STRING,
             "running: claimed; finished: all it wrote counts; abandoned: another audit took over",
         ),
-        required("owner", STRING, "Who runs it: host, process id, start of the process, a uuid"),
+        required("owner", STRING, "The process that runs it: host, process id, start of the process, a uuid"),
         required("started_at", TIMESTAMP, "When it claimed its number"),
         column("finished_at", TIMESTAMP, "When it finished; null: running"),
         column("as_of", TIMESTAMP, "Time at which expiry was judged; null: running"),
@@ -73,6 +73,6 @@ AUDITS = pa.schema(
         column("rows_added", map_of(BIGINT), "Rows added, by table; null: running"),
         column("quarantined", map_of(BIGINT), "Rows of quarantine, by reason; null: running"),
         column("record_counts", array(RECORD_COUNT), "Records read, by type and version; null: running"),
-        column("notes", array(STRING), "What a person should know: missing partitions, re-read ones, rebuilt state"),
+        column("notes", array(STRING), "Notes for people: missing partitions, re-read ones, rebuilt state"),
     ]
 )

@@ -1,7 +1,7 @@
-"""What all finished audits together read of each partition, without reading what the ledger says of each of them.
+"""The sums of what all finished audits read of each partition, without reading each of the ledger's entries.
 
 Ten years of nights are 730,000 entries of the column `partitions` for 200 partitions. A file of the ledger that holds
-many rows says in its footer what their entries add up to. Of others (small ones, Spark's, those of earlier software)
+many rows says in its footer what their entries add up to. For others (small ones, Spark's, those of earlier software)
 the entries are read, but only the fields that are added up: Parquet has each of an entry's fields in a column of its
 own, of which Arrow's datasets read all or none.
 """
@@ -36,8 +36,8 @@ MANY_SUMS = 8_192
 
 
 class Sums(NamedTuple):
-    """Of the finished audits `first` to `last`: rows of audit_id and FIELDS, of which log_totals makes what it makes of
-    all entries of __consumer_offsets.
+    """For the finished audits `first` to `last`: rows of audit_id and FIELDS, of which log_totals makes what it makes
+    of all entries of __consumer_offsets.
 
     A partition has one row: sums, the least start_offset, the greatest audit_id, and what was lost as from 0 to its
     sum. Where one of the audits read it again, it has a row an entry.
@@ -59,7 +59,7 @@ def ledger_sums(audits: pa.dataset.Dataset) -> pa.Table:
 
 
 def sums_for_footer(rows: pa.Table) -> dict[str, str]:
-    """What the footer of a file with these rows of the ledger says of them, if it is worth it."""
+    """The footer of a file with these rows of the ledger, if it is worth it."""
     sums = _sums(_entries(rows)) if len(rows) >= MANY_ROWS else None
     if sums is None or len(sums.rows) > MANY_SUMS:
         return {}

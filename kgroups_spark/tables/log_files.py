@@ -26,7 +26,7 @@ _CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint\.(?:\d{10}\.(?P<parts
 def remove_old_versions(lake: Lake, name: str, last_finished: int) -> int:
     """Deletes the versions of a table's log that nobody goes back to; how many there were.
 
-    Whoever comes late with it deletes nothing that is wanted: readers only ever go back to later versions.
+    A late deletion deletes nothing that is wanted: readers only ever go back to later versions.
     """
     folder, old = _old(lake, name, last_finished)
     for file in old:

@@ -4,7 +4,7 @@ A layout is a number in the property `kgroups.lakeVersion` of every table; the l
 migration that was killed is done again from its start, and each step leaves alone what is done. Software of the older
 layout keeps out from the claim on, whose row names the layout that it was written with.
 
-What a layout needs is mostly said by its tables: those missing are made, columns that are missing are added as nullable
+The tables say most of what a layout needs: those missing are made, columns that are missing are added as nullable
 ones, and an internal table of other columns is defined again if it is empty. STEPS has what goes beyond. Properties
 that tables lack are set without a new layout, because they mean nothing to older software.
 
@@ -128,7 +128,7 @@ def _may_become(found: StructField, expected: StructField) -> bool:
 
 
 def _missing(found: StructType, expected: StructType, inside: str = "") -> list[str]:
-    """What ADD COLUMNS takes of columns, and of fields of structs in arrays, that are not there."""
+    """The columns for ADD COLUMNS, and of fields of structs in arrays, that are not there."""
     there, columns = {field.name: field for field in found}, []
     for at, field in enumerate(expected):
         if field.name not in there:

@@ -1,4 +1,4 @@
-"""Who runs an audit, and whether that process is still there."""
+"""The process that runs an audit, and whether that process is still there."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> Owner:
-        """The owner of that text; the host's name alone may hold blanks. Of any other text a process on a host of that
-        name, of which nothing is known."""
+        """The owner of that text; the host's name alone may hold blanks. Any other text means a process on a host of
+        that name, of which nothing is known."""
         words = text.rsplit(" ", 3)
         if len(words) < 4 or not words[1].isdecimal():
             return cls(text, 0, UNKNOWN, text)

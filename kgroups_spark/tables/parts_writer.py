@@ -134,7 +134,7 @@ def _write_parquet(
 
 
 def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict[str, object]:
-    """What Delta's log says of a file: numRecords, and minValues, maxValues and nullCount of the columns.
+    """A file's statistics in Delta's log: numRecords, and minValues, maxValues and nullCount of the columns.
 
     Texts are whole or absent: a cut maximum would hide rows. Parquet leaves out the bounds of a long text (4 KiB).
     """

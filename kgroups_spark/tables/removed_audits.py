@@ -1,4 +1,4 @@
-"""What the ledger's notes say where `maintain --keep` has removed audits, and how commands read it there."""
+"""The ledger's notes where `maintain --keep` has removed audits, and how commands read it there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Removal(NamedTuple):
 
 
 def removal_note(up_to: int) -> str:
-    """What the ledger's notes say of the removal."""
+    """The ledger's notes on the removal."""
     return _NOTE.format(up_to)
 
 
@@ -34,7 +34,8 @@ def removed_up_to(notes: Sequence[str] | None) -> int:
 
 
 def removal_of(maintenances: Iterable[Mapping[str, Any]], audit_id: int) -> Removal | None:
-    """Who removed that audit, of rows of the ledger with audit_id and notes; None: nobody that is known."""
+    """The maintenance that removed that audit, from rows of the ledger with audit_id and notes; None: none that is
+    known."""
     removals = [Removal(removed_up_to(row["notes"]), row["audit_id"]) for row in maintenances]
     return min((each for each in removals if each.up_to >= audit_id), key=lambda each: each.by, default=None)
 

@@ -21,7 +21,7 @@ MICROSECONDS = pa.timestamp("us", "UTC")
 def table_batch(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], **constants: Any) -> pa.RecordBatch:
     """Rows of the table in the order of `columns`; `constants` are the same in all of them.
 
-    Times are ms; None and Kafka's -1 are null. Of a time that no TIMESTAMP can hold the nearest that one can: a commit
+    Times are ms; None and Kafka's -1 are null. The nearest TIMESTAMP stands for a time that none can hold: a commit
     from the year 50,000 must not expire today.
     """
     values = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}

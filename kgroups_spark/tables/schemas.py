@@ -99,7 +99,7 @@ TABLES: dict[str, Table] = {
         _history(
             "group_traffic",
             history.GROUP_TRAFFIC,
-            "What an audit read of a group, by hour of log time",
+            "Records and bytes that an audit read of a group, by hour of log time",
             key=("audit_id", *GROUP, "hour"),
         ),
         _history(

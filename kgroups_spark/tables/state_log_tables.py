@@ -185,7 +185,7 @@ TRANSACTIONAL_IDS = pa.schema(
                     required("partition", INT, "Its partition"),
                 )
             ),
-            "What the open transaction has written to, __consumer_offsets included; in order",
+            "Partitions that the open transaction has written to, __consumer_offsets included; in order",
         ),
         column("start_timestamp", TIMESTAMP, "When the transaction began; null: none is open, or not known"),
         column("last_update_timestamp", TIMESTAMP, "When the state was last changed; null: not known"),
@@ -204,7 +204,7 @@ STATE_LOG_STATE = pa.schema(
         AUDIT_ID,
         LOG,
         STATE_PARTITION,
-        required("entry_type", STRING, "What the payload is; only the coordinator's save and load know"),
+        required("entry_type", STRING, "The kind of the payload; only the coordinator's save and load know"),
         column("group_id", STRING, "Group; null: the entry is about no group"),
         required("payload", STRING, "JSON text"),
     ]

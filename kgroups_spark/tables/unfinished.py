@@ -1,4 +1,4 @@
-"""What audits that did not finish left behind, and how it goes.
+"""The remains of audits that did not finish, and how they are removed.
 
 First they are shut out: one that was given up may still run somewhere, or its JVM be about to commit. Then their rows
 are deleted, by transactions of the audit that clears up (fence.py) and only up to its own number. Not by RESTORE:
@@ -23,7 +23,7 @@ from kgroups_spark.tables.schemas import TABLES
 def clear_up(lake: Lake, claim: Claim) -> list[str]:
     """Makes the lake, under a new claim, what the last finished audit left; the names of the tables that had more.
 
-    Tables of now may still hold what an unfinished audit wrote: who has cleared up rewrites them.
+    Current tables may still hold what an unfinished audit wrote: the audit that clears up rewrites them.
     """
     if not claim.unfinished:
         return []
@@ -56,7 +56,7 @@ def remove_unfinished(fence: Fence, last_finished: int) -> list[str]:
     """Deletes the rows of audits between the last finished one (0: none has) and this one; the names of the tables that
     had some.
 
-    Tables of now need nothing: the next audit rewrites them.
+    Current tables need nothing: the next audit rewrites them.
     """
     left_behind = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
     removed = [name for name in left_behind if _remove_between(fence, name, last_finished)]

@@ -40,7 +40,7 @@ Change = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What became of a table's files, or would become (`bytes_after` None: nobody knows yet)."""
+    """The outcome for a table's files, or what it would be (`bytes_after` None: nobody knows yet)."""
 
     table: str
     files_before: int
@@ -50,7 +50,7 @@ class Rewritten:
 
 
 def is_optimized(name: str) -> bool:
-    """Tables of now are rewritten by each audit anyway; files of coordinator_state must hold one audit each."""
+    """Current tables are rewritten by each audit anyway; files of coordinator_state must hold one audit each."""
     return TABLES[name].kind in ("history", "ledger") or name == "state_corrections"
 
 
@@ -96,7 +96,7 @@ def optimize(writer: LakeWriter, name: str) -> Rewritten:
 
 
 def foreseen(lake: Lake, name: str) -> Rewritten:
-    """What `optimize` would do, by parts."""
+    """The work that `optimize` would do, by parts."""
     files = lake.table(name).files()
     fewer = sum(len(lot) - files_for(total_bytes(lot)) for lot in lots(files))
     return Rewritten(name, len(files), len(files) - fewer, total_bytes(files), None)

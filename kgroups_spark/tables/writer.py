@@ -1,4 +1,4 @@
-"""What an audit writes to the lake, by one of two writers that give the same tables.
+"""Writing to the lake, by one of two writers that give the same tables.
 
 `parts`: tasks write Parquet by pyarrow (parts_writer.py), the driver commits it by Delta Kernel (kernel.py).
 `spark`: Spark's own Delta writer. Works wherever Delta does, and costs several times as much.
@@ -82,7 +82,7 @@ class LakeWriter:
         return Fence(self.lake, self.audit_id, self.check_claim)
 
     def part_writer(self, table: str) -> PartWriter:
-        """What tasks write the table's parts with."""
+        """The settings with which tasks write the table's parts."""
         return PartWriter(table, self.lake.uri, self.audit_id)
 
     def _parts_of(self, table: str, rows: DataFrame) -> list[Part]:
@@ -136,7 +136,7 @@ class LakeWriter:
 
 
 def _by(audit_id: int) -> str:
-    """What the tables' own history says of a commit."""
+    """The entry of a commit in the tables' own history."""
     return f"kgroups-spark audit {audit_id}"
 
 
@@ -159,13 +159,13 @@ def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
 
 
 def manifest(parts: Iterable[Part | None]) -> Iterator[pa.RecordBatch]:
-    """What a task tells the driver of the parts it wrote; columns as MANIFEST."""
+    """A task's manifest of the parts it wrote; columns as MANIFEST."""
     rows = [asdict(part) for part in parts if part is not None]
     if rows:
         yield pa.RecordBatch.from_pylist(rows)
 
 
 def parts_in(manifests: DataFrame) -> list[Part]:
-    """The parts that the tasks of a frame of manifests wrote; only those of attempts that succeeded are told of."""
+    """The parts that the tasks of a frame of manifests wrote; only those of attempts that succeeded."""
     names = [field.name for field in fields(Part)]
     return [Part(**row.asDict()) for row in manifests.select(*names).collect()]

@@ -23,7 +23,7 @@ from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
 
 
 class Verdict(Enum):
-    """What is known of a transaction that is open on a partition."""
+    """The facts of a transaction that is open on a partition."""
 
     WITHIN_MAXIMUM = "open for no longer than the maximum"
     LISTED = "the transaction coordinator lists the partition and will write the marker"
@@ -47,7 +47,7 @@ class OpenOnPartition:
 
 
 class Listings:
-    """What the transaction coordinator lists: rows of `transactional_ids`, by the producer that each has now.
+    """The transaction coordinator's listing: rows of `transactional_ids`, by the producer that each has now.
 
     `is_complete`: every partition of `__transaction_state` was read. `known_until`: the time up to which, in ms; None:
     up to now.

@@ -30,7 +30,7 @@ class TransactionalIdRow(NamedTuple):
 
 
 class TransactionEvent(NamedTuple):
-    """What the coordinator did to a producer of itself: one of EVENTS."""
+    """The coordinator's own act on a producer: one of EVENTS."""
 
     log_offset: int
     log_timestamp: int | None

@@ -19,7 +19,7 @@ MAX_TRANSACTION_TIMEOUT_MS = 900_000
 
 @dataclass(frozen=True)
 class TransactionRules:
-    """What one release reads, and what ends its load."""
+    """The versions that one release reads, and what ends its load."""
 
     newest_value_version: int = 1
     skips_unknown_types: bool = True  # KIP-915

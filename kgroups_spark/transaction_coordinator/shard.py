@@ -12,7 +12,7 @@ Rules (TransactionLog.read, 4.3.1, and TransactionStateManager.loadTransactionMe
 
 It is pure: no Spark, no files, no clock. Events:
 
-- transaction_timed_out: an open transaction is being aborted, with a new epoch, later than its timeout allows. Of two-phase
+- transaction_timed_out: an open transaction is being aborted, with a new epoch, later than its timeout allows. For two-phase
   transactions never: they have no timeout.
 - producer_fenced: it is being aborted before that with a new epoch: another producer has initialized the same id, or
   Admin has fenced it. With TV2 every end takes a new epoch, so nothing in the log tells a fence from the producer's own
@@ -58,7 +58,7 @@ Value = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TransactionalId:
-    """What is known of one transactional id, with Kafka's -1 for none, and its newest record."""
+    """The state of one transactional id, with Kafka's -1 for none, and its newest record."""
 
     producer_id: int
     producer_epoch: int

@@ -7,7 +7,7 @@ of record types have no files: their SQL is made from Kafka's message definition
 
 Both first make a view of every table, under the table's name, as the last finished audit left it: at the newest version
 to which no later audit has committed. So whoever reads the views never sees half an audit, whether one runs, was
-killed, or finishes meanwhile: then they say what they said until they are registered anew. The views' own SQL reads
+killed, or finishes meanwhile: then they say what they said until they are registered again. The views' own SQL reads
 nothing but these, and says nothing of versions.
 """
 

@@ -1,6 +1,6 @@
-"""What a view or function is: the head of its SQL file, and the query below it.
+"""The definition of a view or function: the head of its SQL file, and the query below it.
 
-    -- What it is.
+    -- The rows of the view.
     --
     -- argument ts TIMESTAMP: a function's argument, with its type; ts TIMESTAMP = NULL: one that may be left out
     -- returns INT

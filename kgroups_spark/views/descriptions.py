@@ -1,4 +1,4 @@
-"""What each table, view and function is, and its columns: as they say themselves."""
+"""The descriptions of tables, views and functions and of their columns: as they say themselves."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _put(expression: str, name: str, query: str) -> str:
 
 
 def comment_of(definition: Definition) -> str:
-    """What it is, and what its arguments are: a macro's have no comments of their own."""
+    """The comment, and what the arguments are: a macro's have no comments of their own."""
     arguments = (definition.arguments or {}).items()
     return definition.comment + "".join(f". {name}: {argument.comment}" for name, argument in arguments)
 

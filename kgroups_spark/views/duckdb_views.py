@@ -97,7 +97,7 @@ class DuckDbLake:
         return self.table(name).to_table(chosen, filter=expression_of(conditions))
 
     def query(self, query: str, parameters: dict[str, Any] | None = None) -> pa.Table:
-        """What a query answers; its parameters stand in it as $name. Raises duckdb.Error."""
+        """The answer of a query; its parameters stand in it as $name. Raises duckdb.Error."""
         return self._answer(query, parameters).to_arrow_table()
 
     def batches(self, query: str, parameters: dict[str, Any] | None, rows: int) -> pa.RecordBatchReader:

@@ -1,4 +1,4 @@
-"""What moments a lake's history can say something of: the row of the view known_history, at little cost.
+"""The moments that a lake's history covers: the row of the view known_history, at little cost.
 
 The view's own SQL reads the entries of all audits and the log times of the whole history each time. A reader stays with
 one audit: it finds the row once, in as few of the newest audits as it takes, and makes the view with that row.

@@ -1,4 +1,4 @@
-"""What stands in `group_records.value`, record type by record type: from Kafka's message definitions."""
+"""The contents of `group_records.value`, record type by record type: from Kafka's message definitions."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def _struct(members: Iterable[tuple[str, str]]) -> str:
 
 
 def _structure(fields: Iterable[JsonField]) -> dict[str, Any]:
-    """The JSON text of these fields, as DuckDB's from_json wants it told."""
+    """The JSON text of these fields, as DuckDB's from_json wants it."""
     told: dict[str, Any] = {}
     for field in fields:
         element = _structure(field.fields) if field.fields else TYPES.get(field.type, "VARCHAR")

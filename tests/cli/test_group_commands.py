@@ -225,7 +225,7 @@ def test_what_happened_last_night(kgroups: Any) -> None:
     assert told[0] == ["TIME (UTC)", "EVENT", "MEMBER/TOPIC-PARTITION", "BEFORE", "AFTER", "CAUSE"]
     assert told[1] == ["2026-11-11 02:41:47", "state", "-", "Stable", "Empty", "-"]
     why = "the group had no members: an admin reset, most likely"
-    assert told[5] == ["2026-11-11 02:47:36", "offset went back", "payments-0", "45608", "41719", why]
+    assert told[5] == ["2026-11-11 02:47:36", "offset rewound", "payments-0", "45608", "41719", why]
     assert len(told) == 8
     assert "7 events from 2026-11-11 00:00:00 to 2026-11-11 02:50:00 UTC; 9 offset records in that time" in err
 

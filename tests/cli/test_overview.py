@@ -118,14 +118,14 @@ MOVE = {
 def test_offsets_that_moved_stand_in_a_table_and_the_last_ones_history_can_be_typed():
     late = {"group_id": "too late", "event": "offset_restarted", "cause": "unknown", "read_again": None, "skipped": 10}
     lines = screen(moves=[MOVE | late, MOVE])
-    start = lines.index("Committed offsets that went back, or ahead, the newest first")
+    start = lines.index("Committed offsets that were rewound or skipped ahead, the newest first")
     heading, first, second, nothing = lines[start + 1 : start + 5]
     assert re.split(r"  +", heading.strip())[3:] == ["#PARTITIONS", "READ-AGAIN", "NEVER-READ", "WHAT", "HOW"]
     assert re.split(r"  +", first.strip()) == [
-        "too late", "clicks", "2026-11-16 05:41:36", "2", "-", "10", "began anew after its removal", "unknown"
+        "too late", "clicks", "2026-11-16 05:41:36", "2", "-", "10", "restarted after its removal", "unknown"
     ]  # fmt: skip
     assert re.split(r"  +", second.strip()) == [
-        "orders", "clicks", "2026-11-16 05:41:36", "2", "910", "-", "went back",
+        "orders", "clicks", "2026-11-16 05:41:36", "2", "910", "-", "rewound",
         "no members: an admin's reset, most likely",
     ]  # fmt: skip
     assert not nothing

@@ -101,7 +101,7 @@ def test_the_incident_is_the_reset_of_the_story(ran) -> None:  # type: ignore[no
         ("invoice-export-44bd8741-khkk9", "02:41:47.025000+00:00", "invoice-export-44bd8741-srcwv"),
     ]
     assert sentence == (
-        "'invoice-export: 3 partitions of payments went back at 2026-11-11 02:47:36 UTC (no_members), "
+        "'invoice-export: 3 partitions of payments were rewound at 2026-11-11 02:47:36 UTC (no_members), "
         "12,192 records were read again until 2026-11-11 09:16 UTC.'"
     )
     assert drawings(notebook) == 2

@@ -81,7 +81,7 @@ def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
         "There are no committed offsets.",
         "No offset is kept only because its group has members.",
         "No transaction was open where the log ends.",
-        "No committed offset went back or skipped ahead in the log that was read.",
+        "No committed offset was rewound or skipped ahead in the log that was read.",
         "No offset and no group was removed in the log that was read.",
         "The last audit found nothing odd.",
         "The log that was read has no groups.",
@@ -114,7 +114,7 @@ def test_the_title_says_what_the_page_is_of() -> None:
 
 def test_where_nothing_is_urgent_the_first_sentence_says_so() -> None:
     assert headlines(read()) == [
-        "Nothing expires within a week, no transaction hangs, no offset went back in the last seven days."
+        "Nothing expires within a week, no transaction hangs, no offset was rewound in the last seven days."
     ]
 
 
@@ -151,7 +151,7 @@ def test_what_is_urgent_comes_first_in_words() -> None:
     assert headlines(reader) == [
         "1 group loses 2 offsets within 7 days; 1 is due now: a.",
         "1 transaction hangs, with offsets of p.",
-        "1 group went back in the last 7 days, to read 5 records again: r.",
+        "1 group was rewound in the last 7 days, to read 5 records again: r.",
         "1 warning found: ghost_member.",
         "3 records could not be used.",
         "1 offset of 1 group would go at once if the group emptied: c.",

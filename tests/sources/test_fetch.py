@@ -252,12 +252,14 @@ def test_a_topic_that_was_deleted(error: str, fake_time: FakeTime) -> None:
 
 
 def test_a_topic_that_was_made_anew(fake_time: FakeTime) -> None:
-    with pytest.raises(TopicGone, match=f"topic t was deleted and made anew: its id was {TOPIC_ID}, and is {'u' * 22}"):
+    with pytest.raises(
+        TopicGone, match=f"topic t was deleted and created again: its id was {TOPIC_ID}, and is {'u' * 22}"
+    ):
         fetched(FakeCluster(LOG, always="UNKNOWN_TOPIC_ID", topic_id="u" * 22), 0, 15)
 
 
 def test_a_topic_made_anew_is_noticed_by_its_offsets(fake_time: FakeTime) -> None:
-    with pytest.raises(TopicGone, match="made anew"):
+    with pytest.raises(TopicGone, match="created again"):
         fetched(FakeCluster([], topic_id="u" * 22), 4, 15)
 
 

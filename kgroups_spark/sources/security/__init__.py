@@ -1,1 +1,1 @@
-"""TLS and SASL as Kafka's clients are told of them, for Python: PEM stores, JAAS lines, OAuth tokens."""
+"""TLS and SASL as Kafka's clients are configured, for Python: PEM stores, JAAS lines, OAuth tokens."""

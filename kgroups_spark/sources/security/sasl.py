@@ -44,7 +44,7 @@ PUBLIC_PREFIXES = (
 
 @dataclass(frozen=True)
 class Sasl:
-    """Who we are. Printed it names no secret."""
+    """Our credentials. Printed it names no secret."""
 
     mechanism: str
     username: str | None = None

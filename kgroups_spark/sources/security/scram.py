@@ -1,4 +1,4 @@
-"""What a server may ask of a client in SCRAM, as Kafka's Java client has it (ScramSaslClient, ScramMechanism 4.3.1).
+"""The demands of a server on a client in SCRAM, as Kafka's Java client has it (ScramSaslClient, ScramMechanism 4.3.1).
 
 kafka-python's client takes one iteration, no salt and no nonce of the server: whoever plays a broker would get a proof
 that is guessed thousands of times faster.

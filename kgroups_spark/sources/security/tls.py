@@ -24,7 +24,7 @@ ENGINE = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
 
 @dataclass(frozen=True)
 class Tls:
-    """What an SSLContext is built of. Printed it names no key."""
+    """The parts of an SSLContext. Printed it names no key."""
 
     trusted: str | None = None  # PEM certificates; None: those that the machine trusts
     own: str | None = field(default=None, repr=False)  # PEM: certificate chain, then its private key; None: none

@@ -120,7 +120,7 @@ class TooSlow(Exception):
 
 class _Watch:
     """Ends a connection some seconds after it was made, whatever its other side does. A socket's own time-out begins
-    anew with every byte. A context manager."""
+    again with every byte. A context manager."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self.has_bitten = seconds, False
@@ -184,7 +184,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def _json_object(content: bytes) -> dict[str, Any]:
-    """What the answer says; empty: it is no JSON object."""
+    """The answer's contents; empty: it is no JSON object."""
     try:
         body = json.loads(content)
     except ValueError:

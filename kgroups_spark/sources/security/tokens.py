@@ -21,7 +21,7 @@ USED_LIFE = 0.8
 
 
 class NoToken(KgroupsError):
-    """No token could be had. What can be tried again has been tried again already."""
+    """No token could be had. Everything worth another try has had one."""
 
 
 @dataclass(frozen=True)

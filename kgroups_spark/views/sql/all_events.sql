@@ -1,4 +1,4 @@
--- What happened to groups, in all three logs: group_events, and state_events with the groups that they are about: of a share partition its group, of a transaction that was aborted each group whose offsets were in it (a row each; none: one row without a group)
+-- Events of groups, in all three logs: group_events, and state_events with the groups that they are about: for a share partition its group, for a transaction that was aborted each group whose offsets were in it (a row each; none: one row without a group)
 --
 -- columns of group_events
 -- offsets_partition: Partition of __consumer_offsets; null: the event is in another log

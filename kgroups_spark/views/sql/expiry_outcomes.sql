@@ -1,4 +1,4 @@
--- What the log has shown since of the offsets that the audit before decided on: every one that it said will expire, and of the others those that are gone
+-- The fate of the offsets that the audit before decided on: every one that it said will expire, and of the others those that are gone
 --
 -- audit_id: The audit that decided; outcomes are as of the last finished one
 -- offsets_partition, group_id, topic, partition of committed_offsets

@@ -4,7 +4,7 @@
 -- columns of group_versions but is_removed
 -- log_offset: Record that made the group so
 -- log_timestamp: Its log time; null: it has none
--- known STRING: What the history knows of the moment, as known_as_of(ts) says: complete, incomplete, before or after
+-- known STRING: The history's knowledge of the moment, as known_as_of(ts) has it: complete, incomplete, before or after
 
 WITH kgroups_ends AS (
   SELECT * FROM log_ends_as_of(ts)

@@ -14,7 +14,7 @@
 -- rows_added: Rows added, by table
 -- quarantined: Rows of quarantine, by reason
 -- record_counts: Records read, by type and version; version null: tombstones
--- notes: What a person should know
+-- notes: Notes for people
 -- believed_until: Log times behind it are believed nowhere (a record may be stamped 2040): newest_log_timestamp, or a day after started_at if that is later
 
 SELECT

@@ -1,10 +1,10 @@
--- Records of type 0 and 1, and what each did: which offset it replaced, until when it stood, and whose the partition was then. By the rules of Kafka 3.8 and newer, whatever the audits used. Filter by offsets_partition and group_id: on time alone it sorts the table
+-- Records of type 0 and 1, and what each did: which offset it replaced, until when it stood, and the owner of the partition then. By the rules of Kafka 3.8 and newer, whatever the audits used. Filter by offsets_partition and group_id: on time alone it sorts the table
 --
 -- columns of effective_commits but corrected_log_offset
 -- took_effect: It became the committed offset (a tombstone: removed it); false: aborted, pending, or a record further on in the log was in effect already
 -- previous_committed_offset: Committed offset before it took effect; null: there was none, or it took no effect
 -- valid_to: When the next one took effect, or the next time that is known (in a log without times: when the last audit began); null: still, or it took no effect
--- owner_member_id: Member to whom the partition was assigned then: the log does not say who committed; null: nobody, or not known (streams)
+-- owner_member_id: Member that the partition was assigned to then: the log does not record who committed; null: nobody, or not known (streams)
 -- owner_client_id: Its client.id; null: as before, or not logged
 -- owner_client_host: Its host as the broker saw it; null: as before, or not logged
 

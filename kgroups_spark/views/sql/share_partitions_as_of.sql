@@ -3,7 +3,7 @@
 -- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
 -- columns of share_partitions
 -- audit_id: The audit that read the newest record (table audits)
--- known STRING: What the history of __share_group_state knows of the moment, as state_known_as_of(ts) says: complete, incomplete, before or after
+-- known STRING: The history's knowledge of the moment, as state_known_as_of(ts) has it for __share_group_state: complete, incomplete, before or after
 
 WITH kgroups_known AS (
   SELECT * FROM state_known_as_of(ts)

@@ -1,4 +1,4 @@
--- What the histories of __share_group_state and __transaction_state know of a moment: complete, incomplete, before or after, as known_as_of says of __consumer_offsets; no row of a log that was not read
+-- The knowledge that the histories of __share_group_state and __transaction_state have of a moment: complete, incomplete, before or after, as known_as_of says of __consumer_offsets; no row of a log that was not read
 --
 -- argument ts TIMESTAMP: The moment; null: now, which is complete
 -- log STRING: __share_group_state or __transaction_state

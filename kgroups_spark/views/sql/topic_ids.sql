@@ -1,12 +1,12 @@
--- Topic ids that were seen, topic by topic: a topic that was deleted and made again has a new one
+-- Topic ids that were seen, topic by topic: a topic that was deleted and created again has a new one
 --
 -- topic of committed_offsets
 -- topic_id of topics
 -- number: 1: the oldest known id of the topic, 2: the next one, ...
 -- is_newest: No newer one is known
 -- valid_from: Log time of the first record that has it; null: only the cluster said so, or that record has no time
--- valid_to: valid_from of the next one: by then the topic had been made again; null: is_newest, or not known
--- source: What said so first: offset_commit, group_record or cluster
+-- valid_to: valid_from of the next one: by then the topic had been created again; null: is_newest, or not known
+-- source: The first source: offset_commit, group_record or cluster
 -- seen_in_cluster_at: When a cluster was last asked and the topic had this id; null: it never was, or had no committed offsets
 -- committed_offset_count: Committed offsets that were committed under it: stale ones if it is not the newest (view stale_offsets)
 

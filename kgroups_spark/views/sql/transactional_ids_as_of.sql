@@ -3,7 +3,7 @@
 -- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
 -- columns of transactional_ids
 -- audit_id: The audit that read the record (table audits)
--- known STRING: What the history of __transaction_state knows of the moment, as state_known_as_of(ts) says: complete, incomplete, before or after
+-- known STRING: The history's knowledge of the moment, as state_known_as_of(ts) has it for __transaction_state: complete, incomplete, before or after
 
 WITH kgroups_ends AS (
   SELECT * FROM state_log_ends_as_of(ts)

@@ -1,4 +1,4 @@
--- Spans during which an offset of a group was pending in an open transaction: who asked for a stable offset (Java consumers from 2.5 on) was told UNSTABLE_OFFSET_COMMIT and waited. By the rules of 3.8 and newer
+-- Spans during which an offset of a group was pending in an open transaction: consumers that asked for a stable offset (Java consumers from 2.5 on) got UNSTABLE_OFFSET_COMMIT and waited. By the rules of 3.8 and newer
 --
 -- offsets_partition, group_id, topic, partition of committed_offsets
 -- from: Log time of the first record that was pending; null: it has none
