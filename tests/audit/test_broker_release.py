@@ -126,9 +126,9 @@ def test_a_broker_that_tells_nothing_we_know() -> None:
     told = release_of_brokers({1: Broker()})
     assert (told.release, told.evidence) == (
         None,
-        "the release cannot be told: the broker tells neither its features nor versions of requests that we know",
+        "the release is unknown: the broker tells neither its features nor versions of requests that we know",
     )
-    assert release_of_brokers({}).evidence == "the release cannot be told: no broker has answered"
+    assert release_of_brokers({}).evidence == "the release is unknown: no broker has answered"
 
 
 def test_of_different_brokers_the_oldest_counts() -> None:

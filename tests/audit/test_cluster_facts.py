@@ -171,7 +171,7 @@ def test_a_broker_that_is_down_is_left_out() -> None:
     told = facts(known=[topic(OFFSETS, (2, 3))], features={2: 29, 3: 30}, configs=configs, down=[2])
     assert (told.release_version, told.offsets_retention_ms) == ("4.3", 9 * 60_000)
     assert told.notes == (
-        "broker 2 told neither its release nor its configuration: broker 2 has not answered in 15 s: it does not",
+        "broker 2 reported neither its release nor its configuration: broker 2 has not answered in 15 s: it does not",
     )
 
 

@@ -135,7 +135,7 @@ def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(spark, pr
     broker.start()
     assert_refused("kgroups: this is another log, or one that was cut back: partition ")
     commit_all(proxy.address, 300, times=2)
-    assert_refused("kgroups: this is another log, or one that was cut back and written anew: partition ")
+    assert_refused("kgroups: this is another log, or one that was cut back and written again: partition ")
 
     admin = admin_of(proxy)
     topic_id = {row["topic_id"] for row in last_finished(lake)["partitions"]}.pop()
