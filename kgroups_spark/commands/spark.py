@@ -47,7 +47,7 @@ def has_pyspark() -> bool:
 
 
 def require_pyspark() -> None:
-    """Raises KgroupsError where the package was installed without it and no platform brings one."""
+    """Raises KgroupsError where the package was installed without it and no platform brings one, or without pandas."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
@@ -55,3 +55,5 @@ def require_pyspark() -> None:
             "this needs Spark, and PySpark is not installed: pip install 'kgroups-spark[local]', or run "
             "jobs/nightly_audit.py by spark-submit"
         ) from error
+    if find_spec("pandas") is None:
+        raise KgroupsError("PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'")

@@ -69,3 +69,12 @@ def test_the_report_names_the_extra_that_it_needs(
     assert out == ""
     assert err.startswith("kgroups: the report needs jinja2, altair, vl_convert, which this Python lacks: ")
     assert "pip install 'kgroups-spark[report]'" in err
+
+
+def test_spark_without_pandas_names_the_extra(
+    lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroups_spark.commands.spark.find_spec", lambda name: None)
+    assert main(["groups", "--lake", lake, "--engine", "spark"]) == 1
+    said = "kgroups: PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'\n"
+    assert capsys.readouterr() == ("", said)
