@@ -105,7 +105,7 @@ class Session:
 
     def run(self, text: str) -> None:
         """All of them, up to .quit. Raises KgroupsError at the first one that fails."""
-        complete, rest = statements(text)
+        complete, rest = statements(text, self.reader.engine)
         for statement in [*complete, *([rest] if rest else [])]:
             if statement.rstrip(";") in QUIT:
                 return
@@ -128,7 +128,7 @@ class Session:
                 continue
             if line is None:
                 return
-            complete, rest = statements(f"{typed}{line}\n")
+            complete, rest = statements(f"{typed}{line}\n", self.reader.engine)
             typed = f"{rest}\n" if rest else ""
             for statement in complete:
                 if statement.rstrip(";") in QUIT:

@@ -32,7 +32,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     [
         ("SELECT 1; SELECT ';' ;", ["SELECT 1", "SELECT ';'"], ""),
         ("SELECT ';", [], "SELECT ';"),
-        ('SELECT "a;b", `c;d` -- e;f\n', [], 'SELECT "a;b", `c;d` -- e;f'),
+        ('SELECT "a;b" -- e;f\n', [], 'SELECT "a;b" -- e;f'),
+        ("SELECT $$a;b$$; SELECT 'c;", ["SELECT $$a;b$$"], "SELECT 'c;"),
+        ("EXPLAIN SELECT ';'; SHOW TABLES", ["EXPLAIN SELECT ';'"], "SHOW TABLES"),
         ("SELECT 'it''s;' /* ; */ ; SELECT 2", ["SELECT 'it''s;' /* ; */"], "SELECT 2"),
         (" ;; -- nothing\n", [], ""),
         ("/* open ; ", [], ""),
@@ -44,6 +46,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
 )
 def test_statements_end_with_a_semicolon_outside_of_texts(text: str, complete: list[str], rest: str) -> None:
     assert statements(text) == (complete, rest)
+
+
+def test_in_sparks_sql_texts_and_names_are_quoted_otherwise() -> None:
+    text = """SELECT 'it\\'s;', "a;b", `c;d` ; SELECT 2"""
+    assert statements(text, "spark") == (["""SELECT 'it\\'s;', "a;b", `c;d`"""], "SELECT 2")
 
 
 def test_tables_json_and_csv(lake: str, capsys: Captured) -> None:
