@@ -23,7 +23,8 @@ from kgroups_spark.report.plots import (
     svg,
 )
 from kgroups_spark.report.queries import Row, query
-from kgroups_spark.report.words import CAUSES, MOVES, counted_from
+from kgroups_spark.report.words import ABORTS, CAUSES, MOVES, counted_from
+from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
 
 Answers = Mapping[str, Sequence[Row]]  # rows by query
 
@@ -41,6 +42,8 @@ def sections(answers: Answers) -> list[Section]:
         _expiring(answers),
         _if_empty(answers),
         _transactions(answers),
+        _transactional_ids(answers),
+        _share_groups(answers),
         _moves(answers),
         _removals(answers),
         _findings(answers),
@@ -199,6 +202,122 @@ def _groups_named(row: Row) -> str | None:
     if row["group_count"] > 1:
         return f"{row['group_id']} and {row['group_count'] - 1} more"
     return None if row["group_id"] is None else str(row["group_id"])
+
+
+def _transactional_ids(answers: Answers) -> Section:
+    states, aborted = answers["transactional_states"], answers["aborted_by_coordinator"]
+    named = answers["named_transactions"]
+    heading = "Transactions by name"
+    if not states and not aborted:
+        nothing = "No transactional id is known: there is none, or __transaction_state was not read."
+        return Section("transactional-ids", heading, [nothing])
+    as_of = answers["lake"][0]["as_of"]
+    ids = counted(sum(row["transactional_ids"] for row in states), "transactional id")
+    sentences = [
+        f"The transaction coordinator knows {ids}; {len(named):,} have an open transaction. It aborted "
+        f"{counted(len(aborted), 'transaction')} by itself in the {DAYS} days before the audit."
+    ]
+    figures = []
+    if named:
+        columns = [
+            Column("transactional_id", "Transactional id"),
+            Column("producer_id", "Producer id", is_minor=True),
+            Column("state", "State"),
+            Column("start_timestamp", "Began (UTC)", "time", is_minor=True),
+            Column("age", "Age"),
+            Column("timeout", "Timeout"),
+            Column("topic_partitions", "Partitions written to", "count"),
+            Column("groups", "Groups", "count", is_minor=True),
+            Column("offsets", "Offsets", "count", is_minor=True),
+        ]
+        shown = [
+            {
+                **row,
+                **_as_texts(row),
+                "age": _age(as_of, row["start_timestamp"]),
+                "timeout": _timeout(row["timeout_ms"]),
+            }
+            for row in named
+        ]
+        figures.append(_table("named_transactions", "Open transactions, the longest open first", columns, shown))
+    if aborted:
+        columns = [
+            Column("log_timestamp", "When (UTC)", "time"),
+            Column("transactional_id", "Transactional id"),
+            Column("why", "Why"),
+            Column("producer_id", "Producer id", is_minor=True),
+            Column("start_timestamp", "Began (UTC)", "time", is_minor=True),
+            Column("timeout", "Timeout", is_minor=True),
+        ]
+        shown = [{**row, **_as_texts(row), "why": ABORTS[row["event"]]} for row in aborted]
+        caption = "Transactions that the coordinator aborted, the newest first"
+        figures.append(_table("aborted_by_coordinator", caption, columns, shown))
+    if states:
+        columns = [
+            Column("state", "State"),
+            Column("transactional_ids", "Ids", "count"),
+            Column("newest_change", "Newest change (UTC)", "time"),
+        ]
+        caption = "Transactional ids by state"
+        figures.append(_table("transactional_states", caption, columns, states, is_small=True))
+    return Section("transactional-ids", heading, sentences, figures)
+
+
+def _as_texts(row: Row) -> Row:
+    """A producer id is a name, not a number to be grouped."""
+    producer_id = None if row["producer_id"] is None else str(row["producer_id"])
+    return {"producer_id": producer_id, "timeout": _timeout(row["timeout_ms"])}
+
+
+def _age(as_of: datetime, since: datetime | None) -> str | None:
+    return None if since is None else format_duration(_milliseconds(as_of - since))
+
+
+def _timeout(timeout_ms: int) -> str:
+    return "none (two-phase)" if timeout_ms == TWO_PHASE_TIMEOUT_MS else format_duration(timeout_ms)
+
+
+def _share_groups(answers: Answers) -> Section:
+    rows, near = answers["share_partitions"], answers["share_near_limit"]
+    heading = "Share groups"
+    if not rows:
+        nothing = "No share partition is known: there is none, or __share_group_state was not read."
+        return Section("share-groups", heading, [nothing])
+    groups = counted(len({row["group_id"] for row in rows}), "share group")
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    waiting = (
+        f"{counted(sum(lags), 'record')} of {counted(len(lags), 'partition')} are still to be processed."
+        if lags
+        else "Their lag is not known: no audit of a live cluster saw where the topics end, or they are older than 4.2."
+    )
+    sentences = [f"{groups} with {counted(len(rows), 'share partition')}. {waiting}"]
+    columns = [
+        _GROUP,
+        Column("topic", "Topic"),
+        Column("partition", "Partition", "count"),
+        Column("init_state", "State", is_minor=True),
+        Column("start_offset", "Start offset", "count"),
+        Column("lag", "Lag", "count"),
+        Column("archived", "Archived", "count", is_minor=True),
+        Column("log_timestamp", "Last stored (UTC)", "time", is_minor=True),
+    ]
+    figures = [_groups_table("share_partitions", "Share partitions, the longest lag first", columns, rows)]
+    if near:
+        records = counted(sum(row["records"] for row in near), "record")
+        sentences.append(
+            f"{records} can be delivered once more at most: what fails then is archived, and nobody gets it any more."
+        )
+        columns = [
+            _GROUP,
+            Column("topic", "Topic"),
+            Column("partition", "Partition", "count"),
+            Column("first_offset", "From offset", "count"),
+            Column("last_offset", "To offset", "count"),
+            Column("delivery_count", "Delivered", "count"),
+            Column("attempts_left", "Attempts left", "count"),
+        ]
+        figures.insert(0, _table("share_near_limit", "Records near their delivery limit", columns, near))
+    return Section("share-groups", heading, sentences, figures)
 
 
 def _moves(answers: Answers) -> Section:

@@ -22,6 +22,11 @@ MOVES = {
     "offset_restarted": "restarted after its removal",
     "offset_skipped": "skipped ahead without members",
 }
+# Of events of transactional ids.
+ABORTS = {
+    "transaction_timed_out": "open for longer than its timeout",
+    "producer_fenced": "its producer was fenced",
+}
 
 
 def counted_from(row: Row) -> str:

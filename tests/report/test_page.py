@@ -17,6 +17,7 @@ from tests.report.made_lakes import (
     AS_OF,
     DAY,
     HOSTILE,
+    Row,
     asked,
     audit_row,
     event_row,
@@ -26,6 +27,7 @@ from tests.report.made_lakes import (
     partition_read,
     tables,
 )
+from tests.tables.table_rows import rows_of
 
 
 class Reader(HTMLParser):
@@ -81,6 +83,8 @@ def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
         "There are no committed offsets.",
         "No offset is kept only because its group has members.",
         "No transaction was open where the log ends.",
+        "No transactional id is known: there is none, or __transaction_state was not read.",
+        "No share partition is known: there is none, or __share_group_state was not read.",
         "No committed offset was rewound or skipped ahead in the log that was read.",
         "No offset and no group was removed in the log that was read.",
         "The last audit found nothing odd.",
@@ -104,6 +108,87 @@ def test_findings_are_those_of_the_last_audit_that_looked() -> None:
     assert "No audit has looked for what is odd yet; the next one does." in read(audits=[audit_row(rows_added={})]).of(
         "p"
     )
+
+
+def cells(reader: Reader) -> list[str]:
+    return reader.of("td")
+
+
+def test_transactions_have_their_names() -> None:
+    """The open ones with their own timeout, those that the coordinator aborted in the last 30 days, all by state."""
+    began = {"start_timestamp": AS_OF - DAY, "last_update_timestamp": AS_OF - DAY, "timeout_ms": 60_000}
+    written = [{"topic": "t", "partition": 0}, {"topic": "__consumer_offsets", "partition": 3}]
+    opened = {
+        "transactional_id": "pay-1",
+        "producer_id": 4010,
+        "state": "Ongoing",
+        "topic_partitions": written,
+        **began,
+    }
+    two_phase = opened | {"transactional_id": "pay-2", "producer_id": 4011, "timeout_ms": 2**31 - 1}
+    ended = {"transactional_id": "pay-3", "state": "CompleteCommit", "timeout_ms": 1, "topic_partitions": []}
+    pending = {"producer_id": 4010, "group_id": "g", "topic": "t", "log_offset": 1, "offsets_partition": 3}
+    event = {"log": "__transaction_state", "log_timestamp": AS_OF - DAY, "producer_id": 4012, "timeout_ms": 900_000}
+    events = [
+        event | {"event": "transaction_timed_out", "transactional_id": "late"},
+        event | {"event": "producer_fenced", "transactional_id": "zombie", "log_timestamp": AS_OF - 2 * DAY},
+        event | {"event": "producer_fenced", "transactional_id": "old", "log_timestamp": AS_OF - 40 * DAY},
+        event | {"event": "share_offset_reset", "group_id": "g"},
+    ]
+    made = {"transactional_ids": [opened, two_phase, ended], "state_events": events, "pending_offsets": [pending]}
+    reader = read(**{name: [filled(name, row) for row in rows] for name, rows in made.items()})
+    said = "The transaction coordinator knows 3 transactional ids; 2 have an open transaction."
+    assert any(text.startswith(f"{said} It aborted 2 transactions by itself") for text in reader.of("p"))
+    told = cells(reader)
+    of_pay_1 = told.index("pay-1")
+    row = ["pay-1", "4010", "Ongoing", "2026-11-15 06:30:00", "1d", "1m", "2", "1", "1"]
+    assert told[of_pay_1 : of_pay_1 + len(row)] == row
+    assert told[told.index("pay-2") + 5] == "none (two-phase)"
+    late = ["2026-11-15 06:30:00", "late", "open for longer than its timeout", "4012", "–", "15m"]
+    assert told[told.index("late") - 1 :][: len(late)] == late
+    assert told[told.index("zombie") + 1] == "its producer was fenced" and "old" not in told
+    assert told[told.index("CompleteCommit") : told.index("CompleteCommit") + 2] == ["CompleteCommit", "1"]
+
+
+def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
+    stored = {"group_id": "s", "topic_id": "A", "topic": "jobs", "init_state": "initialized", "log_timestamp": AS_OF}
+    partitions = [
+        stored | {"partition": 0, "start_offset": 10, "delivery_complete_count": 3},
+        stored | {"partition": 1, "start_offset": 7, "delivery_complete_count": None},
+        stored | {"partition": 2, "start_offset": 10, "delivery_complete_count": 0},
+    ]
+    batch = {"group_id": "s", "topic_id": "A", "partition": 0, "delivery_state": "available"}
+    batches = [
+        batch | {"first_offset": 12, "last_offset": 13, "delivery_count": 4, "attempts_left": 1},
+        batch | {"first_offset": 20, "last_offset": 20, "delivery_count": 1, "attempts_left": 4},
+        batch | {"first_offset": 14, "last_offset": 18, "delivery_state": "archived", "delivery_count": 5},
+    ]
+    seen = {"topic": "jobs", "status": "ok", "seen_at": AS_OF}
+    ends = [seen | {"partition": p, "log_end_offset": end} for p, end in ((0, 40), (1, 90), (2, 1_010))]
+    made = {"share_partitions": partitions, "share_batches": batches, "topic_offsets": ends}
+    reader = read(**{name: [filled(name, row) for row in rows] for name, rows in made.items()})
+    assert (
+        "1 share group with 3 share partitions. 1,027 records of 2 partitions are still to be processed."
+        in reader.of("p")
+    )
+    assert (
+        "2 records can be delivered once more at most: what fails then is archived, and nobody gets it any more."
+        in (reader.of("p"))
+    )
+    told = cells(reader)
+    assert told[told.index("s") :][:7] == ["s", "jobs", "0", "12", "13", "4", "1"]
+    listed = [told[at : at + 7] for at in range(told.index("s") + 7, len(told)) if told[at] == "s"]
+    assert listed == [
+        ["s", "jobs", "2", "initialized", "10", "1,000", "0"],
+        ["s", "jobs", "0", "initialized", "10", "27", "5"],
+        ["s", "jobs", "1", "initialized", "7", "–", "0"],
+    ]
+
+
+def filled(table: str, row: Row) -> Row:
+    """The row with something in every required column."""
+    (whole,) = rows_of(table, row).to_pylist()
+    return whole | {"audit_id": 1}
 
 
 def test_the_title_says_what_the_page_is_of() -> None:

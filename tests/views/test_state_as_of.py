@@ -17,6 +17,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
 from kgroups_spark.records.segment import read_segment
+from kgroups_spark.report.queries import query
 from tests.audit.state_nights import NOW, StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
 from tests.records.build import batch
@@ -264,12 +265,15 @@ def test_both_engines_say_the_same(spark):
     for name in [*names, "pending_offsets_as_of"]:
         told = 0
         for moment in ("make_timestamptz(1000060000)", "make_timestamptz(1000120000)", "NULL"):
-            query = f"SELECT * FROM {name}({moment})"
-            expected = rows_of(by_duckdb, query)
-            assert rows_of(by_spark, query.replace("make_timestamptz", "timestamp_micros")) == expected, name
+            text = f"SELECT * FROM {name}({moment})"
+            expected = rows_of(by_duckdb, text)
+            assert rows_of(by_spark, text.replace("make_timestamptz", "timestamp_micros")) == expected, name
             told += len(expected)
         assert told or name == "state_known_as_of"
-    for name in ("all_events", "transactional_producers"):
-        expected = rows_of(by_duckdb, f"SELECT * FROM {name}")
-        assert expected and rows_of(by_spark, f"SELECT * FROM {name}") == expected, name
+    of_report = ("share_partitions", "share_near_limit", "transactional_states", "named_transactions")
+    asked = ["SELECT * FROM all_events", "SELECT * FROM transactional_producers", *map(query, of_report)]
+    for text in [*asked, query("aborted_by_coordinator")]:
+        expected = rows_of(by_duckdb, text)
+        assert rows_of(by_spark, text) == expected, text
+        assert expected or "state_events" in text
     assert by_spark.sql("SELECT * FROM share_partitions_as_of(NULL)").columns[-1] == "known"

@@ -1,0 +1,26 @@
+SELECT
+  stored.group_id,
+  coalesce(stored.topic, stored.topic_id) AS topic,
+  stored.partition,
+  stored.init_state,
+  stored.start_offset,
+  seen.log_end_offset - stored.start_offset - stored.delivery_complete_count AS lag,
+  stored.delivery_complete_count,
+  CAST(sum(
+    CASE WHEN batches.delivery_state = 'archived' THEN batches.last_offset - batches.first_offset + 1 ELSE 0 END
+  ) AS BIGINT) AS archived,
+  stored.log_timestamp
+FROM share_partitions AS stored
+LEFT JOIN (
+  SELECT topic, partition, log_end_offset
+  FROM topic_offsets
+  WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets)
+) AS seen ON seen.topic = stored.topic AND seen.partition = stored.partition
+LEFT JOIN share_batches AS batches
+  ON batches.group_id = stored.group_id
+  AND batches.topic_id = stored.topic_id
+  AND batches.partition = stored.partition
+GROUP BY
+  stored.group_id, stored.topic, stored.topic_id, stored.partition, stored.init_state, stored.start_offset,
+  seen.log_end_offset, stored.delivery_complete_count, stored.log_timestamp
+ORDER BY lag DESC NULLS LAST, stored.group_id, topic, stored.partition
