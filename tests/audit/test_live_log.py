@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroups_spark.audit.decode_range import REPLAY, RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -51,8 +51,7 @@ def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict
     decoder = RangeDecoder(log_range, context, GroupRecordDecoder())
     rows: dict[str, list[dict]] = {}  # type: ignore[type-arg]
     for name, table in decoder.outputs():
-        if name != REPLAY:
-            rows.setdefault(name, []).extend(table.to_pylist())
+        rows.setdefault(name, []).extend(table.to_pylist())
     for each in rows.values():
         each.sort(key=lambda row: row.get("log_offset") or 0)
     return rows, decoder.progress

@@ -29,12 +29,13 @@ from kgroups_spark.audit import by_spark
 from kgroups_spark.audit.decode_range import ReadContext
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.shard_stage import ShardTask, replayed_frame, shards_of
-from kgroups_spark.audit.stages import open_uri, read_frame
+from kgroups_spark.audit.stages import read_frame
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.session import spark_session
 from kgroups_spark.sources.client_properties import client_properties, read_properties_file
 from kgroups_spark.sources.fetch import FetchLimits
+from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.live_log import Fetcher
 from kgroups_spark.sources.partition_log import FetchPiece
 
@@ -73,7 +74,7 @@ def talkative_session(folder: Path) -> SparkSession:
 def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
     """All frames of both stages, in all modes."""
     client = client_properties(bootstrap, read_properties_file(str(properties)))
-    context = ReadContext(1, "4.3", open_uri, Fetcher(client, FetchLimits()))
+    context = ReadContext(1, "4.3", open_file, Fetcher(client, FetchLimits()))
     piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
     hands = [[LogRange(0, 0, 0, (piece,))]]
     others = read_frame(spark, hands, context)
