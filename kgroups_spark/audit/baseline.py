@@ -10,24 +10,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.baselines import Baselines
-from kgroups_spark.audit.history_replay import (
-    replay_rows_of_corrections,
-    replay_rows_of_history,
-    replay_rows_of_state,
-)
 from kgroups_spark.audit.horizons import Horizons, horizons_frame
 from kgroups_spark.audit.packed_rows import unpacked
 from kgroups_spark.audit.redecode import unresolved
-from kgroups_spark.audit.replay import ReplayContext
-from kgroups_spark.audit.stages import replay_frame
+from kgroups_spark.audit.shard_stage import ShardTask, deal_shards, replayed_frame, shards_of
+from kgroups_spark.audit.stored_history import StoredHistory
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.tables.lake import Lake
 
-# No record that is replayed for a baseline is history yet to be written.
-NEVER = (1 << 63) - 1
 # A row that every partition has, so that one whose state is empty has a baseline, too.
 MARK = ("topics", None, '{"topics": []}')
 
@@ -44,29 +37,20 @@ def state_at(lake: Lake, horizon: Horizons, release_version: str, audit_id: int)
 
     It starts from the newest baseline of a partition where that is usable; all history must be of finished audits.
     """
-    frame = F.broadcast(horizons_frame(lake.spark, horizon))
-
-    def within(rows: DataFrame, condition: str) -> DataFrame:
-        return rows.join(frame, "offsets_partition").where(condition).drop("horizon")
-
-    corrections = lake.read("state_corrections")
-    baselines = Baselines.of(corrections, release_version)
-    history = replay_rows_of_history(
+    history = StoredHistory(
         lake.read("offset_commits"),
         lake.read("group_records"),
         lake.read("transaction_markers"),
         unresolved(lake.read("quarantine")),
+        lake.read("state_corrections"),
     )
-    rows = within(baselines.not_before(history), "log_offset < horizon")
-    # A correction is made where an audit's log ends: it belongs to what was before.
-    corrected = within(baselines.corrections(corrections), "log_offset <= horizon")
-    rows = rows.unionByName(replay_rows_of_corrections(corrected))
-    if baselines.by_partition:
-        rows = rows.unionByName(replay_rows_of_state(within(baselines.state(corrections), "log_offset <= horizon")))
-    never = dict.fromkeys(horizon, NEVER)
-    context = ReplayContext(Night(audit_id, release_version, None, Topics()), never)
-    tasks = min(len(horizon), 2 * lake.spark.sparkContext.defaultParallelism)
-    return unpacked(replay_frame(rows, max(1, tasks), context), "coordinator_state")
+    baselines = Baselines.of(history.state_corrections, release_version)
+    history = history.since(baselines).below(horizons_frame(lake.spark, horizon))
+    hands = deal_shards(dict(horizon), 2 * lake.spark.sparkContext.defaultParallelism)
+    night = Night(audit_id, release_version, None, Topics())
+    task = ShardTask(night, lake.uri, tables=frozenset({"coordinator_state"}))
+    replayed = replayed_frame(shards_of(lake.spark, hands, history.parts()), task)
+    return unpacked(replayed, "coordinator_state")
 
 
 def baseline_rows(lake: Lake, horizon: Horizons, release_version: str, audit_id: int) -> DataFrame:

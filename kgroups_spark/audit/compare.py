@@ -26,18 +26,17 @@ from pyspark.sql.types import StringType, StructField, StructType
 from kgroups_spark.audit.baselines import Baselines
 from kgroups_spark.audit.compare_shards import (
     WHEN,
+    ComparedShard,
     ReleaseReplay,
     Undecodable,
-    decided,
     expiry_differences,
-    replay_releases,
 )
-from kgroups_spark.audit.history_replay import replay_rows_of_corrections, replay_rows_of_history
+from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.judging import Judging
 from kgroups_spark.audit.load_failures import coordinator_fails
-from kgroups_spark.audit.rebuild import deal_shards
 from kgroups_spark.audit.redecode import unresolved
-from kgroups_spark.audit.replayed import in_log_order
+from kgroups_spark.audit.shard_stage import deal_shards, shards_in, shards_of
+from kgroups_spark.audit.stored_history import StoredHistory
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.release_differences import (
     COMMITTED,
@@ -55,6 +54,7 @@ from kgroups_spark.coordinator.release_rules import RULES, expiry_reason, tried_
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger_rows import records_read, what_was_read
@@ -177,10 +177,9 @@ def _order(each: Difference) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class _History:
-    """All replay rows of the lake, as of its last finished audit. `records`: how many, by offsets partition."""
+    """All of the lake's history, as of its last finished audit. `records`: how many, by offsets partition."""
 
-    rows: DataFrame
-    quarantine: DataFrame
+    stored: StoredHistory
     records: Counter[int]
     audit_id: int
     is_reduced: bool
@@ -189,13 +188,16 @@ class _History:
     @classmethod
     def of(cls, lake: Lake) -> _History:
         tables = LakeAsOfAudit.last_finished(lake)
-        quarantine = unresolved(tables.read("quarantine").where("reason <> 'load_would_fail'"))
-        commits, group_records, markers = map(tables.read, ("offset_commits", "group_records", "transaction_markers"))
         corrections = tables.read("state_corrections")
-        changed = replay_rows_of_corrections(corrections.where(F.col("correction").isin("put", "remove")))
+        stored = StoredHistory(
+            tables.read("offset_commits"),
+            tables.read("group_records"),
+            tables.read("transaction_markers"),
+            unresolved(tables.read("quarantine").where("reason <> 'load_would_fail'")),
+            corrections.where(F.col("correction").isin("put", "remove")),
+        )
         return cls(
-            replay_rows_of_history(commits, group_records, markers, quarantine).unionByName(changed),
-            quarantine,
+            stored,
             records_read(what_was_read(lake, tables.audit_id)),
             tables.audit_id,
             Baselines.of(corrections, "").is_reduced,
@@ -204,7 +206,7 @@ class _History:
 
     def undecodable(self, rules: Release) -> Undecodable:
         """Records of quarantine at which the release's load ends."""
-        failing = self.quarantine.where(coordinator_fails(rules))
+        failing = self.stored.quarantine.where(coordinator_fails(rules))
         first = F.min(F.struct("log_offset", "reason", "detail")).alias("first")
         rows = failing.groupBy("offsets_partition").agg(first, F.sum("record_count").alias("count")).collect()
         return {
@@ -221,30 +223,28 @@ class _History:
         judgings = [side.judging(as_of_ms, self.audit_id) for side in (a, b)]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for replays in replay_releases(batches, sides):
+            for shard in _shards_in(batches):
+                replays = [shard.by(rules, undecodable) for rules, undecodable in sides]
                 lines = ((kind, json.dumps(told)) for kind, told in _told(replays, judgings))
                 while some := list(itertools.islice(lines, LINES_AT_ONCE)):
                     columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
                     yield pa.RecordBatch.from_arrays(columns, names=_TOLD.names)
 
-        for row in self._in_log_order(self.rows, self.records).mapInArrow(task, _TOLD).collect():
+        for row in self._shards(self.stored, self.records).mapInArrow(task, _TOLD).collect():
             yield row.kind, json.loads(row.line)
 
     def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:
         """The differences of these groups (and of others, by chance), with the rules that make them."""
-        spark = self.rows.sparkSession
+        spark = self.stored.offset_commits.sparkSession
         wanted = spark.createDataFrame(sorted(keys), "offsets_partition int, group_id string")
         numbers = {number for number, _ in keys}
-        rows = self.rows.where(F.col("offsets_partition").isin(sorted(numbers)))
-        # Rows without a group are markers, and what belongs to transactions.
-        of_groups = rows.join(F.broadcast(wanted), ["offsets_partition", "group_id"], "left_semi")
-        rows = rows.where("group_id IS NULL").unionByName(of_groups)
+        stored = self.stored.of_partitions(numbers).of_groups(wanted)
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             tried, back = tried_releases(a, b), tried_releases(b, a)
             releases = [a, b, *tried.values(), *back.values()]
-            for replays in replay_releases(batches, [(each, {}) for each in releases]):
-                one, other, *rest = (each.loaded for each in replays)
+            for shard in _shards_in(batches):
+                one, other, *rest = (shard.by(each, {}).loaded for each in releases)
                 with_one_of_b = {name: set(differences(one, each)) for name, each in zip(tried, rest, strict=False)}
                 with_one_of_a = {
                     name: set(differences(one, each)) for name, each in zip(back, rest[len(tried) :], strict=True)
@@ -256,11 +256,21 @@ class _History:
                 yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["line"])
 
         records = {number: self.records.get(number, 0) for number in numbers}
-        for row in self._in_log_order(rows, records).mapInArrow(task, _LINE).collect():
+        for row in self._shards(stored, records).mapInArrow(task, _LINE).collect():
             yield Difference(*json.loads(row.line))
 
-    def _in_log_order(self, rows: DataFrame, records: dict[int, int]) -> DataFrame:
-        return in_log_order(rows, deal_shards(records, 2 * self.slots))
+    def _shards(self, stored: StoredHistory, records: dict[int, int]) -> DataFrame:
+        """Rows of SHARDS."""
+        return shards_of(stored.offset_commits.sparkSession, deal_shards(records, 2 * self.slots), stored.parts())
+
+
+def _shards_in(batches: Iterable[pa.RecordBatch]) -> Iterator[ComparedShard]:
+    """Rows of SHARDS -> one shard after the other."""
+    reader = PartReader()
+    with no_cycle_collector():
+        for number, parts in shards_in(batches):
+            history, corrections = reader.history(parts, number), reader.corrections(parts, number)
+            yield ComparedShard(number, history, corrections, reader.ranges(parts, number))
 
 
 def _rules(
@@ -283,7 +293,7 @@ def _told(replays: Sequence[ReleaseReplay], judgings: Sequence[Judging]) -> Iter
     yield from ((_DIFFERENCE, each) for each in differences(a, b))
     yield from ((kind, facts(replay)) for kind, replay in zip(_FACTS, replays, strict=True))
     if not a.fails and not b.fails:
-        by_a, by_b = (decided(each.shard, judging) for each, judging in zip((a, b), judgings, strict=True))
+        by_a, by_b = (each.decided(judging) for each, judging in zip(replays, judgings, strict=True))
         yield from expiry_differences(by_a, by_b)
 
 

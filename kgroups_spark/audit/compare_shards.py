@@ -1,161 +1,171 @@
-"""One offsets partition after the other through a shard of each of several releases at once: replay rows in log order
--> what two of the releases hold differently, and what expires by them."""
+"""An offsets partition's history by several releases -> what two of them hold differently, and what expires by them."""
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.history_rows import misread_detail
 from kgroups_spark.audit.judging import HELD_GROUPS, Judging, columns_needed
-from kgroups_spark.audit.replay import NoTopics
-from kgroups_spark.audit.replay_rows import CORRECTION, MARKER, RECORD, TOMBSTONE, VALUE
-from kgroups_spark.audit.row_replay import (
-    GROUP,
-    KIND,
-    LOG_OFFSET,
-    MEMBER,
-    OUTCOME,
-    PARTITION,
-    REGEX,
-    TEXT,
-    TOPIC,
-    TOPIC_PARTITION,
-    TYPE,
-    Row,
-    RowReplay,
-    rows_of,
-)
-from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.release_differences import Loaded, LoadFailure, LoadFailures
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
 from kgroups_spark.messages.group_records import EARLY_ACCESS, layout_from_json
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
-from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.replay.corrected import CorrectedAt, HistoryReplay
+from kgroups_spark.replay.replay_shard import Night
+from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.state_rows import shard_of
 from kgroups_spark.tables.schemas import TABLES
 
 # Undecodable records at which a load ends, by offsets partition: the first one, and how many there are.
 Undecodable = Mapping[int, tuple[LoadFailure, int]]
-# How many rows of a shard become columns at once.
-ROWS_AT_ONCE = 8192
+# The cleaner's keys: the newest record of a key stays.
+COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
+GROUP_KEY = ("record_type", "group_id", "member_id", "regular_expression")
+EARLY_ACCESS_COLUMNS = [*GROUP_KEY, "log_offset", "value"]
+# The tables that expiry is decided by.
+DECIDED_BY = ("groups", "group_members", "committed_offsets", "pending_offsets")
 
 # When the decision's time comes, by the table of decisions.
 WHEN = {"offset_expiry": "expires_at", "group_expiry": "deletes_at"}
 
 
+@dataclass(frozen=True)
+class ComparedShard:
+    """An offsets partition to be replayed by several releases."""
+
+    offsets_partition: int
+    history: ShardHistory
+    corrections: list[CorrectedAt]
+    ranges: list[GroupRange]
+
+    def by(self, release: Release, undecodable: Undecodable) -> ReleaseReplay:
+        """The result of a release, where `undecodable` ends its load, too."""
+        number = self.offsets_partition
+        night = Night(0, release.name, None, Topics(), tried=release)
+        replay = HistoryReplay(number, night, ShardState(), self.history, self.corrections, self.ranges)
+        for _ in replay.changes():
+            pass
+        failures = LoadFailures()
+        if number in undecodable:
+            failure, count = undecodable[number]
+            failures.failed(failure, count=count)
+        for each in (self._commits_that_fail(replay), self._group_records_that_fail(replay, release)):
+            each.count_into(failures)
+        return ReleaseReplay(
+            Loaded(shard_of(replay.state, release, number), failures),
+            dict(_tables(replay)) if failures.first is None else {},
+            self._skipped(release),
+        )
+
+    def _commits_that_fail(self, replay: HistoryReplay) -> _Failing:
+        found = _Failing(COMMIT_KEY, self._commit_keys)
+        for row in replay.unreadable.select([*COMMIT_KEY, "log_offset", "value_version"]).to_pylist():
+            detail = f"Found an unknown record version {row['value_version']} for {row['record_type']} type"
+            found.add(row, _detail(row["record_type"], row["group_id"], detail))
+        return found
+
+    def _group_records_that_fail(self, replay: HistoryReplay, release: Release) -> _Failing:
+        found = _Failing(GROUP_KEY, lambda: self.history.group_records)
+        for placed, detail in replay.failures:
+            record = placed.record
+            row = {name: getattr(record, name) for name in GROUP_KEY} | {"log_offset": placed.log_offset}
+            found.add(row, _detail(record.record_type, record.group_id, detail))
+        for row in self._early_access(release):
+            layout = layout_from_json(row["record_type"], row["value"])
+            if not release.reads_layout(layout) and row["log_offset"] not in found.details:
+                found.add(row, misread_detail(CONSUMER_OFFSETS[row["record_type"]].name, layout, release))
+        return found
+
+    def _early_access(self, release: Release) -> list[dict[str, Any]]:
+        """Values whose layout of the same version is another one in some releases (T58)."""
+        rows, known = self.history.group_records, sorted(release.record_types & EARLY_ACCESS.keys())
+        is_known = pc.is_in(rows.column("record_type"), pa.array(known, pa.int16()))
+        has_value = rows.column("value").is_valid()
+        found: list[dict[str, Any]] = rows.filter(pc.and_(is_known, has_value)).select(EARLY_ACCESS_COLUMNS).to_pylist()
+        return found
+
+    def _commit_keys(self) -> pa.Table:
+        columns = [*COMMIT_KEY, "log_offset"]
+        return pa.concat_tables([self.history.commits(groups).select(columns) for groups in self.ranges])
+
+    def _skipped(self, release: Release) -> Counter[int]:
+        """Records that the release does not know, by type."""
+        counts = self.history.group_records.column("record_type").value_counts().to_pylist()
+        known = release.record_types | release.unreplayable_types
+        return Counter({each["values"]: each["counts"] for each in counts if each["values"] not in known})
+
+
 @dataclass
+class _Failing:
+    """Records at which a load ends: why, and their keys with the newest offset that fails."""
+
+    columns: tuple[str, ...]
+    records: Callable[[], pa.Table]
+    details: dict[int, str] = field(default_factory=dict)
+    keys: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any], detail: str) -> None:
+        """Takes in a record."""
+        self.details[row["log_offset"]] = detail
+        self.keys[row["log_offset"]] = tuple(row[name] for name in self.columns)
+
+    def count_into(self, failures: LoadFailures) -> None:
+        """Counts them, and keys of which a newer record does not fail."""
+        for log_offset in sorted(self.details):
+            failures.failed(LoadFailure(log_offset, self.details[log_offset]), self.keys[log_offset])
+        newest = {key: log_offset for log_offset, key in sorted(self.keys.items())}
+        if not newest:
+            return
+        rows = self.records()
+        rows = rows.filter(pc.is_in(rows.column("group_id"), pa.array(sorted({key[1] for key in newest}))))
+        for *key, log_offset in zip(*(rows.column(n).to_pylist() for n in (*self.columns, "log_offset")), strict=True):
+            if log_offset > newest.get(tuple(key), log_offset):
+                failures.loaded(tuple(key))
+
+
+@dataclass(frozen=True)
 class ReleaseReplay:
-    """One release's shard of an offsets partition, and what it could not load. `skipped`: records that it does not
-    know, by type."""
+    """The result of one release for an offsets partition.
+
+    tables   those that expiry is decided by; empty where its load fails
+    skipped  records that it does not know, by type
+    """
 
     loaded: Loaded
-    skipped: Counter[int] = field(default_factory=Counter)
+    tables: Mapping[str, pa.Table]
+    skipped: Counter[int]
 
-    @classmethod
-    def of(cls, release: Release, offsets_partition: int, undecodable: Undecodable) -> ReleaseReplay:
-        shard, failures = Shard(release, offsets_partition), LoadFailures()
-        shard.topics = NoTopics()
-        if offsets_partition in undecodable:
-            failure, count = undecodable[offsets_partition]
-            failures.failed(failure, count=count)
-        return cls(Loaded(shard, failures))
-
-    def replay(self, row: Row, replay: RowReplay) -> None:
-        """A row: a record, a marker, or a correction of the state."""
-        shard, failures = self.loaded.shard, self.loaded.failures
-        kind = row[KIND]
-        if kind == CORRECTION:
-            shard.correct(row[LOG_OFFSET], row[OUTCOME], row[GROUP], row[TEXT])
-            return
-        if kind == RECORD and row[TYPE] not in shard.release.record_types | shard.release.unreplayable_types:
-            self.skipped[row[TYPE]] += 1
-        try:
-            replay.replay(row)
-        except ReplayFailure as failure:
-            failures.failed(LoadFailure(row[LOG_OFFSET], _told(row, str(failure))), _key(row))
-            return
-        detail = misread(row, shard.release)
-        if detail is not None:
-            failures.failed(LoadFailure(row[LOG_OFFSET], detail), _key(row))
-        elif failures.count and kind in (VALUE, TOMBSTONE, RECORD):
-            failures.loaded(_key(row))
+    def decided(self, judging: Judging) -> dict[str, pa.Table]:
+        """offset_expiry and group_expiry of what it holds."""
+        shard = self.loaded.shard
+        held = sorted(shard.groups_in_transactions()) if judging.looks_at_held_groups else []
+        of_held = pa.table([[shard.offsets_partition] * len(held), held], columns_needed(HELD_GROUPS))
+        return dict(judging.decided({HELD_GROUPS: of_held, **self.tables}))
 
 
-def misread(row: Row, release: Release) -> str | None:
-    """Why the release cannot read a value that others can: its layout of the same version is another one (T58)."""
-    if row[KIND] != RECORD or row[TYPE] not in EARLY_ACCESS or row[TEXT] is None:
-        return None
-    if row[TYPE] not in release.record_types:
-        return None
-    layout = layout_from_json(row[TYPE], row[TEXT])
-    if release.reads_layout(layout):
-        return None
-    return misread_detail(CONSUMER_OFFSETS[row[TYPE]].name, layout, release)
+def _tables(replay: HistoryReplay) -> Iterator[tuple[str, pa.Table]]:
+    found: dict[str, list[pa.Table]] = {name: [] for name in DECIDED_BY}
+    for name, rows in replay.current():
+        if name in found:
+            table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+            found[name].append(table.select(columns_needed(name).names).cast(columns_needed(name)))
+    for name, tables in found.items():
+        yield name, pa.concat_tables([columns_needed(name).empty_table(), *tables])
 
 
-def _key(row: Row) -> Hashable:
-    """The rule of the cleaner: the newest record of a key stays."""
-    return (row[TYPE], row[GROUP], row[TOPIC], row[TOPIC_PARTITION], row[MEMBER], row[REGEX])
-
-
-def _told(row: Row, failure: str) -> str:
-    if row[KIND] == MARKER:
-        return failure
-    return f"{CONSUMER_OFFSETS[row[TYPE]].name} (type {row[TYPE]}) of group {row[GROUP]}: {failure}"
-
-
-def replay_releases(
-    batches: Iterable[pa.RecordBatch], releases: Sequence[tuple[Release, Undecodable]]
-) -> Iterator[list[ReleaseReplay]]:
-    """For every offsets partition among the replay rows, sorted by it and by log offset, what each release made of
-    it."""
-    rows = itertools.chain.from_iterable(map(rows_of, batches))
-    with no_cycle_collector():
-        for number, of_one in itertools.groupby(rows, key=itemgetter(PARTITION)):
-            sides = [ReleaseReplay.of(release, number, undecodable) for release, undecodable in releases]
-            replays = [(side, RowReplay(side.loaded.shard)) for side in sides]
-            for row in of_one:
-                for side, replay in replays:
-                    side.replay(row, replay)
-            yield sides
-
-
-def decided(shard: Shard, judging: Judging) -> dict[str, pa.Table]:
-    """offset_expiry and group_expiry of what the shard holds."""
-    held = sorted(shard.groups_in_transactions()) if judging.looks_at_held_groups else []
-    tables = {
-        HELD_GROUPS: pa.table([[shard.offsets_partition] * len(held), held], columns_needed(HELD_GROUPS)),
-        **_tables_of_now(shard),
-    }
-    return dict(judging.decided(tables))
-
-
-def _tables_of_now(shard: Shard) -> dict[str, pa.Table]:
-    """The tables that expiry is decided by."""
-    tables = {}
-    for name, row_type, rows in (
-        ("groups", shard_rows.GroupRow, shard.group_rows()),
-        ("group_members", shard_rows.MemberRow, shard.member_rows()),
-        ("committed_offsets", shard_rows.CommittedRow, shard.committed_rows()),
-        ("pending_offsets", shard_rows.PendingRow, shard.pending_rows()),
-    ):
-        batches, needed = [], columns_needed(name)
-        while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
-            batches.append(table_batch(name, row_type._fields, some, audit_id=0).select(needed.names))
-        tables[name] = pa.Table.from_batches(batches, needed)
-    return tables
+def _detail(record_type: int, group_id: str, failure: str) -> str:
+    return f"{CONSUMER_OFFSETS[record_type].name} (type {record_type}) of group {group_id}: {failure}"
 
 
 def expiry_differences(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:

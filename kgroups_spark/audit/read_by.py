@@ -44,7 +44,7 @@ class ReadBy:
         """Whether something of the partition was new to the audit."""
         return audit_id in self._audit_ids.get(offsets_partition, ())
 
-    def with_audit_ids(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def with_audit_ids(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
         """Rows of one offsets partition and of a table by place in the log, with the audits that read them."""
         if not rows.num_rows:
             return rows
@@ -61,7 +61,7 @@ class ReadBy:
         at = np.minimum(np.searchsorted(ends, log_offset, side="right"), len(ends) - 1)
         return self._audit_ids[number][at].copy()
 
-    def _put_corrected(self, number: int, rows: pa.RecordBatch, audit_ids: NDArray[np.int64]) -> None:
+    def _put_corrected(self, number: int, rows: pa.RecordBatch | pa.Table, audit_ids: NDArray[np.int64]) -> None:
         untimed = np.flatnonzero(pc.is_null(rows.column("log_timestamp")).to_numpy(zero_copy_only=False))
         offsets, groups = rows.column("log_offset"), rows.column("group_id")
         for row in untimed.tolist():

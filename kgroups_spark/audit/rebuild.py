@@ -23,18 +23,14 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.audit.baselines import Baselines
 from kgroups_spark.audit.history_names import HistoryNames, names_of_history, sightings
-from kgroups_spark.audit.history_replay import (
-    replay_rows_of_corrections,
-    replay_rows_of_history,
-    replay_rows_of_state,
-)
 from kgroups_spark.audit.load_failures import coordinator_fails, misread
 from kgroups_spark.audit.packed_rows import row_counts, unpacked
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.redecode import DECODED_TABLES, added_up, decoded_again, unresolved
-from kgroups_spark.audit.replay import ReplayContext
-from kgroups_spark.audit.replayed import Replayed, replayed_shards
+from kgroups_spark.audit.replayed import Replayed, replayed
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
+from kgroups_spark.audit.shard_stage import ShardTask, deal_shards, shards_of
+from kgroups_spark.audit.stored_history import StoredHistory
 from kgroups_spark.audit.topic_names import CLUSTER
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
@@ -85,18 +81,6 @@ def rebuild(work: AuditWork, *, tables_of_now: bool = False) -> Rebuilt:
     `tables_of_now`: these, too. Otherwise the audit goes on, and rewrites them itself.
     """
     return _Rebuild(work).run(tables_of_now)
-
-
-@dataclass(frozen=True)
-class _Counting:
-    """The tables that a rebuild reads, with the rows that count: those of finished audits, and what this one has just
-    decoded again."""
-
-    offset_commits: DataFrame
-    group_records: DataFrame
-    transaction_markers: DataFrame
-    quarantine: DataFrame
-    state_corrections: DataFrame
 
 
 class _Rebuild:
@@ -165,13 +149,13 @@ class _Rebuild:
     def _finished(self, name: str) -> DataFrame:
         return self.work.lake.read(name).where(F.col("audit_id") <= self.last)
 
-    def _counting(self) -> _Counting:
+    def _counting(self) -> StoredHistory:
         frames = {name: self.work.lake.read(name) for name in ("offset_commits", "group_records")}
         # Nothing but what was decoded again stands under the number of this audit yet.
         counts = (F.col("audit_id") <= self.last) | (F.col("audit_id") == self.work.audit_id)
         decoded = {name: frame.where(counts) for name, frame in frames.items()}
         quarantine = self._resolved(self._finished("quarantine"), decoded)
-        return _Counting(
+        return StoredHistory(
             **decoded,
             transaction_markers=self._finished("transaction_markers"),
             quarantine=quarantine,
@@ -188,30 +172,25 @@ class _Rebuild:
         resolved_by = F.when(is_record, F.coalesce("resolved_by", "now"))
         return found.withColumn("resolved_by", resolved_by).select(*TABLES["quarantine"].schema.names)
 
-    def _names(self, counting: _Counting, baselines: Baselines) -> HistoryNames:
+    def _names(self, counting: StoredHistory, baselines: Baselines) -> HistoryNames:
         names = names_of_history(counting.offset_commits, counting.group_records)
         kept = sightings(LakeAsOfAudit(self.work.lake, self.last).rows("topics").to_pylist())
         # The table alone knows what a cluster said, and what records said that are gone.
         return names.with_topics(each for each in kept if baselines.is_reduced or each[3] == CLUSTER)
 
     def _replayed(
-        self, work: AuditWork, counting: _Counting, baselines: Baselines, tables_of_now: bool
+        self, work: AuditWork, counting: StoredHistory, baselines: Baselines, tables_of_now: bool
     ) -> AbstractContextManager[Replayed]:
-        rows = baselines.not_before(
-            replay_rows_of_history(
-                counting.offset_commits,
-                counting.group_records,
-                counting.transaction_markers,
-                unresolved(counting.quarantine),
-            )
+        history = replace(counting, quarantine=unresolved(counting.quarantine)).since(baselines)
+        tables = (*MADE_OF_RECORDS, "quarantine", *(CURRENT if tables_of_now else ()), "coordinator_state")
+        task = ShardTask(
+            replace(work.night([]), audits=self._spans()),
+            work.lake.uri,
+            history_from=baselines.starts,
+            read_by=self._with_corrections(history.state_corrections),
+            tables=frozenset(tables),
         )
-        corrections = baselines.corrections(counting.state_corrections)
-        rows = rows.unionByName(replay_rows_of_corrections(corrections))
-        if baselines.by_partition:
-            rows = rows.unionByName(replay_rows_of_state(baselines.state(counting.state_corrections)))
-        names = [*MADE_OF_RECORDS, "quarantine", *(CURRENT if tables_of_now else ()), "coordinator_state"]
-        context = ReplayContext(replace(work.night([]), audits=self._spans()), baselines.starts)
-        return replayed_shards(rows, self._hands(), work.writer, names, context, self._with_corrections(corrections))
+        return replayed(shards_of(work.spark, self._hands(), history.parts()), task, work.writer)
 
     def _spans(self) -> AuditSpans:
         """Where each audit ended, and its retention: both decide its events."""
@@ -240,8 +219,8 @@ class _Rebuild:
         }
         return replace(self.read_by, corrected=corrected)
 
-    def _replace_quarantine(self, counting: _Counting, baselines: Baselines, replayed: Replayed) -> None:
-        """Its records stay; what a load would fail at there, and which records it would, follows the present rules."""
+    def _replace_quarantine(self, counting: StoredHistory, baselines: Baselines, replayed: Replayed) -> None:
+        """Its records stay; the present rules decide at which of them, and of other records, a load would fail."""
         records = counting.quarantine.where("reason <> 'load_would_fail'")
         rows = records.withColumn("coordinator_fails", coordinator_fails(self.release))
         rows = rows.unionByName(baselines.not_before(misread(counting.group_records, self.release, self.read_by)))
@@ -250,7 +229,7 @@ class _Rebuild:
             rows = rows.unionByName(baselines.before(then.where("reason = 'load_would_fail'")))
         replayed.replace(self.writer, "quarantine", rows)
 
-    def _record_counts(self, counting: _Counting, added: Counter[str]) -> Counter[tuple[int, int | None]]:
+    def _record_counts(self, counting: StoredHistory, added: Counter[str]) -> Counter[tuple[int, int | None]]:
         """The records decoded again, by type and version."""
         names = [name for name in ("offset_commits", "group_records") if added[name]]
         if not names:
@@ -259,17 +238,6 @@ class _Rebuild:
         kinds = [getattr(counting, name).where(ours).select("record_type", "value_version") for name in names]
         rows = reduce(DataFrame.union, kinds).groupBy("record_type", "value_version").count().collect()
         return Counter({(row[0], row[1]): row[2] for row in rows})
-
-
-def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:
-    """The shards in at most `tasks` hands of about as many records, the largest first; no hand is empty."""
-    hands: list[list[int]] = [[] for _ in range(max(1, min(tasks, len(records))))]
-    loads = [0] * len(hands)
-    for shard in sorted(records, key=lambda shard: (-records[shard], shard)):
-        lightest = loads.index(min(loads))
-        hands[lightest].append(shard)
-        loads[lightest] += records[shard] + 1
-    return [sorted(hand) for hand in hands]
 
 
 def _told(added: Counter[str]) -> Iterator[str]:

@@ -3,25 +3,16 @@ rows for Spark's writer."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from kgroups_spark.audit.outputs import MANIFEST, PartCollector, manifest_batch, part_line
-from kgroups_spark.audit.packed_rows import PACKED, packed_outputs, unpacked
-from kgroups_spark.audit.read_by import ReadBy
-from kgroups_spark.audit.replay import ReplayContext, replay_partitions
-from kgroups_spark.audit.replay_rows import REPLAY_ROWS
-from kgroups_spark.replay.replay_shard import Output
-from kgroups_spark.sources.s3 import with_storage
+from kgroups_spark.audit.packed_rows import unpacked
+from kgroups_spark.audit.shard_stage import ShardTask, replayed_frame, replayed_parts
 from kgroups_spark.tables.parts_writer import Part
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.writer import LakeWriter, parts_of
 
 
@@ -61,58 +52,16 @@ class ReplayedRows:
 
 
 @contextmanager
-def replayed_shards(
-    rows: DataFrame,
-    hands: Sequence[Sequence[int]],
-    writer: LakeWriter,
-    names: Sequence[str],
-    context: ReplayContext,
-    read_by: ReadBy,
-) -> Iterator[Replayed]:
-    """The tables `names` that the replay rows, in any order, make; each hand is offsets partitions for one task."""
-    in_order = in_log_order(rows, hands)
+def replayed(shards: DataFrame, shard_task: ShardTask, writer: LakeWriter) -> Iterator[Replayed]:
+    """The tables that the shards (rows of SHARDS) make of their history."""
     if writer.name == "parts":
-        yield ReplayedParts(_parts(in_order, writer.lake.uri, names, context, read_by))
+        parts: dict[str, list[Part]] = {}
+        for part in replayed_parts(shards, shard_task):
+            parts.setdefault(part.table, []).append(part)
+        yield ReplayedParts(parts)
         return
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from packed_outputs(_outputs(batches, names, context, read_by))
-
-    frame = in_order.mapInArrow(task, PACKED).persist()
+    frame = replayed_frame(shards, shard_task).persist()
     try:
         yield ReplayedRows(frame)
     finally:
         frame.unpersist()
-
-
-def in_log_order(rows: DataFrame, hands: Sequence[Sequence[int]]) -> DataFrame:
-    """The rows of each hand in a Spark partition of its own, as stage 2 takes them."""
-    pairs = [F.lit(number) for task, hand in enumerate(hands) for shard in hand for number in (shard, task)]
-    placed = rows.repartitionById(len(hands), F.element_at(F.create_map(*pairs), F.col("offsets_partition")))
-    in_order = placed.sortWithinPartitions("offsets_partition", F.col("log_offset").asc_nulls_first(), "kind")
-    return in_order.select(REPLAY_ROWS.names)
-
-
-def _parts(
-    in_order: DataFrame, lake_uri: str, names: Sequence[str], context: ReplayContext, read_by: ReadBy
-) -> dict[str, list[Part]]:
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        collector = PartCollector(lake_uri, context.night.audit_id)
-        outputs = _outputs(batches, names, context, read_by)
-        lines = [part_line(part) for name, some in outputs for part in collector.add(name, some)]
-        yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
-
-    parts: dict[str, list[Part]] = {}
-    for line in in_order.mapInArrow(with_storage(task), MANIFEST).collect():
-        part = Part(**json.loads(line.payload))
-        parts.setdefault(part.table, []).append(part)
-    return parts
-
-
-def _outputs(
-    batches: Iterable[pa.RecordBatch], names: Sequence[str], context: ReplayContext, read_by: ReadBy
-) -> Iterator[Output]:
-    """The tables' rows; those of history by the audits that read their records."""
-    for name, rows in replay_partitions(batches, context):
-        if name in names:
-            yield name, read_by.with_audit_ids(rows) if TABLES[name].kind == "history" else rows

@@ -14,22 +14,24 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
 from kgroups_spark.audit.outputs import MANIFEST, PartCollector, manifest_batch, part_line
 from kgroups_spark.audit.packed_rows import PACKED, packed_outputs
+from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.traffic import summed
 from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.replay.corrected import HistoryReplay
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
-from kgroups_spark.replay.replay_shard import Night, Output, ShardReplay
+from kgroups_spark.replay.replay_shard import Night, Output
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.parts_writer import Part
 from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.schemas import TABLES
 
 # A row for each part of a shard; of a shard without any one whose `part_table` is null.
 SHARDS = pa.schema(
@@ -43,50 +45,58 @@ SHARDS = pa.schema(
         ("packed_rows", pa.binary()),
     ]
 )
-STATE = "coordinator_state"
+STATE, TRAFFIC = "coordinator_state", "group_traffic"
 
 
 @dataclass(frozen=True)
 class ShardTask:
-    """The knowledge of every task. `state_audit_id`: whose rows of coordinator_state the shards go on from; None:
-    nobody's.
+    """All that a task needs besides its shards.
 
-    `read_again`: by offsets partition what was read again.
+    read_again    by offsets partition what was read again
+    history_from  of a rebuild, by offsets partition: where the history begins that is replayed
+    read_by       of a rebuild: which audit read what. Rows of history carry its number, in an audit that of the night
+    tables        whose rows are wanted; None: all of them
     """
 
     night: Night
     lake_uri: str
-    state_audit_id: int | None = None
     read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
+    history_from: Mapping[int, int] = field(default_factory=dict)
+    read_by: ReadBy | None = None
+    tables: frozenset[str] | None = None
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        """(table, rows) of one shard, its new state among them."""
+        """(table, rows) of one shard that are wanted, its new state among them."""
+        for table, rows in self._all(reader, offsets_partition, parts):
+            if rows.num_rows and (self.tables is None or table in self.tables):
+                by = self.read_by if TABLES[table].kind == "history" else None
+                yield table, rows if by is None else by.with_audit_ids(rows)
+
+    def _all(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         night, release = self.night, self.night.release
+        replay = self._replay(reader, offsets_partition, parts)
+        yield from replay.outputs()
+        state = list(saved(replay.state, release, offsets_partition))
+        constants = {"audit_id": night.audit_id, "offsets_partition": offsets_partition}
+        yield STATE, table_batch(STATE, StateRow._fields, state, **constants)
+        traffic = [part for part in parts if part.table == TRAFFIC and not part.is_again]
+        if traffic:
+            yield TRAFFIC, summed(reader.rows(traffic, TRAFFIC, offsets_partition))
+
+    def _replay(
+        self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
+    ) -> HistoryReplay | CorrectedReplay:
         new = [part for part in parts if not part.is_again]
-        history, ranges = reader.history(new, offsets_partition), reader.ranges(parts, offsets_partition)
-        state = loaded(self._state_rows(reader, offsets_partition, new), release, offsets_partition)
-        replay: ShardReplay | CorrectedReplay
+        ranges = reader.ranges(parts, offsets_partition)
+        state_rows = reader.rows([part for part in new if part.table == STATE], STATE, offsets_partition)
+        entries = [StateRow(**row) for row in state_rows.select(StateRow._fields).to_pylist()]
+        state = loaded(entries, self.night.release, offsets_partition)
+        of = (offsets_partition, self.night, state, reader.history(new, offsets_partition))
         if offsets_partition in self.read_again:
             again = reader.history([part for part in parts if part.is_again], offsets_partition)
-            of = (history, again, self.read_again[offsets_partition])
-            replay = CorrectedReplay(offsets_partition, night, state, *of, ranges)
-        else:
-            replay = ShardReplay(offsets_partition, night, state, history, ranges)
-        yield from replay.outputs()
-        rows = list(saved(replay.state, release, offsets_partition))
-        if rows:
-            constants = {"audit_id": night.audit_id, "offsets_partition": offsets_partition}
-            yield STATE, table_batch(STATE, StateRow._fields, rows, **constants)
-        traffic = reader.rows(
-            [part for part in new if part.table == "group_traffic"], "group_traffic", offsets_partition
-        )
-        if traffic.num_rows:
-            yield "group_traffic", summed(traffic)
-
-    def _state_rows(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> list[StateRow]:
-        rows = reader.rows([part for part in parts if part.table == STATE], STATE, offsets_partition)
-        rows = rows.filter(pc.equal(rows.column("audit_id"), self.state_audit_id or 0)).select(StateRow._fields)
-        return [StateRow(**row) for row in rows.to_pylist()]
+            return CorrectedReplay(*of, again, self.read_again[offsets_partition], ranges)
+        history_from = self.history_from.get(offsets_partition, 0)
+        return HistoryReplay(*of, reader.corrections(new, offsets_partition), ranges, history_from)
 
 
 def replay_by_parts(
@@ -94,9 +104,11 @@ def replay_by_parts(
 ) -> list[Part]:
     """Stage 2 in one action: each hand is the offsets partitions that one task replays. Returns the parts that
     the tasks have written."""
-    if not hands:
-        return []
-    shards = by_task(_shard_frame(spark, hands, parts), len(hands))
+    return replayed_parts(by_task(_shard_frame(spark, hands, parts), len(hands)), shard_task) if hands else []
+
+
+def replayed_parts(shards: DataFrame, shard_task: ShardTask) -> list[Part]:
+    """Stage 2: rows of SHARDS -> the parts that the tasks have written."""
     replayed = shards.mapInArrow(with_storage(_replay_shards(shard_task)), MANIFEST)
     return [Part(**json.loads(line.payload)) for line in replayed.collect()]
 
@@ -128,6 +140,17 @@ def replayed_frame(shards: DataFrame, shard_task: ShardTask) -> DataFrame:
     return shards.mapInArrow(with_storage(task), PACKED)
 
 
+def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:
+    """The shards in at most `tasks` hands of about as many records, the largest first; no hand is empty."""
+    hands: list[list[int]] = [[] for _ in range(max(1, min(tasks, len(records))))]
+    loads = [0] * len(hands)
+    for shard in sorted(records, key=lambda shard: (-records[shard], shard)):
+        lightest = loads.index(min(loads))
+        hands[lightest].append(shard)
+        loads[lightest] += records[shard] + 1
+    return [sorted(hand) for hand in hands]
+
+
 def by_task(shards: DataFrame, tasks: int) -> DataFrame:
     """The rows of a task together, shard by shard."""
     return shards.repartitionById(tasks, "task").sortWithinPartitions("offsets_partition")
@@ -147,11 +170,17 @@ def _replay_shards(shard_task: ShardTask) -> Callable[[Iterator[pa.RecordBatch]]
 
 def replayed_shards(batches: Iterable[pa.RecordBatch], shard_task: ShardTask) -> Iterator[Output]:
     """Rows of SHARDS -> (table, rows) of one shard after the other."""
-    reader, rows = PartReader(), itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+    reader = PartReader()
     with no_cycle_collector():
-        for offsets_partition, of_one in itertools.groupby(rows, key=itemgetter("offsets_partition")):
-            parts = [_part(row) for row in of_one if row["part_table"] is not None]
+        for offsets_partition, parts in shards_in(batches):
             yield from shard_task.outputs(reader, offsets_partition, parts)
+
+
+def shards_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[HistoryPart]]]:
+    """Rows of SHARDS -> each offsets partition and its parts."""
+    rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+    for offsets_partition, of_one in itertools.groupby(rows, key=itemgetter("offsets_partition")):
+        yield offsets_partition, [_part(row) for row in of_one if row["part_table"] is not None]
 
 
 def _part(row: dict[str, Any]) -> HistoryPart:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
@@ -26,13 +25,9 @@ from kgroups_spark.audit.outputs import (
     PartCollector,
     manifest_batch,
 )
-from kgroups_spark.audit.packed_rows import PACKED, PACKED_BY_SHARD, packed, packed_of_shard, packed_outputs, unpacked
+from kgroups_spark.audit.packed_rows import PACKED_BY_SHARD, packed, packed_of_shard, packed_outputs, unpacked
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.read_hand import readings
-from kgroups_spark.audit.replay import ReplayContext, replay_partitions
-from kgroups_spark.audit.replay_rows import (
-    REPLAY_ROWS,
-)
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.sources.partition_log import LeaderLost
@@ -223,20 +218,6 @@ def _outputs(
                     connected.lose_patience()
                     given_up = reading.given_up(str(err))
                     yield given_up, PROGRESS, given_up
-
-
-def replay_frame(rows: DataFrame, shards: int, context: ReplayContext) -> DataFrame:
-    """Stage 2 for Spark's writer: replay rows in any order -> the rows of REPLAY_TABLES, packed (packed_rows.py).
-
-    One shard is one offsets partition, as in Kafka: partitions are placed by range and come sorted by log offset.
-    """
-    placed = rows.repartitionByRange(max(shards, 1), "offsets_partition")
-    in_order = placed.sortWithinPartitions("offsets_partition", F.col("log_offset").asc_nulls_first(), "kind")
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from packed_outputs(replay_partitions(batches, context))
-
-    return in_order.select(REPLAY_ROWS.names).mapInArrow(with_storage(task), PACKED)
 
 
 def _one_per_hand(spark: SparkSession, hands: int) -> DataFrame:

@@ -149,7 +149,7 @@ class AuditWork:
     def shard_task(self, progress: list[RangeProgress]) -> ShardTask:
         """The facts that the tasks of stage 2 need."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        return ShardTask(self.night(progress), self.lake.uri, self.state.audit_id, again)
+        return ShardTask(self.night(progress), self.lake.uri, again)
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
         """How many partitions the offsets topic has: as the user says, or the cluster, or the only number that fits."""

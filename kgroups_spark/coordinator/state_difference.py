@@ -42,6 +42,12 @@ class Correction(NamedTuple):
     group_id: str | None
     payload: str | None
 
+    @property
+    def entry(self) -> tuple[str, str | None, int | None]:
+        """Which entry it is of: its type, its group, its producer."""
+        producer_id = orjson.loads(self.payload or "{}").get("producer_id") if self.entry_type == "producer" else None
+        return self.entry_type, self.group_id, producer_id
+
 
 def corrections(carried: Shard, told: Shard, waiting: Collection[str] = ()) -> Iterator[Correction]:
     """The changes that make the carried state that of the log, in an order of its own.

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
+from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import arrow_schema
@@ -32,7 +33,10 @@ _COLUMNS: dict[str, list[str] | None] = {
     "quarantine": None,
     "group_traffic": None,
     "coordinator_state": None,
+    "state_corrections": None,
 }
+# Packed commits that are not counted before they are read: they are fewer than ROWS_AT_ONCE.
+SMALL_BYTES = 8 << 20
 
 
 class HistoryPart(NamedTuple):
@@ -108,6 +112,11 @@ class PartReader:
             rows("quarantine"),
         )
 
+    def corrections(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[CorrectedAt]:
+        """The corrections of an offsets partition's state that the parts hold."""
+        table = "state_corrections"
+        return corrections_of(self.rows([part for part in parts if part.table == table], table, offsets_partition))
+
     def rows(
         self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, groups: GroupRange | None = None
     ) -> pa.Table:
@@ -117,12 +126,12 @@ class PartReader:
             for part in parts
             for some in self._lots(part, offsets_partition, groups)
         ]
-        return pa.concat_tables(found) if found else _encoded(_schema(table).empty_table(), table)
+        return pa.concat_tables(found) if found else _encoded(part_schema(table).empty_table(), table)
 
     def _lots(self, part: HistoryPart, offsets_partition: int, groups: GroupRange | None) -> Iterator[pa.Table]:
         """The part's rows of an offsets partition, of these groups and maybe of others."""
         if isinstance(part.place, bytes):
-            yield _encoded(pa.ipc.open_stream(part.place).read_all().select(_schema(part.table).names), part.table)
+            yield _encoded(pa.ipc.open_stream(part.place).read_all().select(part_schema(part.table).names), part.table)
             return
         for row_group in self._file(part.table, part.place).row_groups:
             if row_group.may_have(offsets_partition, groups):
@@ -132,8 +141,13 @@ class PartReader:
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:
         """Ranges of groups with some ROWS_AT_ONCE commits each, as far as the parts' row groups let tell them apart."""
         sizes: Counter[str] = Counter()
-        for part in parts:
-            if part.table == "offset_commits" and isinstance(part.place, str):
+        commits = [part for part in parts if part.table == "offset_commits"]
+        packed = [part.place for part in commits if isinstance(part.place, bytes)]
+        if sum(map(len, packed)) > SMALL_BYTES:
+            for place in packed:
+                sizes.update(_commits_by_group(place))
+        for part in commits:
+            if isinstance(part.place, str):
                 for row_group in self._file(part.table, part.place).row_groups:
                     if row_group.group_ids is not None and row_group.may_have(offsets_partition):
                         sizes[row_group.group_ids[0]] += row_group.rows
@@ -146,8 +160,16 @@ class PartReader:
         return group_ranges(borders)
 
 
-def _schema(table: str) -> pa.Schema:
-    """The schema of the columns that are read."""
+def _commits_by_group(packed: bytes) -> dict[str, int]:
+    """How many packed commits there are of each group."""
+    schema = pa.ipc.open_stream(packed).schema
+    only = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index("group_id")])
+    groups = pa.ipc.open_stream(packed, options=only).read_all().column(0)
+    return {each["values"]: each["counts"] for each in groups.value_counts().to_pylist()}
+
+
+def part_schema(table: str) -> pa.Schema:
+    """The columns of a table that are read of its parts."""
     columns = _COLUMNS[table]
     return arrow_schema(table) if columns is None else pa.schema(map(arrow_schema(table).field, columns))
 

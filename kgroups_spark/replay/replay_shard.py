@@ -50,6 +50,8 @@ ROWS_AT_ONCE = 16384
 # Log offset at which an audit ended and its retention in ms, by offsets partition, ascending.
 AuditSpans = Mapping[int, Sequence[tuple[int, int]]]
 Output = tuple[str, pa.RecordBatch | pa.Table]
+# A group record at which a coordinator's load fails, and why.
+Failure = tuple[PlacedRecord, str]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Night:
     topics                 names of topic ids, as far as the log of any partition says them
     audits, retention_ms   what decides the causes of removals (EventRules): in a rebuild the end and the retention of
                            every audit by offsets partition, in an audit its own retention (None: the release's default)
+    tried                  rules of no release, which a comparison tries; None: those of the release
     """
 
     audit_id: int
@@ -68,10 +71,11 @@ class Night:
     topics: Topics
     retention_ms: int | None = None
     audits: AuditSpans = field(default_factory=dict)
+    tried: Release | None = None
 
     @property
     def release(self) -> Release:
-        return release(self.release_version)
+        return release(self.release_version) if self.tried is None else self.tried
 
     def event_rules(self, offsets_partition: int) -> EventRules:
         """The rules that decide the causes of removals in an offsets partition."""
@@ -90,7 +94,10 @@ class ShardReplay:
 
     replay = ShardReplay(17, night, state, history)
     for table, rows in replay.outputs(): ...
-    replay.state    where the next replay goes on; there once all outputs have been taken
+    replay.state    where the next replay goes on
+
+    state, failures (group records at which a load fails) and unreadable (commits of versions that the release does not
+    read, OFFSET_RECORDS) are there once all changes have been taken.
     """
 
     def __init__(
@@ -101,34 +108,49 @@ class ShardReplay:
         history: ShardHistory,
         ranges: Sequence[GroupRange] = ALL_GROUPS,
     ) -> None:
-        self._partition = offsets_partition
-        self._night = night
+        self.offsets_partition = offsets_partition
+        self.night = night
+        self.failures: list[Failure] = []
         self._release = night.release
         self._saved = state
         self._history = history
         self._ranges = ranges
         self._constants = {"audit_id": night.audit_id, "offsets_partition": offsets_partition}
-        self._state: ShardState | None = None
+        self._offsets: ReplayedOffsets | None = None
+        self._replayed_groups: Groups | None = None
 
     @property
     def state(self) -> ShardState:
-        assert self._state is not None, "not all outputs have been taken"
-        return self._state
+        offsets, groups = self._replayed
+        return ShardState(offsets.state, groups.groups, groups.removed_groups)
+
+    @property
+    def unreadable(self) -> pa.Table:
+        return self._replayed[0].unreadable
+
+    @property
+    def _replayed(self) -> tuple[ReplayedOffsets, Groups]:
+        assert self._offsets is not None and self._replayed_groups is not None, "not all changes have been taken"
+        return self._offsets, self._replayed_groups
 
     def outputs(self) -> Iterator[Output]:
-        """(table, rows): versions and events as they come, everything else at the end."""
+        """(table, rows): changes, then the current tables."""
+        yield from self.changes()
+        yield from self.current()
+
+    def changes(self) -> Iterator[Output]:
+        """(table, rows): versions and events as they come, then markers and what a load would fail at."""
         history = self._history.offsets()
         offsets = replay_offsets(self._saved.offsets, history, self._release, self._ranges)
         groups = yield from self._groups(offsets, history)
         yield from self._markers(offsets, history)
-        yield from self._current(offsets, groups)
-        self._state = ShardState(offsets.state, groups.groups, groups.removed_groups)
+        self._offsets, self._replayed_groups = offsets, groups
 
     def _groups(self, offsets: ReplayedOffsets, history: OffsetHistory) -> Generator[Output, None, Groups]:
         held = HeldByColumns(offsets.holdings)
-        groups = Groups(self._release, self._partition, held, recording=True)
+        groups = Groups(self._release, self.offsets_partition, held, recording=True)
         groups.groups, groups.removed_groups = dict(self._saved.groups), dict(self._saved.removed_groups)
-        events, times = groups.tell_events(self._night.event_rules(self._partition)), GroupTimes(groups.groups)
+        events, times = groups.tell_events(self.night.event_rules(self.offsets_partition)), GroupTimes(groups.groups)
         replay = GroupReplay(groups, events, held, times)
         follow = self._release.simple_groups_follow_offsets
         snapshots = GroupSnapshots()
@@ -143,8 +165,8 @@ class ShardReplay:
         moves = pa.concat_tables([offsets.moves, *self._climbs(offsets, history, times)])
         if len(moves) or events.moves:
             yield "group_events", move_event_rows(moves, events.moves, times, **self._constants)
-        if replay.failures or len(offsets.unreadable):
-            yield from self._failures(replay.failures, offsets)
+        self.failures = replay.failures
+        yield from self._failures(offsets)
         return groups
 
     def _climbs(self, offsets: ReplayedOffsets, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:
@@ -157,7 +179,7 @@ class ShardReplay:
             yield climb_events(folded, times.quiet(names), history.markers)
 
     def _changes(self, groups: Groups) -> Iterator[Output]:
-        audit_id = self._night.audit_id
+        audit_id = self.night.audit_id
         changes = groups.take_changes()
         for name, kind in (
             ("group_versions", shard_rows.GroupVersion),
@@ -182,10 +204,10 @@ class ShardReplay:
                 markers = markers.set_column(markers.schema.get_field_index(name), name, ended.column(name))
             yield "transaction_markers", markers
 
-    def _failures(self, failures: Sequence[tuple[PlacedRecord, str]], offsets: ReplayedOffsets) -> Iterator[Output]:
+    def _failures(self, offsets: ReplayedOffsets) -> Iterator[Output]:
         if len(offsets.unreadable):
             yield "quarantine", offset_rows.failure_rows(offsets, **self._constants)
-        if failures:
+        if self.failures:
             rows = [
                 (
                     placed.log_offset,
@@ -197,12 +219,14 @@ class ShardReplay:
                     placed.producer_id,
                     detail,
                 )
-                for placed, detail in failures
+                for placed, detail in self.failures
             ]
             yield "quarantine", table_batch("quarantine", MISREAD_COLUMNS, rows, **self._constants, **LOAD_WOULD_FAIL)
 
-    def _current(self, offsets: ReplayedOffsets, groups: Groups) -> Iterator[Output]:
-        night, constants = self._night, self._constants
+    def current(self) -> Iterator[Output]:
+        """(table, rows) of the current tables, once all changes have been taken."""
+        offsets, groups = self._replayed
+        night, constants = self.night, self._constants
         groups.topics = night.topics
         for name, row_type, rows in (
             ("groups", shard_rows.GroupRow, groups.group_rows(night.offsets_partitions)),

@@ -74,6 +74,21 @@ class ShardHistory:
             producers = table.column("producer_id").to_pylist()
             yield from map(PlacedRecord, table.column("log_offset").to_pylist(), times, producers, decoded)
 
+    def between(self, start: int | None, end: int | None) -> ShardHistory:
+        """The rows from one log offset on and below another; None: from the first one, up to the last one."""
+
+        def some(rows: pa.Table) -> pa.Table:
+            offsets = rows.column("log_offset")
+            rows = rows if start is None else rows.filter(pc.greater_equal(offsets, start))
+            return rows if end is None else rows.filter(pc.less(rows.column("log_offset"), end))
+
+        return ShardHistory(
+            lambda groups: some(self.commits(groups)),
+            some(self.group_records),
+            some(self.markers),
+            some(self.quarantine),
+        )
+
     def behind(self, earlier: ShardHistory) -> ShardHistory:
         """The rows of both."""
         return ShardHistory(

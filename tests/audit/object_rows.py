@@ -1,4 +1,4 @@
-"""Replay rows of tables as Arrow: what audit/history_replay.py makes of a lake's tables by Spark."""
+"""Replay rows of tables as Arrow, as object_replay.py takes them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.replay_rows import CORRECTION, MARKER, RECORD, REPLAY_ROWS, STATE, TOMBSTONE, UNREADABLE, VALUE
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.tables.schemas import arrow_schema
+from tests.audit.object_replay import CORRECTION, MARKER, RECORD, REPLAY_ROWS, STATE, TOMBSTONE, UNREADABLE, VALUE
 
 Row = dict[str, Any]
 TIMES = ("log_timestamp", "commit_timestamp", "expire_timestamp")

@@ -23,7 +23,6 @@ from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadCo
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.ranges import LogRange, cut
 from kgroups_spark.audit.read_again import read_again
-from kgroups_spark.audit.replay import ReplayContext, replay_partitions
 from kgroups_spark.audit.stages import PASSED_ON
 from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.audit.traffic import summed
@@ -32,13 +31,16 @@ from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.offsets.replay import ALL_GROUPS
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.replay.corrected import HistoryReplay, corrections_of
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
-from kgroups_spark.replay.replay_shard import AuditSpans, Night, ShardReplay
+from kgroups_spark.replay.replay_shard import AuditSpans, Night
 from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.tables.rows import LAST_MS, table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from tests.audit.object_replay import replay_partitions
 from tests.audit.object_rows import correction_rows, in_log_order, replay_rows, state_rows
 
 Files = Mapping[str, bytes]
@@ -226,8 +228,8 @@ def random_cuts(files: Files, rng: np.random.Generator, nights: int, ranges: int
 
 @dataclass(frozen=True)
 class How:
-    """How a log is audited. `by_objects`: by a shard of objects, record by record, as a rebuild replays it. `replay`:
-    False stops after the history."""
+    """How a log is audited. `by_objects`: by a shard of objects, record by record (object_replay.py). `replay`: False
+    stops after the history."""
 
     release: str = "4.3"
     by_objects: bool = False
@@ -278,8 +280,14 @@ def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audi
 def rebuild(audited: Audited, how: How, audits: AuditSpans | None = None) -> Audited:
     """Tables of now, versions and events from history and what was corrected alone. `audits`: as Night."""
     rebuilt = Audited(names=audited.names)
-    rows = [replay_rows(audited.history), correction_rows(audited.rows("state_corrections"))]
-    _replay_rows(rows, how, rebuilt, audits)
+    if how.by_objects:
+        rows = [replay_rows(audited.history), correction_rows(audited.rows("state_corrections"))]
+        _replay_rows(rows, how, rebuilt, audits)
+        return rebuilt
+    night = replace(_night(how, rebuilt), audits=audits or {})
+    for p in sorted({progress.offsets_partition for progress in audited.progress}):
+        corrections = corrections_of(_of_partition(audited.history, "state_corrections", p))
+        _write_replayed(HistoryReplay(p, night, ShardState(), _history(audited.history, p), corrections), rebuilt)
     return rebuilt
 
 
@@ -311,19 +319,23 @@ def _replay(before: Audited, how: How, audited: Audited, read_again: Mapping[int
     for p in sorted(shards):
         rows = [StateRow(row["entry_type"], row["group_id"], row["payload"]) for row in state.get(p, ())]
         known = loaded(rows, night.release, p)
-        replay: ShardReplay | CorrectedReplay = ShardReplay(p, night, known, _history(audited.tonight, p))
+        replay: HistoryReplay | CorrectedReplay = HistoryReplay(p, night, known, _history(audited.tonight, p))
         if read_again and p in read_again:
             again = _history(audited.again, p)
             replay = CorrectedReplay(p, night, known, _history(audited.tonight, p), again, read_again[p], ALL_GROUPS)
-        for name, made in replay.outputs():
-            (audited.now if name in CURRENT else audited.history)[name].append(_plain(name, made))
-        kept = list(saved(replay.state, night.release, p))
-        constants = {"audit_id": audited.audits, "offsets_partition": p}
-        if kept:
-            audited.now["coordinator_state"].append(
-                pa.table(table_batch("coordinator_state", StateRow._fields, kept, **constants))
-            )
+        _write_replayed(replay, audited)
     _add_traffic(audited)
+
+
+def _write_replayed(replay: HistoryReplay | CorrectedReplay, audited: Audited) -> None:
+    for name, made in replay.outputs():
+        (audited.now if name in CURRENT else audited.history)[name].append(_plain(name, made))
+    kept = list(saved(replay.state, replay.night.release, replay.offsets_partition))
+    constants = {"audit_id": audited.audits, "offsets_partition": replay.offsets_partition}
+    if kept:
+        audited.now["coordinator_state"].append(
+            pa.table(table_batch("coordinator_state", StateRow._fields, kept, **constants))
+        )
 
 
 def _replay_objects(before: Audited, how: How, audited: Audited) -> None:
@@ -335,7 +347,7 @@ def _replay_objects(before: Audited, how: How, audited: Audited) -> None:
 
 def _replay_rows(rows: Sequence[pa.Table], how: How, audited: Audited, audits: AuditSpans | None = None) -> None:
     night = replace(_night(how, audited), audits=audits or {})
-    for name, made in replay_partitions(in_log_order(rows), ReplayContext(night)):
+    for name, made in replay_partitions(in_log_order(rows), night):
         is_now = name in CURRENT or name == "coordinator_state"
         (audited.now if is_now else audited.history)[name].append(_plain(name, made))
 

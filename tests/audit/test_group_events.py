@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroups_spark.audit.replay import NoTopics
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.records.segment import scan_batches
@@ -31,6 +30,7 @@ from tests.audit.pipeline import (
 from tests.audit.test_corpora import CORPORA
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
+from tests.coordinator.no_topics import NoTopics
 
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java")
 VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.1": (1, 1)}

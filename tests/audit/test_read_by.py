@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from kgroups_spark.audit.read_by import ReadBy
-from kgroups_spark.audit.rebuild import deal_shards
+from kgroups_spark.audit.shard_stage import deal_shards
 from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
 from kgroups_spark.tables.ledger_rows import entries_of
 from kgroups_spark.tables.rows import table_batch

@@ -5,20 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.history_replay import replay_rows_of_corrections, replay_rows_of_history
 from kgroups_spark.audit.packed_rows import unpacked
-from kgroups_spark.audit.replay import ReplayContext
-from kgroups_spark.audit.replay_rows import CORRECTION
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.stages import open_uri, replay_frame
+from kgroups_spark.audit.shard_stage import ShardTask, replayed_frame, shards_of
+from kgroups_spark.audit.stored_history import StoredHistory
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.replay.corrected import corrections_of
+from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.cleaned_nights import Nights, write_folder
 from tests.audit.cleaner import Files, GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
@@ -95,18 +96,16 @@ def test_both_writers_read_again_and_correct(
 def assert_history_alone_says_the_same(spark: SparkSession, path: Path) -> None:
     """The replay of the history and of what was corrected, from nothing."""
     lake = Lake.open(spark, str(path))
-    names = ("offset_commits", "group_records", "transaction_markers", "quarantine")
-    replay_rows = replay_rows_of_history(*map(lake.read, names))
-    replay_rows = replay_rows.unionByName(replay_rows_of_corrections(lake.read("state_corrections")))
-    context = ReplayContext(3, "4.3", 50, Topics(), open_uri)
-    replayed = replay_frame(replay_rows, 1, context).persist()
+    names = ("offset_commits", "group_records", "transaction_markers", "quarantine", "state_corrections")
+    shards = shards_of(spark, [list(range(50))], StoredHistory(*map(lake.read, names)).parts())
+    replayed = replayed_frame(shards, ShardTask(Night(3, "4.3", 50, Topics()), lake.uri)).persist()
     for name in (*CURRENT, *VERSIONS):
         found = unpacked(replayed, name).toArrow().to_pylist()
         assert comparable(found) == comparable(rows(path, name)), name
     replayed.unpersist()
 
 
-def test_only_what_changed_the_state_is_replayed_and_the_newest_where_it_was_changed_twice(spark: SparkSession) -> None:
+def test_only_what_changed_the_state_is_replayed_and_the_newest_where_it_was_changed_twice() -> None:
     def row(
         audit_id: int, correction: str, entry_type: str, group_id: str | None, payload: str | None, **other: Any
     ) -> Row:
@@ -125,12 +124,12 @@ def test_only_what_changed_the_state_is_replayed_and_the_newest_where_it_was_cha
         row(3, "wait", "group", "c", None),
         row(3, "baseline", "group", "d", "a state"),
     ]
-    frame = spark.createDataFrame(made, TABLES["state_corrections"].schema)
-    found = replay_rows_of_corrections(frame).select("log_offset", "kind", "outcome", "group_id", "text").collect()
-    assert {tuple(each) for each in found} == {
-        (9, CORRECTION, "group", "a", "new"),
-        (10, CORRECTION, "group", "a", "later"),
-        (9, CORRECTION, "producer", None, '{"producer_id": 1}'),
-        (9, CORRECTION, "producer", None, '{"producer_id": 2}'),
-        (9, CORRECTION, "noted", "a", None),
+    table = pa.Table.from_pylist(made, schema=arrow_schema("state_corrections"))
+    found = {(each.log_offset, *correction) for each in corrections_of(table) for correction in each.corrections}
+    assert found == {
+        (9, "put", "group", "a", "new"),
+        (10, "put", "group", "a", "later"),
+        (9, "remove", "producer", None, '{"producer_id": 1}'),
+        (9, "put", "producer", None, '{"producer_id": 2}'),
+        (9, "remove", "noted", "a", None),
     }

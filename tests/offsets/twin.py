@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from kgroups_spark.audit.replay import NoTopics
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.group_events import Rules
@@ -18,6 +17,7 @@ from kgroups_spark.coordinator.replay_row import ReplayRow, replay
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.shard_events import ShardEvents
 from kgroups_spark.tables.rows import table_batch
+from tests.coordinator.no_topics import NoTopics
 
 Row = dict[str, Any]
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from kgroups_spark.audit.replay import NoTopics
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -20,6 +19,7 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from tests.coordinator.no_topics import NoTopics
 from tests.offsets.log_tables import history_tables
 from tests.offsets.random_logs import random_log
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kgroups_spark.audit.replay import NoTopics
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, PendingRow
@@ -25,6 +24,7 @@ from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.pipeline import CURRENT, Audited, Files, segments_of
 from tests.coordinator.log_rows import replay_rows
+from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.oracle_answers import replay_all
 
 Slot = tuple[str, str, int]  # group, topic, partition

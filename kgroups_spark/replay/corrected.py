@@ -1,0 +1,180 @@
+"""The replay of history in which the state was corrected: R6 left such places where an audit's log ended.
+
+    history up to 40 -> corrections before 40 -> history from 40 on -> ...
+
+Versions of what is corrected stand at the offset before, without a time, in the place of those that the replay found
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.rows import GroupVersion, MemberVersion
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.state_difference import PUT, REMOVE, WAIT, Correction
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.coordinator.versions import MemberVersions, Version
+from kgroups_spark.offsets.replay import ALL_GROUPS
+from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.replay.replay_shard import Failure, Night, Output, ShardReplay
+from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.state_rows import shard_of, state_of
+from kgroups_spark.tables.rows import table_batch
+
+PlainVersion: TypeAlias = GroupVersion | MemberVersion
+VERSIONS: dict[str, type[PlainVersion]] = {"group_versions": GroupVersion, "group_member_versions": MemberVersion}
+
+
+@dataclass(frozen=True)
+class CorrectedAt:
+    """The corrections before the record at a log offset."""
+
+    log_offset: int
+    corrections: Sequence[Correction]
+
+    def found_in(self, _: Shard) -> Sequence[Correction]:
+        """The corrections, whatever the shard holds."""
+        return self.corrections
+
+
+def corrections_of(state_corrections: pa.Table) -> list[CorrectedAt]:
+    """The corrections `put` and `remove` among rows of an offsets partition, in log order.
+
+    Of several of the same entry at the same place the newest audit's counts. A `put` of another state format is left
+    out: nobody can read it any more. Rows `baseline` are a state, and rows `wait` have changed nothing.
+    """
+    rows = state_corrections.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
+    found = []
+    for log_offset, of_place in groupby(rows, key=lambda row: row["log_offset"]):
+        newest = {}
+        for row in of_place:
+            is_put = row["correction"] == PUT and row["state_format"] == STATE_FORMAT
+            if is_put or row["correction"] == REMOVE:
+                correction = Correction(*(row[name] for name in Correction._fields))
+                newest[correction.entry] = correction
+        if newest:
+            found.append(CorrectedAt(log_offset, list(newest.values())))
+    return found
+
+
+@dataclass(eq=False)
+class CorrectedPiece:
+    """A replay up to `log_offset`, and the state behind it corrected. `changes`, `state` as of ShardReplay.
+
+    find  what to correct in the shard that the replay leaves
+    """
+
+    replay: ShardReplay
+    log_offset: int
+    find: Callable[[Shard], Iterable[Correction]]
+
+    @property
+    def state(self) -> ShardState:
+        return self._state
+
+    def changes(self) -> Iterator[Output]:
+        """(table, rows); versions of what was corrected come last."""
+        night = self.replay.night
+        last: list[Output] = []
+        for name, rows in self.replay.changes():
+            if name in VERSIONS:
+                is_last = pc.equal(rows.column("log_offset"), self.log_offset - 1)
+                last.append((name, rows.filter(is_last)))
+                rows = rows.filter(pc.invert(is_last))
+            yield name, rows
+        shard = shard_of(self.replay.state, night.release, self.replay.offsets_partition, recording=True)
+        found = [each for each in self.find(shard) if each.correction != WAIT]
+        for each in found:
+            shard.correct(self.log_offset, *each[1:])
+        self._state = state_of(shard) if found else self.replay.state
+        versions = list(_plain(shard.take_changes()))
+        for name, rows in last:
+            yield name, _without(rows, versions)
+        for name, kind in VERSIONS.items():
+            of_kind = [version for version in versions if isinstance(version, kind)]
+            yield name, table_batch(name, kind._fields, of_kind, audit_id=night.audit_id)
+
+
+@dataclass(eq=False)
+class HistoryReplay:
+    """The replay of an offsets partition, piece by piece where corrections stand. `changes`, `current`, `state`,
+    `failures` and `unreadable` as of ShardReplay.
+
+    history_from  what is to be said begins there; versions before it stand in history already
+    """
+
+    offsets_partition: int
+    night: Night
+    saved: ShardState
+    history: ShardHistory
+    corrections: Sequence[CorrectedAt] = ()
+    ranges: Sequence[GroupRange] = ALL_GROUPS
+    history_from: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    _unreadable: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def state(self) -> ShardState:
+        return self._last.state
+
+    @property
+    def unreadable(self) -> pa.Table:
+        return pa.concat_tables(self._unreadable)
+
+    def outputs(self) -> Iterator[Output]:
+        """(table, rows): changes, then the current tables."""
+        yield from self.changes()
+        yield from self.current()
+
+    def changes(self) -> Iterator[Output]:
+        """(table, rows) of versions, events, markers and what a load would fail at."""
+        state, start = self.saved, None
+        for each in self.corrections:
+            replay = self._piece(state, start, each.log_offset)
+            piece = CorrectedPiece(replay, each.log_offset, each.found_in)
+            for name, rows in piece.changes():
+                is_new = name not in VERSIONS or pc.greater_equal(rows.column("log_offset"), self.history_from)
+                yield name, rows if is_new is True else rows.filter(is_new)
+            self._take_failures(replay)
+            state, start = piece.state, each.log_offset
+        self._last = self._piece(state, start, None)
+        yield from self._last.changes()
+        self._take_failures(self._last)
+
+    def current(self) -> Iterator[Output]:
+        """(table, rows) of the current tables, once all changes have been taken."""
+        return self._last.current()
+
+    def _take_failures(self, replay: ShardReplay) -> None:
+        self.failures += replay.failures
+        self._unreadable.append(replay.unreadable)
+
+    def _piece(self, state: ShardState, start: int | None, end: int | None) -> ShardReplay:
+        history = self.history.between(start, end) if self.corrections else self.history
+        return ShardReplay(self.offsets_partition, self.night, state, history, self.ranges)
+
+
+def _without(rows: pa.Table | pa.RecordBatch, versions: Sequence[PlainVersion]) -> pa.Table | pa.RecordBatch:
+    """The rows without those in whose place other versions stand."""
+    keys = {(version.group_id, _member_of(version)) for version in versions}
+    stays = [(row["group_id"], row.get("member_id")) not in keys for row in rows.to_pylist()]
+    return rows.filter(pa.array(np.array(stays, np.bool_)))
+
+
+def _plain(versions: Sequence[Version]) -> Iterator[PlainVersion]:
+    for version in versions:
+        yield from version.rows(Topics()) if isinstance(version, MemberVersions) else [version]
+
+
+def _member_of(version: PlainVersion) -> str | None:
+    return version.member_id if isinstance(version, MemberVersion) else None
