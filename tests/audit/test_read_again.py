@@ -4,6 +4,7 @@ what the log says, to readers of the tables of now, of the versions, and to a re
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -119,6 +120,10 @@ def assert_rebuild_says_the_same(audited: Audited, how: How) -> None:
     for name in (*CURRENT, *VERSIONS):
         assert rebuilt.rows(name) == audited.rows(name), name
     assert rebuilt.state() == audited.state()
+    twin = rebuild(audited, replace(how, by_objects=True))
+    for name in (*CURRENT, *VERSIONS, "group_events"):
+        assert rebuilt.rows(name) == twin.rows(name), name
+    assert rebuilt.state() == twin.state()
 
 
 def waiting(audited: Audited) -> set[tuple[int, str]]:
