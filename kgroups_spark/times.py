@@ -19,8 +19,8 @@ def parse_time(text: str) -> int:
         moment = datetime.fromisoformat(word)
     except ValueError as error:
         raise ValueError(
-            f"{text!r} is no time: 2026-11-16T06:30, '2026-11-16 06:30:15Z', 2026-11-16T06:30+01:00 "
-            "or epoch milliseconds are"
+            f"invalid time {text!r}: use 2026-11-16T06:30, '2026-11-16 06:30:15Z', 2026-11-16T06:30+01:00 "
+            "or epoch milliseconds"
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

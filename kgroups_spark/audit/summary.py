@@ -65,8 +65,8 @@ class AuditSummary:
         size, again = sum(p.bytes for p in read), sum(p.records_reread for p in read)
         new = sum(p.records for p in read) - again
         if new:
-            records, partitions = counted(new, "record"), counted(len(read), "partition")
-            yield f"audit {audit.audit_id}: {records} of {partitions} {_are(new)} new ({sized(size)} read)"
+            records, partitions = counted(new, "new record"), counted(len(read), "partition")
+            yield f"audit {audit.audit_id}: read {records} from {partitions} ({sized(size)})"
         else:
             in_groups = " in __consumer_offsets" if any(p.records for p in audit.state_partitions) else ""
             yield f"audit {audit.audit_id}: nothing is new{in_groups}"
@@ -81,29 +81,29 @@ class AuditSummary:
                 read.setdefault(each.topic, []).append(each)
         for topic, partitions in sorted(read.items()):
             new = sum(p.records - p.records_reread for p in partitions)
-            records = f"{counted(new, 'record')} of {counted(len(partitions), 'partition')}"
-            yield f"  {topic}: {records} {_are(new)} new"
+            yield f"  {topic}: {counted(new, 'new record')} from {counted(len(partitions), 'partition')}"
         rows = self.now.rows
         if self.audit.state_partitions:
             yield (
-                f"  now {counted(rows.get('share_partitions', 0), 'share partition')}, "
+                f"  current state: {counted(rows.get('share_partitions', 0), 'share partition')}, "
                 f"{counted(rows.get('transactional_ids', 0), 'transactional id')}"
             )
 
     def _now(self) -> Iterator[str]:
         audit, rows = self.audit, self.now.rows
+        groups, members = counted(rows.get("groups", 0), "group"), counted(rows.get("group_members", 0), "member")
         yield (
-            f"  now {counted(rows.get('groups', 0), 'group')} with {counted(rows.get('group_members', 0), 'member')}, "
-            f"{counted(rows.get('committed_offsets', 0), 'committed offset')}, {rows.get('pending_offsets', 0):,} "
-            f"pending in {counted(rows.get('open_transactions', 0), 'open transaction')}"
+            f"  current state: {groups} ({members}), "
+            f"{counted(rows.get('committed_offsets', 0), 'committed offset')}, "
+            f"{counted(rows.get('pending_offsets', 0), 'offset')} pending in "
+            f"{counted(rows.get('open_transactions', 0), 'open transaction')}"
         )
         if audit.as_of is not None and audit.retention_ms is not None:
             expiring = counted(self.now.expiring, "offset")
             yield (
-                f"  as of {format_time_for_people(audit.as_of)} UTC, with a retention of "
-                f"{format_duration(audit.retention_ms)} ({audit.retention_source}) and the rules of Kafka "
-                f"{audit.release_version}: {expiring} {'expires' if self.now.expiring == 1 else 'expire'} at the next "
-                "check"
+                f"  {expiring} will expire at the brokers' next check (as of "
+                f"{format_time_for_people(audit.as_of)} UTC, retention {format_duration(audit.retention_ms)} "
+                f"({audit.retention_source}), rules of Kafka {audit.release_version})"
             )
 
     def _ledger_row(self) -> Iterator[str]:
@@ -116,10 +116,6 @@ class AuditSummary:
             f"  ledger: audit {audit.audit_id} finished {format_time_for_people(audit.finished_at)} UTC after "
             f"{seconds:,.1f} s; rows added: {added or 'none'}"
         )
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _were(count: int) -> str:

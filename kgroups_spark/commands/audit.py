@@ -94,7 +94,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--retention",
         type=positive_duration_value,
         metavar="D",
-        help="offsets.retention.minutes (default: the brokers'; segments: the release's)",
+        help="override offsets.retention.minutes, as in 7d (default: the brokers'; with --segments the release's)",
     )
     parser.add_argument(
         "--release-version",

@@ -88,7 +88,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     limit = parser.add_mutually_exclusive_group()
     limit.add_argument("--until", type=time_value, metavar="T", help="only what expires at T or before")
     limit.add_argument(
-        "--within", type=duration_value, metavar="D", help="only what expires this long after the audit's as-of time"
+        "--within",
+        type=duration_value,
+        metavar="D",
+        help="only offsets that expire within this duration after the audit's as-of time",
     )
     parser.add_argument(
         "--retention",

@@ -103,11 +103,9 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
         if group not in found:
             names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
             nearest = (
-                did_you_mean(group, names) or f"; {len(names):,} others are, kgroups groups lists the current ones"
+                did_you_mean(group, names) or f"; it has {len(names):,} others, kgroups groups lists the current ones"
             )
-            raise KgroupsError(
-                f"group {group!r} is in none of the records that were read ({reader.known_as_of()}){nearest}"
-            )
+            raise KgroupsError(f"no group {group!r} in the log ({reader.known_as_of()}){nearest}")
 
 
 def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
@@ -127,8 +125,5 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
         if topic not in found:
             names = {row["topic"] for row in reader.sql(query.format(chosen.sql), **chosen.parameters)}
             whose = "" if groups is None else " of these groups"
-            nearest = did_you_mean(topic, names) or f"; {len(names):,} others are"
-            raise KgroupsError(
-                f"topic {topic!r} is in none of the offset records{whose} that were read "
-                f"({reader.known_as_of()}){nearest}"
-            )
+            nearest = did_you_mean(topic, names) or f"; they have {len(names):,} others"
+            raise KgroupsError(f"no topic {topic!r} in the offset records{whose} ({reader.known_as_of()}){nearest}")

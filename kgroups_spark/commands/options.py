@@ -98,7 +98,7 @@ def partition_values(text: str) -> list[int]:
 def partition_count_value(text: str) -> int:
     """A number of partitions, at least 1."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
-        raise ValueError(f"{text!r} is no number of partitions (Kafka's default is 50)")
+        raise ValueError(f"invalid number of partitions {text!r}: expected 1 to 999999 (Kafka's default is 50)")
     return int(text)
 
 
@@ -106,7 +106,7 @@ def partition_count_value(text: str) -> int:
 def positive_count_value(text: str) -> int:
     """A whole number, at least 1."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**12):
-        raise ValueError(f"{text!r} is no number of rows: 1 or more")
+        raise ValueError(f"invalid number of rows {text!r}: expected 1 or more")
     return int(text)
 
 
@@ -115,7 +115,7 @@ def byte_count_value(text: str) -> int:
     """A number of bytes, at least 1: plain, or with k, m or g (powers of ten) behind it."""
     match = re.fullmatch(r"([0-9]{1,15})([kmg]?)b?", text.strip().lower())
     if match is None or int(match[1]) == 0:
-        raise ValueError(f"{text!r} is no number of bytes: 5000000, 5000k and 5m are the same")
+        raise ValueError(f"invalid number of bytes {text!r}: use 5000000, 5000k or 5m, which are the same")
     return int(match[1]) * {"": 1, "k": 1000, "m": 1_000_000, "g": 1_000_000_000}[match[2]]
 
 

@@ -199,8 +199,8 @@ def require_lake_path(location: str) -> None:
         schema_words(location)
         if not may_have_catalog():
             raise UsageError(
-                f"--lake {location} names a schema of a catalog, and Spark starts here without one that lasts "
-                f"(SPARK_CONF_DIR names none); for a folder of that name write ./{location}"
+                f"there is no folder {location}: for a folder write --lake ./{location}; for a schema of a catalog set "
+                "SPARK_CONF_DIR to a Spark configuration with a metastore"
             )
     elif Path(location).is_file():
         raise UsageError(f"--lake {location} is a file; name a folder")
@@ -209,8 +209,8 @@ def require_lake_path(location: str) -> None:
 def require_lake(location: str) -> None:
     """Raises UsageError if a local path cannot be a lake; of remote ones and schemas only Spark can tell."""
     if is_path(location) and ":" not in location and not (Path(location) / "audits").is_dir():
-        found = "there is a folder without tables of an audit" if Path(location).is_dir() else "there is nothing"
+        found = "the folder holds no tables of kgroups" if Path(location).is_dir() else "there is no such folder"
         raise UsageError(
-            f"no lake at {location}: {found}; "
-            f"kgroups audit --lake {location} --segments DIR makes one, kgroups demo makes one to look at"
+            f"no lake at {location}: {found}; to create one: kgroups audit --lake {location} --segments DIR, "
+            "to try one: kgroups demo"
         )

@@ -30,7 +30,7 @@ def lost_when_emptied(evidence: Evidence) -> Iterator[Finding]:
             f"{counted(row['count_all'], 'committed offset')} of {row['group_id']}{_on(row)} {_were(row)} last "
             f"committed more than the retention of {format_duration(evidence.retention_ms)} ago"
             f"{'' if committed is None else f', the oldest at {at(committed)}'}. Members keep them. When the last one "
-            "leaves they are gone at the next check: other than a classic group, this one has no days of grace. Before "
+            "leaves they expire at the next check: unlike a classic group, this one has no grace period. Before "
             "a shutdown let it commit everything once, keep a copy "
             f"(kgroups export-offsets --group {quoted(row['group_id'])}), or raise offsets.retention.minutes",
             None if committed is None else committed,

@@ -157,7 +157,7 @@ def _if_empty(answers: Answers) -> Section:
         Column("offsets", "In all", "count"),
         Column("last_expires_at", "All gone by (UTC)", "time", is_minor=True),
     ]
-    caption = "Groups whose offsets would get a date if they emptied now, the most at once first"
+    caption = "If a group lost its members now: offsets lost at once, and when the rest would expire"
     return Section("if-empty", heading, sentences, [_groups_table("if_empty", caption, columns, rows)])
 
 
@@ -582,7 +582,7 @@ def _offsets_topic(answers: Answers) -> Section:
         figures.append(_table("busiest_groups", caption, busiest, answers["busiest_groups"]))
     records, live = sum(row["records"] for row in rows), sum(row["live_records"] for row in rows)
     sentence = (
-        f"{records:,} records were read, {live:,} of them still say something; the others can be compacted away, "
+        f"{records:,} records read, {live:,} of them are still current; the others can be compacted away, "
         "tombstones and markers after their time."
     )
     return Section("offsets-topic", heading, [sentence], figures)

@@ -42,10 +42,10 @@ def lines(audit=AUDIT, now=NOW, changes=None):
 
 def test_a_night_is_told_in_a_few_lines():
     assert lines(changes=Changes.between(6, THEN, NOW)) == [
-        "audit 7: 110 records of 1 partition are new (12.3 kB read)",
-        "  now 0 groups with 3 members, 4 committed offsets, 0 pending in 0 open transactions",
-        "  as of 2026-11-19 23:59:00 UTC, with a retention of 7d (default) and the rules of Kafka 4.3: 0 offsets "
-        "expire at the next check",
+        "audit 7: read 110 new records from 1 partition (12.3 kB)",
+        "  current state: 0 groups (3 members), 4 committed offsets, 0 offsets pending in 0 open transactions",
+        "  0 offsets will expire at the brokers' next check (as of 2026-11-19 23:59:00 UTC, retention 7d (default), "
+        "rules of Kafka 4.3)",
         "  since audit 6: 1 group is new (c); 1 group is gone (b); states changed: 1 Stable to Empty; +1 members; "
         "+4 committed offsets; -1 expiring",
         "  ledger: audit 7 finished 2026-11-20 01:00:12 UTC after 12.0 s; rows added: group_records 10, "
@@ -61,7 +61,7 @@ def test_a_night_in_which_nothing_came():
 
 def test_one_record_is_one_record():
     assert lines(replace(AUDIT, partitions=(PartitionProgress(3, 0, 1, records=1, bytes=80),)))[0] == (
-        "audit 7: 1 record of 1 partition is new (80 B read)"
+        "audit 7: read 1 new record from 1 partition (80 B)"
     )
 
 

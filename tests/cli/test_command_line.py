@@ -29,7 +29,7 @@ BAD_USAGE = [
     ("expiring --within 48", "kgroups: --within: '48' has no unit: say 48ms, 48s, 48m, 48h or 48d"),
     ("expiring --retention 2weeks", "kgroups: --retention: '2weeks' is no duration: "),
     ("expiring --retention 0d", "kgroups: --retention: must be longer than 0"),
-    ("expiring --until tomorrow", "kgroups: --until: 'tomorrow' is no time: "),
+    ("expiring --until tomorrow", "kgroups: --until: invalid time 'tomorrow': use "),
     (
         "expiring --until 1794810600",
         "kgroups: --until: '1794810600' has too few digits for epoch milliseconds",
@@ -38,14 +38,14 @@ BAD_USAGE = [
     ("expiring", "kgroups: no lake given: --lake DIR, or KGROUPS_LAKE in the environment"),
     (
         "expiring --lake ./nothing",
-        "kgroups: no lake at ./nothing: there is nothing; kgroups audit --lake ./nothing",
+        "kgroups: no lake at ./nothing: there is no such folder; to create one: kgroups audit --lake ./nothing",
     ),
-    ("expiring --lake .", "kgroups: no lake at .: there is a folder without tables of an audit"),
+    ("expiring --lake .", "kgroups: no lake at .: the folder holds no tables of kgroups"),
     ("expiring --lake a.b.c", "kgroups: --lake a.b.c is neither schema nor catalog.schema; for a folder of that name"),
     ("groups --format xml", "kgroups: --format: 'xml' is unknown; there are table, json, csv"),
     ("groups --type genric", "kgroups: --type: 'genric' is unknown; did you mean generic?"),
     ("groups --state empty,stabel", "kgroups: --state: 'stabel' is unknown; did you mean Stable?"),
-    ("groups --lake ./nothing --as-of 2026-11-31", "kgroups: --as-of: '2026-11-31' is no time: "),
+    ("groups --lake ./nothing --as-of 2026-11-31", "kgroups: --as-of: invalid time '2026-11-31': use "),
     ("pending --max-transaction-timeout 15", "kgroups: --max-transaction-timeout: '15' has no unit: "),
     ("audits --lake ./nothing", "kgroups: no lake at ./nothing"),
     (
@@ -66,7 +66,7 @@ BAD_USAGE = [
     ),
     (
         "audit --lake ./new --bootstrap-server b:9092 --max-bytes-per-second fast",
-        "kgroups: --max-bytes-per-second: 'fast' is no number of bytes: 5000000, 5000k and 5m are the same",
+        "kgroups: --max-bytes-per-second: invalid number of bytes 'fast': use 5000000, 5000k or 5m, which are the same",
     ),
     ("audit --lake ./new --bootstrap-server b", "kgroups: a broker is host:port, such as "),
     ("audit --lake ./new --bootstrap-server b:9092 --command-config nowhere", "kgroups: the properties file nowhere"),
@@ -83,12 +83,15 @@ BAD_USAGE = [
         "audit --lake ./new --segments . --partition -1",
         "kgroups: --partition: '-1' is no partition number (17) or",
     ),
-    ("audit --lake ./new --segments . --offsets-partitions 0", "kgroups: --offsets-partitions: '0' is no number"),
+    (
+        "audit --lake ./new --segments . --offsets-partitions 0",
+        "kgroups: --offsets-partitions: invalid number of partitions '0'",
+    ),
     (
         "audit --lake ./new --segments . --writer delta",
         "kgroups: --writer: 'delta' is unknown; there are auto, parts",
     ),
-    ("audit --lake ./new --segments . --as-of 5h", "kgroups: --as-of: '5h' is no time: "),
+    ("audit --lake ./new --segments . --as-of 5h", "kgroups: --as-of: invalid time '5h': use "),
     ("audit --lake ./new --segments . --retention 7", "kgroups: --retention: '7' has no unit: "),
     ("audit --lake ./new --segments nothing", "kgroups: nothing does not exist"),
     ("audit --lake ./new --segments .", "kgroups: . has no folder named __consumer_offsets-<partition>; it has "),
@@ -168,8 +171,8 @@ def test_a_schema_is_refused_at_once_where_nobody_set_up_a_catalog(line, capsys,
     assert main([*line.split(), "--lake", "nothing"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("kgroups: --lake nothing names a schema of a catalog, and Spark starts here without one")
-    assert err.endswith("for a folder of that name write ./nothing\n")
+    assert err.startswith("kgroups: there is no folder nothing: for a folder write --lake ./nothing")
+    assert err.endswith("set SPARK_CONF_DIR to a Spark configuration with a metastore\n")
 
 
 def test_no_command_shows_the_help_on_stderr(capsys):
@@ -222,7 +225,7 @@ def test_help_says_where_the_lake_is_if_nobody_does(capsys):
 def test_the_lake_may_be_named_before_the_command_after_it_or_by_the_environment(capsys, monkeypatch):
     for line in ("--lake here/a groups", "groups --lake here/a", "--lake here/b groups --lake here/a"):
         assert main(line.split()) == 2
-        assert capsys.readouterr().err.startswith("kgroups: no lake at here/a: there is nothing")
+        assert capsys.readouterr().err.startswith("kgroups: no lake at here/a: there is no such folder")
     monkeypatch.setenv("KGROUPS_LAKE", "here/c")
     assert main(["groups"]) == 2
     assert capsys.readouterr().err.startswith("kgroups: no lake at here/c")

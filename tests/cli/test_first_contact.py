@@ -36,7 +36,7 @@ def test_a_topic_that_is_not_there_brings_the_nearest(
     assert main([*command.split(), "--topic", "order", "--topic", "orders:0", "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("kgroups: topic 'order' is in none of the offset records ")
+    assert err.startswith("kgroups: no topic 'order' in the offset records ")
     assert "did you mean orders" in err
 
 

@@ -39,7 +39,7 @@ def test_run_as_a_script_it_exits_with_the_commands_code(monkeypatch, capsys):
 def test_the_rebuild_is_a_job_too(capsys):
     main = job("rebuild")
     assert main(["--lake", "./new"]) == 2
-    assert capsys.readouterr().err.startswith("kgroups: no lake at ./new: there is nothing")
+    assert capsys.readouterr().err.startswith("kgroups: no lake at ./new: there is no such folder")
 
 
 def test_expiring_groups_are_a_table_an_exit_code_and_a_file(lake, tmp_path, capsys):
