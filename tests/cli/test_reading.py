@@ -162,7 +162,7 @@ def test_a_folder_that_deltalake_takes_another_for_is_left_to_spark(
     lake = write_lake(tmp_path / name, {"audits": ledger({})})
     write_lake(tmp_path / mistaken_for, {"audits": ledger({"audit_id": 2})})
     assert by_duckdb.duckdb_reader(lake, must=False) is None
-    with pytest.raises(KgroupsError, match=r"by --engine duckdb: .*deltalake does not find folders with"):
+    with pytest.raises(KgroupsError, match=r"cannot be read by DuckDB: .*deltalake does not find folders with"):
         opened(lake, "duckdb")
     monkeypatch.chdir(lake)
     assert by_duckdb.duckdb_reader(".", must=False) is None
