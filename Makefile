@@ -1,5 +1,6 @@
 # make demo   a virtual environment, the audit of the shipped segments into ./lake, what is in it, and report.html
 # make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
+# make test-fast  what needs neither Spark nor brokers, nor another process that takes long to start
 # make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), then runs that
 #             are disturbed in one process (--disturbances 1000: kills, stalls with a take-over, segments that the cleaner
 #             replaces; without a JVM), the same by Spark and Delta (--beside-spark 100), then audits that are killed as
@@ -27,7 +28,7 @@ PYTEST_ARGS ?= -n 2 --dist loadfile
 # Debian's names for it, then others'.
 BROWSER := $(shell for name in chromium chromium-browser google-chrome; do command -v $$name && break; done)
 
-.PHONY: demo test browser soak kafka-watch docs bench constraints lint ruff-check ruff-format mypy clean
+.PHONY: demo test test-fast browser soak kafka-watch docs bench constraints lint ruff-check ruff-format mypy clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -36,6 +37,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test browser
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-fast: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not spark and not processes"
 
 browser:
 ifeq ($(BROWSER),)

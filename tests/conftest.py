@@ -38,6 +38,16 @@ LONG_FILES = (
     "audit/test_reading_again.py",
 )
 
+# Folders and files whose tests start Spark, brokers, a browser or notebooks as processes of their own.
+PROCESSES = (
+    "broker",
+    "cluster",
+    "crash",
+    "notebooks",
+    "cli/test_hive_lake.py",
+    "report/test_in_browser.py",
+)
+
 
 # A defect that an audit would survive fails a test.
 attempts.SURVIVED = ()
@@ -56,8 +66,8 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long files come first. Tests with the session are marked `spark` (`-m "not spark"` leaves them out). Tests with
-    the marker `soak` run by `-m soak` alone."""
+    """Long files come first. Tests with the session are marked `spark`, those of PROCESSES `processes`: both are left
+    out of `make test-fast`. Tests with the marker `soak` run by `-m soak` alone."""
     folder = Path(__file__).parent
     ranks = {folder / name: rank for rank, name in enumerate(LONG_FILES)}
     assert all(path.is_file() for path in ranks), "LONG_FILES names a file that is not there"
@@ -65,6 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+        if any(item.path.is_relative_to(folder / name) for name in PROCESSES):
+            item.add_marker("processes")
     if "soak" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("soak")]
         items[:] = [item for item in items if not item.get_closest_marker("soak")]

@@ -89,6 +89,8 @@ def test_a_lake_is_read_from_an_empty_environment_without_java(tmp_path: Path) -
     assert len([json.loads(group) for group in groups]) == 11
     counted = run(tmp_path, kgroups, "sql", "--lake", tmp_path / "lake", "SELECT count(*) AS n FROM groups")
     assert "11" in counted
+    rows = "import kgroups_spark; print(kgroups_spark.open_lake('./lake').table('groups').num_rows)"
+    assert run(tmp_path, python, "-c", rows).strip() == "11"
     assert "_shtab_kgroups kgroups" in run(tmp_path, kgroups, "completion", "bash")
     assert run(tmp_path, kgroups, "--version").split()[-1] == kgroups_spark.__version__
 
