@@ -73,11 +73,10 @@ class ShardTask:
                 yield table, rows if by is None else by.with_audit_ids(rows)
 
     def _all(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        night, release = self.night, self.night.release
         replay = self._replay(reader, offsets_partition, parts)
         yield from replay.outputs()
-        state = list(saved(replay.state, release, offsets_partition))
-        constants = {"audit_id": night.audit_id, "offsets_partition": offsets_partition}
+        state = list(saved(replay.state))
+        constants = {"audit_id": self.night.audit_id, "offsets_partition": offsets_partition}
         yield STATE, table_batch(STATE, StateRow._fields, state, **constants)
         traffic = [part for part in parts if part.table == TRAFFIC and not part.is_again]
         if traffic:
@@ -90,7 +89,7 @@ class ShardTask:
         ranges = reader.ranges(parts, offsets_partition)
         state_rows = reader.rows([part for part in new if part.table == STATE], STATE, offsets_partition)
         entries = [StateRow(**row) for row in state_rows.select(StateRow._fields).to_pylist()]
-        state = loaded(entries, self.night.release, offsets_partition)
+        state = loaded(entries, self.night.release)
         of = (offsets_partition, self.night, state, reader.history(new, offsets_partition))
         if offsets_partition in self.read_again:
             again = reader.history([part for part in parts if part.is_again], offsets_partition)

@@ -13,7 +13,7 @@ Kinds of rows (`entry_type`), their payload JSON:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 STATE_FORMAT = 1
 TOPICS_PER_ROW = 1000
 Json = dict[str, Any]
+# An offset of an entry: its slot but for the group, its record (-1: no epoch), its value (-1: no commit timestamp).
+OFFSET_FIELDS = ("topic", "partition", *OffsetCommit._fields[:3], *OffsetAndMetadata._fields)
 
 
 class StateRow(NamedTuple):
@@ -55,7 +57,7 @@ def save(shard: Shard) -> Iterator[StateRow]:
         yield producer_entry(shard, producer_id)
     for group_id, producers in sorted(shard.offsets.noted_producers.items()):
         yield noted_entry(group_id, producers)
-    yield from _removed_entries(shard)
+    yield from removed_entries(shard.removed.items(), shard.removed_groups)
     ids = shard.topics.ids
     topics = [
         [topic_id, topic, seen, source, ids[topic] == topic_id]
@@ -65,18 +67,19 @@ def save(shard: Shard) -> Iterator[StateRow]:
         yield _row("topics", None, {"topics": topics[start : start + TOPICS_PER_ROW]})
 
 
-def _removed_entries(shard: Shard) -> Iterator[StateRow]:
+def removed_entries(offsets: Iterable[tuple[Slot, RemovedOffset]], groups: Mapping[str, int]) -> Iterator[StateRow]:
+    """The rows of removed offsets and groups (by the log offset of their removal), the oldest first."""
     by_group: dict[str, Json] = {}
 
     def of(group_id: str) -> Json:
         return by_group.setdefault(group_id, {"group": None, "offsets": [], "unknown": []})
 
-    for (group_id, topic, partition), removed in shard.removed.items():
+    for (group_id, topic, partition), removed in offsets:
         if removed.committed_offset is None:
             of(group_id)["unknown"].append([topic, partition, removed.log_offset])
         else:
             of(group_id)["offsets"].append([topic, partition, *removed])
-    for group_id, log_offset in shard.removed_groups.items():
+    for group_id, log_offset in groups.items():
         of(group_id)["group"] = log_offset
     for group_id in sorted(by_group):
         yield _row("removed", group_id, by_group[group_id])
@@ -84,16 +87,31 @@ def _removed_entries(shard: Shard) -> Iterator[StateRow]:
 
 def group_entry(group_id: str, group: Group | None, offsets: Mapping[TopicPartition, OffsetCommit]) -> StateRow:
     """The row of a group, or (None) of orphans alone, and of its committed offsets."""
-    payload = {
-        "group": None if group is None else _group_json(group),
-        "offsets": [(*slot, *commit[:3], *commit[3]) for slot, commit in offsets.items()],
-    }
-    return _row("group", group_id, payload)
+    return group_row(group_id, group, [(*slot, *commit[:3], *commit[3]) for slot, commit in offsets.items()])
+
+
+def group_row(group_id: str, group: Group | None, offsets: Sequence[Sequence[Any]]) -> StateRow:
+    """The same from offsets as OFFSET_FIELDS."""
+    return _row("group", group_id, {"group": None if group is None else _group_json(group), "offsets": offsets})
 
 
 def producer_entry(shard: Shard, producer_id: int) -> StateRow:
     """The row of a producer that has something pending or a transaction open."""
-    return _row("producer", None, _producer_json(shard, producer_id))
+    open_ = shard.transactions.by_producer.get(producer_id)
+    transaction = None
+    if open_ is not None:
+        place = (open_.transaction_start_offset, open_.open_since, open_.producer_epoch)
+        transaction = (*place, open_.offset_count, sorted(open_.group_ids))
+    pending = shard.offsets.pending.get(producer_id) or {}
+    commits = [(*slot, *commit[:3], *commit[3]) for slot, commit in pending.items()]
+    return producer_row(producer_id, transaction, commits)
+
+
+def producer_row(producer_id: int, transaction: Sequence[Any] | None, pending: Sequence[Sequence[Any]]) -> StateRow:
+    """The same from a transaction (start offset, open since, epoch or -1, offset count, group ids) and pending offsets,
+    their group before OFFSET_FIELDS."""
+    payload = {"producer_id": producer_id, "transaction": transaction, "pending": pending or None}
+    return _row("producer", None, payload)
 
 
 def noted_entry(group_id: str, producers: set[int]) -> StateRow:
@@ -103,7 +121,7 @@ def noted_entry(group_id: str, producers: set[int]) -> StateRow:
 
 def saved_and_loaded(group: Group) -> Group:
     """The group as a saved state gives it back: equal groups are made of equal values, however they were decoded."""
-    return _group(group.release, group.group_id, orjson.loads(orjson.dumps(_group_json(group), default=list)))
+    return group_of(group.release, group.group_id, orjson.loads(orjson.dumps(_group_json(group), default=list)))
 
 
 def load(shard: Shard, rows: Iterable[StateRow]) -> None:
@@ -170,29 +188,11 @@ def _commit(fields: list[Any]) -> OffsetCommit:
 
 def _load_group(shard: Shard, group_id: str, payload: Json) -> None:
     if payload["group"] is not None:
-        shard.groups[group_id] = _group(shard.release, group_id, payload["group"])
+        shard.groups[group_id] = group_of(shard.release, group_id, payload["group"])
     if payload["offsets"]:
         shard.offsets.committed[group_id] = {
             (topic, partition): _commit(fields) for topic, partition, *fields in payload["offsets"]
         }
-
-
-def _producer_json(shard: Shard, producer_id: int) -> Json:
-    transaction = shard.transactions.by_producer.get(producer_id)
-    pending = shard.offsets.pending.get(producer_id)
-    return {
-        "producer_id": producer_id,
-        "transaction": None
-        if transaction is None
-        else [
-            transaction.transaction_start_offset,
-            transaction.open_since,
-            transaction.producer_epoch,
-            transaction.offset_count,
-            sorted(transaction.group_ids),
-        ],
-        "pending": [(*slot, *commit[:3], *commit[3]) for slot, commit in pending.items()] if pending else None,
-    }
 
 
 def _load_producer(shard: Shard, payload: Json) -> None:
@@ -254,7 +254,8 @@ def _partitions_json(group: ConsumerGroup | ShareGroup) -> Json:
     }
 
 
-def _group(release: Release, group_id: str, payload: Json) -> Group:
+def group_of(release: Release, group_id: str, payload: Json) -> Group:
+    """The group object of an entry's `group`."""
     kind = payload["type"]
     group: Group
     if kind == "classic":

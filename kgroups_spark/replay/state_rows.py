@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
+import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.coordinator import state_rows
+from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, Slot
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.shard import Shard
@@ -20,16 +24,113 @@ from kgroups_spark.replay.shard_state import ShardState
 
 _VALUE = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
 _OFFSET = ("group_id", "topic", "partition", "log_offset", "record_type", "producer_epoch", *_VALUE, "value_version")
+# Where entries have -1 for none.
+_MINUS_ONE = ("producer_epoch", "commit_timestamp")
 
 
-def loaded(rows: Iterable[StateRow], release: Release, offsets_partition: int) -> ShardState:
-    """The state that the rows say."""
-    return state_of(Shard.load(release, offsets_partition, rows))
-
-
-def saved(state: ShardState, release: Release, offsets_partition: int) -> Iterator[StateRow]:
+def saved(state: ShardState) -> Iterator[StateRow]:
     """Rows that `loaded` makes the same state of."""
-    return state_rows.save(shard_of(state, release, offsets_partition))
+    rows = state.offsets.offsets
+    is_committed = rows.column("producer_id").is_null()
+    committed = _by_first(_entry_columns(rows.filter(is_committed)))
+    for group_id in sorted(state.groups.keys() | committed.keys()):
+        yield state_rows.group_row(group_id, state.groups.get(group_id), committed.get(group_id, []))
+    yield from _producer_rows(rows.filter(pc.invert(is_committed)), state.offsets.transactions)
+    for group_id, producers in sorted(_by_first(state.offsets.noted).items()):
+        yield state_rows.noted_entry(group_id, {producer for (producer,) in producers})
+    removed = [((g, t, p), RemovedOffset(*offset)) for g, t, p, *offset in _tuples(state.offsets.removed)]
+    yield from state_rows.removed_entries(removed, state.removed_groups)
+
+
+def loaded(rows: Iterable[StateRow], release: Release) -> ShardState:
+    """The state that the rows hold; their order does not matter. Rows `topics` are left out: the table has them."""
+    groups: dict[str, Group] = {}
+    entries: list[tuple[Any, ...]] = []
+    producers: list[int | None] = []
+    removed: list[tuple[Any, ...]] = []
+    removed_groups: dict[str, int] = {}
+    noted: list[tuple[str, int]] = []
+    transactions: list[tuple[Any, ...]] = []
+    for row in rows:
+        payload, group_id = orjson.loads(row.payload), row.group_id or ""
+        match row.entry_type:
+            case "group":
+                if payload["group"] is not None:
+                    groups[group_id] = state_rows.group_of(release, group_id, payload["group"])
+                entries += [(group_id, *offset) for offset in payload["offsets"]]
+                producers += [None] * len(payload["offsets"])
+            case "producer":
+                pending, transaction = payload.get("pending") or (), payload.get("transaction")
+                entries += pending
+                producers += [payload["producer_id"]] * len(pending)
+                if transaction is not None:
+                    transactions.append(_transaction(payload["producer_id"], *transaction))
+            case "noted":
+                noted += [(group_id, producer) for producer in payload["producers"]]
+            case "removed":
+                removed += [(group_id, *offset) for offset in payload["offsets"]]
+                removed += [(group_id, *slot, None, None, at) for *slot, at in payload.get("unknown", ())]
+                if payload.get("group") is not None:
+                    removed_groups[group_id] = payload["group"]
+            case "topics":
+                pass
+            case _:
+                raise ValueError(f"coordinator_state has a row of type {row.entry_type!r}, which is unknown")
+    # The oldest removals are forgotten first.
+    removed.sort(key=itemgetter(-1))
+    offsets = OffsetState(
+        _offset_records(entries, producers),
+        _table(REMOVED_OFFSETS, removed),
+        _table(NOTED_PRODUCERS, sorted(noted)),
+        _table(OPEN_TRANSACTIONS, sorted(transactions)),
+    )
+    return ShardState(offsets, groups, dict(sorted(removed_groups.items(), key=lambda each: (each[1], each[0]))))
+
+
+def _entry_columns(rows: pa.Table) -> pa.Table:
+    """Rows of OFFSET_RECORDS -> the columns of an entry's offsets."""
+    columns = {name: rows.column(name) for name in _OFFSET}
+    for name in _MINUS_ONE:
+        columns[name] = pc.fill_null(columns[name], -1)
+    return pa.table(columns)
+
+
+def _producer_rows(pending: pa.Table, transactions: pa.Table) -> Iterator[StateRow]:
+    columns = _entry_columns(pending)
+    by_producer = _by_first(columns.add_column(0, "of_producer", pending.column("producer_id")))
+    open_ = {
+        producer: (start, since, -1 if epoch is None else epoch, count, sorted(group_ids))
+        for producer, epoch, start, since, count, group_ids in _tuples(transactions)
+    }
+    for producer in sorted(by_producer.keys() | open_.keys()):
+        yield state_rows.producer_row(producer, open_.get(producer), by_producer.get(producer, []))
+
+
+def _by_first(rows: pa.Table) -> dict[Any, list[tuple[Any, ...]]]:
+    """The rows without their first column, by it."""
+    found: dict[Any, list[tuple[Any, ...]]] = {}
+    keys, *columns = _lists(rows)
+    for key, row in zip(keys, zip(*columns, strict=True), strict=True):
+        found.setdefault(key, []).append(row)
+    return found
+
+
+def _transaction(producer: int, start: int, since: int | None, epoch: int, *rest: Any) -> tuple[Any, ...]:
+    return (producer, None if epoch == -1 else epoch, start, since, *rest)
+
+
+def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | None]) -> pa.Table:
+    """Offsets of entries, behind their group, and the producers of pending ones -> OFFSET_RECORDS. When a record was
+    appended nobody asks any more."""
+    columns = dict(zip(_OFFSET, zip(*entries, strict=True) if entries else [()] * len(_OFFSET), strict=True))
+    arrays = {name: _array(OFFSET_RECORDS.field(name).type, values) for name, values in columns.items()}
+    for name in _MINUS_ONE:
+        is_none = pc.equal(arrays[name], -1)
+        arrays[name] = pc.if_else(is_none, pa.scalar(None, arrays[name].type), arrays[name])
+    arrays["producer_id"] = pa.array(producers, pa.int64())
+    arrays["is_transactional"] = arrays["producer_id"].is_valid()
+    arrays["log_timestamp"] = pa.nulls(len(entries), pa.int64())
+    return pa.table([arrays[name] for name in OFFSET_RECORDS.names], schema=OFFSET_RECORDS)
 
 
 def state_of(shard: Shard) -> ShardState:
@@ -90,15 +191,21 @@ def _commits(rows: pa.Table) -> tuple[list[Slot], list[OffsetCommit]]:
 
 
 def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    return zip(*_lists(rows), strict=True)
 
 
-def _table(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
+def _lists(rows: pa.Table) -> list[list[Any]]:
+    """The columns as lists; dictionaries as their texts, which is three times as fast."""
+    types = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in rows.schema]
+    return [column.cast(kind).to_pylist() for column, kind in zip(rows.columns, types, strict=True)]
+
+
+def _table(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    arrays = [
-        pa.array(list(values), f.type.value_type).dictionary_encode()
-        if pa.types.is_dictionary(f.type)
-        else pa.array(list(values), f.type)
-        for values, f in zip(columns, schema, strict=True)
-    ]
-    return pa.table(arrays, schema=schema)
+    return pa.table([_array(f.type, values) for values, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def _array(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, kind.value_type).dictionary_encode()
+    return pa.array(values, kind)

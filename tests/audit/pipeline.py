@@ -318,7 +318,7 @@ def _replay(before: Audited, how: How, audited: Audited, read_again: Mapping[int
     shards = {p.offsets_partition for p in audited.progress} | state.keys()
     for p in sorted(shards):
         rows = [StateRow(row["entry_type"], row["group_id"], row["payload"]) for row in state.get(p, ())]
-        known = loaded(rows, night.release, p)
+        known = loaded(rows, night.release)
         replay: HistoryReplay | CorrectedReplay = HistoryReplay(p, night, known, _history(audited.tonight, p))
         if read_again and p in read_again:
             again = _history(audited.again, p)
@@ -330,7 +330,7 @@ def _replay(before: Audited, how: How, audited: Audited, read_again: Mapping[int
 def _write_replayed(replay: HistoryReplay | CorrectedReplay, audited: Audited) -> None:
     for name, made in replay.outputs():
         (audited.now if name in CURRENT else audited.history)[name].append(_plain(name, made))
-    kept = list(saved(replay.state, replay.night.release, replay.offsets_partition))
+    kept = list(saved(replay.state))
     constants = {"audit_id": audited.audits, "offsets_partition": replay.offsets_partition}
     if kept:
         audited.now["coordinator_state"].append(

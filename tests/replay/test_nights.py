@@ -51,8 +51,8 @@ def assert_nights(files: Files, version: str, audited: Audited) -> None:
                 found[name] = []
             for name, rows in replay.outputs():
                 found[name] += rows.to_pylist(maps_as_pydicts="strict")
-            rows = list(saved(replay.state, release(version), partition))
-            state = loaded(rows, release(version), partition)
+            rows = list(saved(replay.state))
+            state = loaded(rows, release(version))
         for name in (*BY_REPLAY, *CURRENT):
             assert in_order(name, found[name]) == rows_of(audited, name, partition), (partition, name)
         kept = {

@@ -1,0 +1,73 @@
+"""The saved state by columns has the rows that a shard of objects saves, and gives the same state back."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+
+import pytest
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.replay_row import replay
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.offsets.state import OffsetState
+from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.state_rows import loaded, saved, state_of
+from tests.audit.pipeline import unordered
+from tests.coordinator.no_topics import NoTopics
+from tests.offsets.random_logs import random_log
+from tests.replay.test_law import RELEASES, night
+
+
+def shard_after(seed: int, version: str) -> Shard:
+    shard = Shard(release(version), 0, recording=True)
+    shard.topics = NoTopics()
+    shard.tell_events(night(version).event_rules(0))
+    for row in random_log(seed):
+        with suppress(ReplayFailure):
+            replay(shard, row)
+    return shard
+
+
+def without_order(rows: Iterable[StateRow]) -> list[tuple[str, str | None, object]]:
+    """The rows; a group's offsets have no order, its removed ones do."""
+    told = [(row.entry_type, row.group_id, json.loads(row.payload)) for row in rows]
+    return [(kind, group, of if kind == "removed" else unordered(of)) for kind, group, of in told]
+
+
+def columns(state: ShardState) -> dict[str, list[dict[str, object]]]:
+    return {name: getattr(state.offsets, name).to_pylist() for name in OffsetState.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_columns_save_and_load_what_objects_do(version: str) -> None:
+    kinds = set()
+    for seed in range(40):
+        shard = shard_after(seed, version)
+        rows = list(shard.save())
+        assert without_order(saved(state_of(shard))) == without_order(rows), seed
+        kinds |= {row.entry_type for row in rows}
+        random.Random(seed).shuffle(rows)
+        state, theirs = loaded(rows, shard.release), state_of(Shard.load(shard.release, 0, rows))
+        for name, of in columns(state).items():
+            assert sorted(map(str, of)) == sorted(map(str, columns(theirs)[name])), (seed, name)
+        assert columns(state)["removed"] == columns(theirs)["removed"]
+        assert state.removed_groups == theirs.removed_groups and state.groups.keys() == theirs.groups.keys()
+        assert without_order(saved(state)) == without_order(shard.save()), seed
+    assert kinds >= {"group", "producer", "removed"}
+
+
+def test_rows_that_older_states_lack_or_have_beyond_these() -> None:
+    removed = StateRow("removed", "g", '{"offsets": [["t", 0, 7, null, 3]]}')
+    topics = StateRow("topics", None, '{"topics": []}')
+    state = loaded([removed, topics], release("4.3"))
+    assert columns(state)["removed"] == [
+        {"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 7, "topic_id": None, "log_offset": 3}
+    ]
+    assert state.removed_groups == {}
+    with pytest.raises(ValueError, match="type 'new'"):
+        loaded([StateRow("new", None, "{}")], release("4.3"))
