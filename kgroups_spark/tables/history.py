@@ -47,7 +47,7 @@ OFFSET_COMMITS = pa.schema(
         required("record_type", SMALLINT, "Type of the record: 0 or 1"),
         column("value_version", SMALLINT, "Version of the value; null: tombstone"),
         column("producer_id", BIGINT, "Producer; null: none"),
-        column("producer_epoch", SMALLINT, "Its epoch; null: none"),
+        column("producer_epoch", SMALLINT, "Producer epoch; null: none"),
         required("is_transactional", BOOLEAN, "The record is part of a transaction"),
         column(
             "outcome",
@@ -55,7 +55,11 @@ OFFSET_COMMITS = pa.schema(
             "committed or aborted; null: no transaction, or its marker lies outside the range that wrote the row "
             "(view offset_history completes it). It does not say that this was the committed offset",
         ),
-        column("marker_offset", BIGINT, "Offset of the marker that ended the transaction; null: as outcome"),
+        column(
+            "marker_offset",
+            BIGINT,
+            "Offset of the marker that ended the transaction; null: no transaction, or the marker lies elsewhere",
+        ),
         *RAW_KEY_AND_VALUE,
     ]
 )
@@ -85,7 +89,7 @@ TRANSACTION_MARKERS = pa.schema(
     [
         *PLACE_IN_LOG,
         column("producer_id", BIGINT, "Producer whose transaction it ends; null: none"),
-        column("producer_epoch", SMALLINT, "Its epoch; null: none"),
+        column("producer_epoch", SMALLINT, "Producer epoch; null: none"),
         column(
             "coordinator_epoch",
             INT,

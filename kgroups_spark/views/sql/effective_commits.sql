@@ -4,8 +4,8 @@
 -- audit_id: The audit that read the record (table audits)
 -- outcome: committed, aborted or pending: the marker that ended its transaction has come, or not; null: no transaction, or a partition that was read again no longer held it. It does not say that this was the committed offset
 -- marker_offset: Offset of that marker; null: no transaction, or none has come
--- effective_log_offset: Where it came into effect: a tombstone and a value without a producer at its own place, a value of a transaction at the COMMIT marker; null: never, or not yet
--- effective_timestamp: Log time of the record there; null: as before, or it has none that is believed (last_audit.believed_until)
+-- effective_log_offset: Log offset at which it came into effect: a tombstone and a value without a producer at its own, a value of a transaction at the COMMIT marker; null: never, or not yet
+-- effective_timestamp: Log time of the record at effective_log_offset; null: never in effect, or no time that is believed (last_audit.believed_until)
 -- corrected_log_offset: Where the log had been read to when a partition that was read again no longer held it; null: nothing of the kind
 
 WITH markers AS NOT MATERIALIZED (

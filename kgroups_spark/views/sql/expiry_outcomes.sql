@@ -8,7 +8,7 @@
 -- expires_at: When its time came or was to come, as decided then; null: not as things stood
 -- outcome: removed: gone, and not before expires_at; kept_alive: committed again; still_there: neither; not_foreseen: gone before expires_at or without one, by someone's hand or by our error
 -- outcome_log_offset: The record of offset_commits that was the first to change it since (a transaction's when it was committed); null: still there, or gone without a trace (compacted away)
--- outcome_timestamp: Log time of that record; null: as before, or it has none
+-- outcome_timestamp: Log time of the record at outcome_log_offset; null: no such record, or it has no time
 -- removed_after_ms: removed: how long after expires_at its tombstone was written; null: another outcome, or its time is not known
 
 WITH read_then AS (

@@ -3,7 +3,7 @@
 -- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
 -- columns of group_member_versions but is_removed
 -- log_offset: Record that made the member so
--- log_timestamp: Its log time; null: it has none
+-- log_timestamp: Log time of that record; null: it has none
 -- known of groups_as_of
 
 WITH kgroups_ends AS (

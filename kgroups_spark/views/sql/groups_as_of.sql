@@ -3,7 +3,7 @@
 -- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
 -- columns of group_versions but is_removed
 -- log_offset: Record that made the group so
--- log_timestamp: Its log time; null: it has none
+-- log_timestamp: Log time of that record; null: it has none
 -- known STRING: The history's knowledge of the moment, as known_as_of(ts) has it: complete, incomplete, before or after
 
 WITH kgroups_ends AS (

@@ -5,8 +5,8 @@
 -- previous_committed_offset: Committed offset before it took effect; null: there was none, or it took no effect
 -- valid_to: When the next one took effect, or the next time that is known (in a log without times: when the last audit began); null: still, or it took no effect
 -- owner_member_id: Member that the partition was assigned to then: the log does not record who committed; null: nobody, or not known (streams)
--- owner_client_id: Its client.id; null: as before, or not logged
--- owner_client_host: Its host as the broker saw it; null: as before, or not logged
+-- owner_client_id: client.id of the owner; null: no owner, not known (streams), or not logged
+-- owner_client_host: Host of the owner as the broker saw it; null: no owner, not known (streams), or not logged
 
 -- The slot's records, where they took effect (else where they stand), and before them who got the partition.
 WITH events AS (

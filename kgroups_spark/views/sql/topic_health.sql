@@ -11,7 +11,7 @@
 -- tombstones: Tombstones among these, of offsets, groups and members; without those that were read again
 -- open_transactions: Transactions that are open: the cleaner does not get beyond the oldest one
 -- oldest_open_transaction_offset: First record of the oldest one; null: none is open
--- oldest_open_since: Log time of that record; null: as before, or it has none
+-- oldest_open_since: Log time of the oldest open transaction's first record; null: none is open, or no time
 -- oldest_open_producer_id: Its producer; null: none is open
 -- commits_per_hour: Offset commits, transactional ones included, an hour of log time in the last 24 of the partition (fewer where it has fewer); null: no commit has a time
 
