@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from urllib.parse import unquote
 
 import pyarrow.compute as pc
@@ -28,6 +28,17 @@ from kgroups_spark.audit.history_reduction import (
 )
 from kgroups_spark.audit.horizons import Horizons, horizons, horizons_frame
 from kgroups_spark.audit.ledger_reduction import OldAudits, old_audits, reduced_ledger
+from kgroups_spark.audit.state_keep import (
+    BASELINE,
+    FRAME,
+    PLACE,
+    RULES,
+    StateHorizons,
+    newest_state_baselines,
+    reduced_state_log,
+    state_baseline_rows,
+    with_log,
+)
 from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.last_finished import IS_FINISHED
@@ -48,18 +59,24 @@ def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
     return {p: at for p, at in horizons(lake, audit, moment_ms).items() if at > known.get(p, 0)}
 
 
-def save_baseline(writer: LakeWriter, audit: AuditRow, of: Horizons) -> None:
-    """Appends the state at H of these partitions to state_corrections."""
+def save_baseline(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: StateHorizons) -> None:
+    """Appends the state at H of these partitions to state_corrections, and how far those of the two other logs will be
+    reduced: in one commit, as an audit writes to a table once."""
     assert audit.release_version is not None
-    writer.append("state_corrections", baseline_rows(writer.lake, of, audit.release_version, writer.audit_id))
+    rows = state_baseline_rows(writer.lake, of_states, audit.release_version, writer.audit_id)
+    if of:
+        rows = rows.unionByName(baseline_rows(writer.lake, of, audit.release_version, writer.audit_id))
+    writer.append("state_corrections", rows)
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """The reduction of a lake's history below `of` (and of traffic up to the moment)."""
+    """The reduction of a lake's history below `of`, of the two other logs below `of_states` (and of traffic up to the
+    moment)."""
 
     lake: Lake
     of: Horizons
+    of_states: StateHorizons
     moment_ms: int
 
     def apply(self, writer: LakeWriter, say: Callable[[str], None]) -> dict[str, int]:
@@ -96,6 +113,8 @@ class Reduction:
         if self.lake.has("topic_offsets"):  # only foreseen, without a claim, a lake may be of an older layout
             yield "topic_offsets", self._topic_offsets
         yield "transaction_markers", self._markers
+        for name in RULES if self.of_states else ():
+            yield name, partial(reduced_state_log, name, horizons=self._state_frame)
         yield "state_corrections", without_old_baselines
         if self.old.newest:
             if self.lake.has("findings"):
@@ -132,6 +151,11 @@ class Reduction:
     def _frame(self) -> DataFrame:
         return horizons_frame(self.lake.spark, self.of)
 
+    @cached_property
+    def _state_frame(self) -> DataFrame:
+        rows = [(*place, at) for place, at in sorted(self.of_states.items())]
+        return self.lake.spark.createDataFrame(rows, FRAME)
+
     def _reduce(self, writer: LakeWriter, name: str, change: Change) -> int:
         if writer.name == "parts":
             files = self._old_files(name)
@@ -152,13 +176,20 @@ class Reduction:
         log = self.lake.table(name)
         if name in OF_AUDITS:
             return [file for file in log.files() if (file.bound("minValues", "audit_id") or 0) <= self.old.newest]
-        files = [file for file in log.files() if self._may_be_old(file)]
+        files = [file for file in log.files() if name in RULES or self._may_be_old(file)]
         if not files or "log_offset" not in TABLES[name].schema.names or name == "state_corrections":
             return files
         paths = [f"{log.path}/{unquote(file.path)}" for file in files]
-        rows = self.lake.spark.read.schema("offsets_partition int, log_offset bigint").parquet(*paths)
-        places = rows.select("offsets_partition", "log_offset", F.col("_metadata.file_name").alias("file_name"))
-        old = places.join(F.broadcast(self._frame), "offsets_partition").where("log_offset < horizon")
+        place = (
+            [each for each in PLACE if each in TABLES[name].schema.names] if name in RULES else ["offsets_partition"]
+        )
+        rows = self.lake.spark.read.schema(TABLES[name].schema).parquet(*paths)
+        places = rows.select(*place, "log_offset", F.col("_metadata.file_name").alias("file_name"))
+        if name in RULES:
+            places, place, frame = with_log(name, places), list(PLACE), self._state_frame
+        else:
+            frame = self._frame
+        old = places.join(F.broadcast(frame), place).where("log_offset < horizon")
         names = {row.file_name for row in old.select("file_name").distinct().collect()}
         return [file for file in files if unquote(file.path).rsplit("/", 1)[-1] in names]
 
@@ -172,13 +203,19 @@ class Reduction:
 
 
 def without_old_baselines(state_corrections: DataFrame) -> DataFrame:
-    """The rows but for baselines of which there is a newer one of the same offsets partition."""
-    is_baseline = F.col("correction") == "baseline"
-    newest = F.max(F.when(is_baseline, F.col("audit_id"))).over(Window.partitionBy("offsets_partition"))
+    """The rows but for baselines of which there is a newer one of the same partition of the same log."""
+    is_baseline = F.col("correction").isin("baseline", BASELINE)
+    log = F.when(F.col("correction") == BASELINE, F.col("entry_type"))
+    newest = F.max(F.when(is_baseline, F.col("audit_id"))).over(
+        Window.partitionBy("offsets_partition", "correction", log)
+    )
     rows = state_corrections.withColumn("_newest", newest)
     return rows.where(~is_baseline | (F.col("audit_id") == F.col("_newest"))).drop("_newest")
 
 
-def reduction(lake: Lake, moment_ms: int, further: Horizons | None = None) -> Reduction:
-    """The reduction to the newest baselines, or where `further` says so beyond them (only to foresee it)."""
-    return Reduction(lake, {**newest_baselines(lake), **(further or {})}, moment_ms)
+def reduction(
+    lake: Lake, moment_ms: int, further: Horizons | None = None, further_states: StateHorizons | None = None
+) -> Reduction:
+    """The reduction to the newest baselines, or where `further` say so beyond them (only to foresee it)."""
+    of_states = {**newest_state_baselines(lake), **(further_states or {})}
+    return Reduction(lake, {**newest_baselines(lake), **(further or {})}, of_states, moment_ms)

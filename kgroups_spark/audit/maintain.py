@@ -22,6 +22,7 @@ from kgroups_spark.audit.known_times import known_times
 from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.read_to import not_read_now
 from kgroups_spark.audit.saved_state import left_undone
+from kgroups_spark.audit.state_keep import new_state_horizons
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
@@ -147,12 +148,19 @@ def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
 def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
     """Whether there was a state to save for --keep; the claim's audit then has finished, and the state counts."""
     before = _audit_before(claim)
-    of = {} if options.keep_ms is None else new_horizons(writer.lake, before, _moment_ms(writer.lake, before, options))
-    if not of:
+    if options.keep_ms is None:
+        return False
+    moment_ms = _moment_ms(writer.lake, before, options)
+    of = new_horizons(writer.lake, before, moment_ms)
+    of_states = new_state_horizons(writer.lake, before, moment_ms)
+    if not of and not of_states:
         return False
     options.progress(f"saving the state of {len(of)} partitions where old history ends")
-    save_baseline(writer, before, of)
-    claim.finish(**_carried_over(before, (f"--keep: the state of {len(of)} partitions where old history ends",)))
+    save_baseline(writer, before, of, of_states)
+    note = f"--keep: the state of {len(of)} partitions where old history ends"
+    if of_states:
+        note += f", and where that of {counted(len(of_states), 'partition')} of share-group and transaction state ends"
+    claim.finish(**_carried_over(before, (note,)))
     return True
 
 
@@ -210,7 +218,8 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
         moment_ms = _moment_ms(lake, before, options)
         options.progress("counting rows that would go")
         further = new_horizons(lake, before, moment_ms)
-        summary.rows_removed = reduction(lake, moment_ms, further).foreseen()
+        of_states = new_state_horizons(lake, before, moment_ms) if before.state_partitions else {}
+        summary.rows_removed = reduction(lake, moment_ms, further, of_states).foreseen()
     if options.optimize:
         summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, lake.names())]
     for name in lake.names():

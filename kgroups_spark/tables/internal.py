@@ -32,7 +32,7 @@ STATE_CORRECTIONS = pa.schema(
             "correction",
             STRING,
             "put: the entry is this now; remove: it is gone; wait: the group is another in the log, but was left as it "
-            "is; baseline: part of a state",
+            "is; baseline: part of a state; state_baseline: history of the log entry_type below it may be reduced",
         ),
         required("entry_type", STRING, "The kind of the payload; only the coordinator's save and load know"),
         column("group_id", STRING, "Group; null: the entry is about no group"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit import run, run_rebuild
+from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions
 from kgroups_spark.share_coordinator.listed import share_lag
@@ -163,3 +164,28 @@ def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(spark
     assert sum(entry.records for entry in last.state_partitions) == sum(
         last.rows_added.get(name, 0) for name in ("share_group_state_records", "transaction_state_records")
     )
+
+
+@pytest.mark.parametrize("writer", BY)
+def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(spark, recorded, whole, tmp_path, writer):
+    recording, log = recorded
+    lake = tmp_path / "lake"
+    audit(spark, lake, cut(log, tmp_path / "night", 0.7), writer)
+    name = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
+    records = name[TOPIC_OF[recording]]
+    before = contents(lake, COMPARED)
+    # Below the newest record: of the recorded share log little has been replaced before.
+    foreseen = run_maintain(spark, MaintainOptions(lake=str(lake), keep_ms=1, dry_run=True))
+    done = run_maintain(spark, MaintainOptions(lake=str(lake), keep_ms=1, writer=writer))
+    assert done.rows_removed[records] == foreseen.rows_removed[records]
+    assert done.rows_removed[records] == len(before[records]) - len(rows(lake, records)) > 3
+    assert bool(before["state_events"]) == recording.startswith("share")
+    assert len(rows(lake, "state_events")) < max(len(before["state_events"]), 1)
+    now = [each for each in COMPARED if TABLES[each].kind == "current"]
+    assert contents(lake, now) == {each: before[each] for each in now}
+    run_rebuild.run_rebuild(spark, RebuildOptions(lake=str(lake), writer=writer))
+    assert contents(lake, now) == {each: before[each] for each in now}
+    again = run_maintain(spark, MaintainOptions(lake=str(lake), keep_ms=1, writer=writer))
+    assert records not in again.rows_removed
+    audit(spark, lake, log, writer)
+    assert contents(lake, now) == {each: contents(whole, now)[each] for each in now}

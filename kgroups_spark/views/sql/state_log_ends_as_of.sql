@@ -1,4 +1,4 @@
--- Per partition of __share_group_state and __transaction_state where its log ends as of a moment; a partition without a row ended later, it counts as a whole
+-- Per partition of __share_group_state and __transaction_state where its log ends as of a moment; a partition without a row ended later, it counts as a whole. Fails where kgroups maintain --keep has reduced history there
 --
 -- argument ts TIMESTAMP: The moment: the log of each partition counts before its first record with a later time; null: all that was read
 -- log STRING: __share_group_state or __transaction_state
@@ -7,19 +7,48 @@
 
 -- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
 -- Tables have their schema before them, or a WITH of the caller's would hide them.
-SELECT kgroups_log AS log, kgroups_partition AS state_partition, min(kgroups_log_offset) AS end_offset
-FROM (
+WITH kgroups_ends AS (
+  SELECT kgroups_log, kgroups_partition, min(kgroups_log_offset) AS kgroups_end_offset
+  FROM (
+    SELECT
+      '__share_group_state' AS kgroups_log,
+      state_partition AS kgroups_partition,
+      log_offset AS kgroups_log_offset,
+      log_timestamp AS kgroups_log_timestamp
+    FROM main.share_group_state_records
+    UNION ALL
+    SELECT '__transaction_state', state_partition, log_offset, log_timestamp FROM main.transaction_state_records
+    UNION ALL
+    SELECT log, state_partition, log_offset, log_timestamp FROM main.state_quarantine
+  ) AS kgroups_records
+  WHERE kgroups_log_timestamp > CAST(ts AS TIMESTAMPTZ)
+    AND (kgroups_log_timestamp > (SELECT max(believed_until) FROM main.last_audit)) IS NOT TRUE
+  GROUP BY kgroups_log, kgroups_partition
+),
+kgroups_reduced AS (
   SELECT
-    '__share_group_state' AS kgroups_log,
-    state_partition AS kgroups_partition,
-    log_offset AS kgroups_log_offset,
-    log_timestamp AS kgroups_log_timestamp
-  FROM main.share_group_state_records
-  UNION ALL
-  SELECT '__transaction_state', state_partition, log_offset, log_timestamp FROM main.transaction_state_records
-  UNION ALL
-  SELECT log, state_partition, log_offset, log_timestamp FROM main.state_quarantine
-) AS kgroups_records
-WHERE kgroups_log_timestamp > CAST(ts AS TIMESTAMPTZ)
-  AND (kgroups_log_timestamp > (SELECT max(believed_until) FROM main.last_audit)) IS NOT TRUE
-GROUP BY kgroups_log, kgroups_partition
+    entry_type AS kgroups_reduced_log,
+    offsets_partition AS kgroups_reduced_partition,
+    max(log_offset) AS kgroups_reduced_to
+  FROM main.state_corrections
+  WHERE correction = 'state_baseline'
+  GROUP BY entry_type, offsets_partition
+),
+kgroups_known AS (
+  SELECT
+    kgroups_log,
+    kgroups_partition,
+    CASE
+      WHEN kgroups_end_offset < kgroups_reduced_to THEN CAST(error(
+        'as of ' || CAST(ts AS VARCHAR) || ' is not known: the history of partition ' || kgroups_partition
+        || ' of ' || kgroups_log || ' below log offset ' || kgroups_reduced_to || ' has been reduced to what its state '
+        || 'is made of (kgroups maintain --keep); ask for a later time'
+      ) AS BIGINT)
+      ELSE kgroups_end_offset
+    END AS kgroups_known_end_offset
+  FROM kgroups_ends
+  LEFT JOIN kgroups_reduced
+    ON kgroups_reduced_log = kgroups_log AND kgroups_reduced_partition = kgroups_partition
+)
+SELECT kgroups_log AS log, kgroups_partition AS state_partition, kgroups_known_end_offset AS end_offset
+FROM kgroups_known
