@@ -30,6 +30,13 @@ def kafka_4_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 
 @pytest.fixture(scope="session")
+def kafka_4_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """The same of 4.4.0."""
+    with Brokers("4.4.0", tmp_path_factory.mktemp("kafka") / "brokers") as brokers:
+        yield brokers
+
+
+@pytest.fixture(scope="session")
 def kafka_3_9(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """The same of 3.9.2, whose coordinator is Scala's."""
     with Brokers("3.9.2", tmp_path_factory.mktemp("kafka") / "brokers") as brokers:
