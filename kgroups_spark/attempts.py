@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from kgroups_spark.errors import KgroupsError
+
 Result = TypeVar("Result")
 
 # Exceptions that an attempt survives. Tests empty it, so that a defect fails them.
@@ -18,13 +20,17 @@ SURVIVED: tuple[type[Exception], ...] = (Exception,)
 
 
 def attempt(what: str, make: Callable[[], Result]) -> tuple[Result | None, str | None]:
-    """The result of `make`, and None; or None, and a note that `what` failed, with the exception and its place.
+    """The result of `make`, and None; or None, and a note that `what` failed.
 
-    The exception's text is left out, for it may hold names of the log.
+    The note gives the reason where storage or a machine failed (KgroupsError, OSError). Otherwise it gives the
+    exception and its place, without its text, which may hold names of the log.
     """
     try:
         return make(), None
     except SURVIVED as error:
+        if isinstance(error, (KgroupsError, OSError)):
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            return None, f"{what} failed: {reason}; all else of the audit stands"
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
         return (

@@ -39,6 +39,7 @@ from kgroups_spark.audit.transaction_names import NamingWriter
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.tables.claim import Claim
+from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.gone import gone_tables, make_again
 from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
 from kgroups_spark.tables.lake import CHECKPOINT_INTERVAL, Lake
@@ -206,7 +207,12 @@ def _tidied(lake: Lake, audit_id: int) -> list[str]:
     fails is said, and left to another one."""
     if audit_id % TIDIES_EVERY:
         return []
-    _, failure = attempt("cleaning up the tables' logs", lambda: tidy_logs(lake, audit_id))
+
+    def tidy() -> None:
+        with told_in_one_line("the lake could not be written"):
+            tidy_logs(lake, audit_id)
+
+    _, failure = attempt("cleaning up the tables' logs", tidy)
     return [failure] if failure else []
 
 

@@ -3,6 +3,7 @@ tables, decisions, findings and ledger (R5). Generated logs, recordings, damaged
 
 from __future__ import annotations
 
+import errno
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ import pytest
 from kgroups_spark import attempts
 from kgroups_spark.audit.read_hand import MOST_ROUNDS
 from kgroups_spark.audit.result import Shortfall, unsettled_note
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
@@ -147,3 +149,14 @@ def test_a_summary_that_fails_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -
     made, note = attempts.attempt("counting the tables", lambda: [][1])
     assert made is None and note is not None and "counting the tables failed (IndexError" in note
     assert attempts.attempt("adding", lambda: 1 + 1) == (2, None)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EROFS, "Read-only file system", "a name"), KgroupsError("no lake")])
+def test_a_fault_of_the_machine_is_no_defect_of_kgroups(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
+
+    def fail() -> None:
+        raise error
+
+    reason = "Read-only file system" if isinstance(error, OSError) else "no lake"
+    assert attempts.attempt("tidying", fail) == (None, f"tidying failed: {reason}; all else of the audit stands")
