@@ -1,9 +1,9 @@
 """Records in quarantine as undecodable, decoded again by software that knows more.
 
 A record that now decodes becomes a row of its table under the audit that decodes it; its row of quarantine names that
-audit (`resolved_by`) and no longer counts. Quarantine has the bytes and the producer, not whether the record was
-transactional (taken for granted where there is a producer: Kafka's coordinators write nothing else with one) nor the
-producer's epoch (null).
+audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch (null). Rows from before layout 5 do not
+have is_transactional, either: a record with a producer counts as transactional there, for Kafka's coordinators write
+no other ones with a producer.
 """
 
 from __future__ import annotations
@@ -63,7 +63,15 @@ def _decoded_of(quarantine: DataFrame, audit_id: int) -> DataFrame:
                 rows = batch.slice(start, ROWS_AT_ONCE).to_pylist()
                 yield from packed_outputs(_decoded(rows, audit_id))
 
-    columns = ("offsets_partition", "log_offset", "log_timestamp", "producer_id", "raw_key", "raw_value")
+    columns = (
+        "offsets_partition",
+        "log_offset",
+        "log_timestamp",
+        "producer_id",
+        "is_transactional",
+        "raw_key",
+        "raw_value",
+    )
     return quarantine.select(*columns).mapInArrow(task, PACKED)
 
 
@@ -132,7 +140,7 @@ def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
     producer_id = np.array([-1 if row["producer_id"] is None else row["producer_id"] for row in rows], np.int64)
     return RecordColumns(
         np.frombuffer(bytes(data) + bytes(PADDING), np.uint8),
-        _batch_columns(offset, timestamp, producer_id),
+        _batch_columns(offset, timestamp, producer_id, np.array(list(map(_is_transactional, rows)))),
         np.arange(len(rows), dtype=np.int32),
         offset,
         timestamp,
@@ -143,8 +151,16 @@ def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
     )
 
 
+def _is_transactional(row: dict[str, Any]) -> bool:
+    known = row["is_transactional"]
+    return row["producer_id"] is not None if known is None else bool(known)
+
+
 def _batch_columns(
-    offset: np.ndarray[Any, Any], timestamp: np.ndarray[Any, Any], producer_id: np.ndarray[Any, Any]
+    offset: np.ndarray[Any, Any],
+    timestamp: np.ndarray[Any, Any],
+    producer_id: np.ndarray[Any, Any],
+    is_transactional: np.ndarray[Any, Any],
 ) -> BatchColumns:
     rows = len(offset)
     none, zeros = np.full(rows, -1), np.zeros(rows, np.int64)
@@ -154,7 +170,7 @@ def _batch_columns(
         leader_epoch=none.astype(np.int32),
         magic=np.full(rows, 2, np.int8),
         crc=zeros,
-        attributes=np.where(producer_id >= 0, TRANSACTIONAL, 0).astype(np.int16),
+        attributes=np.where(is_transactional, TRANSACTIONAL, 0).astype(np.int16),
         max_timestamp=timestamp,
         producer_id=producer_id,
         producer_epoch=none.astype(np.int16),
