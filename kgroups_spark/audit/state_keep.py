@@ -7,7 +7,7 @@ replay of what is left leads to the same state, by the rules of any release.
     state_events                below H go
 
 No state has to be saved for that. A row `state_baseline` of `state_corrections` says how far a partition is, or may be,
-reduced: as of a moment before it nothing is told. Each rule can be applied again to what it has left.
+reduced: as of a moment before it there is no answer. Each rule can be applied again to what it has left.
 """  # noqa: E501  the table
 
 from __future__ import annotations
