@@ -170,8 +170,9 @@ def _transactions(answers: Answers) -> Section:
     hanging = [row for row in rows if row["is_hanging"]]
     sentences = [
         f"{counted(len(rows), 'transaction')} had neither committed nor aborted where the log ends; {len(hanging):,} "
-        "for longer than 15 minutes, Kafka’s default of transaction.max.timeout.ms, and so are hanging, most likely. "
-        "Consumers that ask for stable offsets wait for them, and the log cleaner stops at their first record."
+        "hanging: open for longer than 15 minutes, Kafka’s default of transaction.max.timeout.ms, and as far as "
+        "__transaction_state was read, its coordinator will not end them. Consumers that ask for stable offsets wait "
+        "for them, and the log cleaner stops at their first record."
     ]
     columns = [
         Column("producer_id", "Producer id"),

@@ -227,6 +227,8 @@ def test_what_is_urgent_comes_first_in_words() -> None:
             {"finding": "idle_share_group", "severity": "notice", "detail": "d"},
             {"finding": "ghost_member", "severity": "warning", "detail": "d"},
             {"finding": "ghost_member", "severity": "error", "detail": "d", "audit_id": 0},
+            {"finding": "hanging_transaction", "severity": "warning", "detail": "d"}
+            | {"offsets_partition": 0, "producer_id": 2, "log_offset": 2},
         ],
         quarantine=[
             {"offsets_partition": 0, "log_offset": 1, "record_count": 3, "reason": "corrupt_batch", "detail": "d"}
@@ -237,7 +239,7 @@ def test_what_is_urgent_comes_first_in_words() -> None:
         "1 group loses 2 offsets within 7 days; 1 is due now: a.",
         "1 transaction hangs, with offsets of p.",
         "1 group was rewound in the last 7 days, to read 5 records again: r.",
-        "1 warning found: ghost_member.",
+        "2 warnings found: ghost_member, hanging_transaction.",
         "3 records could not be used.",
         "1 offset of 1 group would go at once if the group emptied: c.",
     ]

@@ -3,17 +3,27 @@ SELECT
   open.transactional_id,
   open.offsets_partition,
   open.open_since,
-  open.open_since < last_audit.as_of - INTERVAL '15' MINUTE AS is_hanging,
+  -- By Kafka's rule, as the findings have it.
+  hanging.producer_id IS NOT NULL AS is_hanging,
   count(pending.log_offset) AS offsets,
   min(pending.group_id) AS group_id,
   count(DISTINCT pending.group_id) AS group_count,
   read.end_offset - open.transaction_start_offset AS records_held
 FROM open_transactions AS open
-CROSS JOIN last_audit
+LEFT JOIN (
+  SELECT DISTINCT offsets_partition, producer_id, log_offset
+  FROM findings
+  WHERE finding = 'hanging_transaction' AND audit_id = (
+    -- The last one that looked: kgroups maintain does not.
+    SELECT max(audit_id) FROM audits WHERE status = 'finished' AND rows_added['findings'] IS NOT NULL
+  )
+) AS hanging
+  ON hanging.offsets_partition = open.offsets_partition AND hanging.producer_id = open.producer_id
+  AND hanging.log_offset = open.transaction_start_offset
 LEFT JOIN pending_offsets AS pending
   ON pending.offsets_partition = open.offsets_partition AND pending.producer_id = open.producer_id
 LEFT JOIN log_totals AS read ON read.offsets_partition = open.offsets_partition
 GROUP BY
-  open.producer_id, open.transactional_id, open.offsets_partition, open.open_since, last_audit.as_of,
+  open.producer_id, open.transactional_id, open.offsets_partition, open.open_since, hanging.producer_id,
   read.end_offset, open.transaction_start_offset
 ORDER BY open.open_since, open.producer_id
