@@ -135,7 +135,9 @@ def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, t
     groups = reader.rows("groups")
     assert len(groups) == 11
     assert reader.table("groups").count() == 11
-    assert reader.table("offset_commits").schema == TABLES["offset_commits"].schema
+    # Comments stay those of the layout that made the table.
+    found = [(f.name, f.dataType, f.nullable) for f in reader.table("offset_commits").schema]
+    assert found == [(f.name, f.dataType, f.nullable) for f in TABLES["offset_commits"].schema]
     assert reader.lake.version == layout
     assert reader.rows(LACKS[layout]) == []
     said = f"no table {LACKS[layout]} yet: run kgroups audit once, .* layout {layout} to {LAKE_VERSION}$"
