@@ -158,7 +158,11 @@ def column_names(commits: bool) -> list[str]:
 def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit: int) -> Rows:
     """The newest rows of a table or view with log offsets, in order: of one partition of a log by place in it, of
     several by time as well."""
-    index, log = (", event_index", ", log, state_partition") if source == EVENTS_OF else ("", "")
+    is_event = source == EVENTS_OF
+    index, log = (", event_index", ", log, state_partition") if is_event else ("", "")
+    newest_first = f"offsets_partition DESC{log}, log_offset DESC{index and f'{index} DESC'}"
+    # One record of __transaction_state is an event of each group whose offsets it dropped.
+    newest_first += ", group_id DESC NULLS FIRST" if is_event else ""
     place = f"PARTITION BY offsets_partition{log} ORDER BY log_offset{index}"
     # A record may have an earlier time than one before it, or none: the newest time so far says when it came.
     query = f"""
@@ -166,7 +170,7 @@ def newest(reader: LakeReader, source: str, time: str, chosen: Condition, limit:
           SELECT *, max(log_timestamp) OVER ({place}) AS known_time
           FROM {source} WHERE {chosen.sql.format(time=time)}
         ) AS placed
-        ORDER BY known_time DESC NULLS LAST, offsets_partition DESC{log}, log_offset DESC{index and f"{index} DESC"}
+        ORDER BY known_time DESC NULLS LAST, {newest_first}
         LIMIT {limit}"""
     return reader.sql(query, **chosen.parameters)[::-1]
 

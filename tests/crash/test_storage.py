@@ -83,7 +83,9 @@ def command(lake: Path, log: Path, *options: str) -> int:
 
 
 # PySpark's daemon prints it when a task is cancelled while the process for it is being forked: its words, not ours.
-DAEMON = re.compile(r"Traceback .*\n(?:  File \".*pyspark/daemon\.py\".*\n)+BrokenPipeError: .*\n")
+DAEMON = re.compile(
+    r"Traceback .*\n  File \".*pyspark/daemon\.py\".*\n(?: .*\n)*(?:BrokenPipe|ConnectionReset)Error: .*\n"
+)
 
 
 def only_line(text: str) -> str:
