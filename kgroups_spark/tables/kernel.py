@@ -10,6 +10,7 @@ passes, and reads fail afterwards.
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,10 @@ from kgroups_spark.tables.parts_writer import Part
 
 # What Kernel throws when another commit took the version: without retries, and on a conflict that no retry solves.
 LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteException")
+
+# One commit of this process at a time: on a local disk Hadoop looks whether a version is there and then renames its own
+# to it, so that a heartbeat could take the place of a row of the ledger.
+COMMITTING = threading.Lock()
 
 Removal = Callable[["TableFile"], bool]
 
@@ -332,7 +337,7 @@ class KernelTable:
         the table as a stream then sees nothing. Raises AlreadyWritten when the application has committed this
         transaction version or a later one, ChangedMeanwhile when files were to be removed and someone else committed.
         """
-        with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None):
+        with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None), COMMITTING:
             return self._commit(parts, by, transaction, remove, removes, changes_rows)
 
     def _commit(

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +13,7 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.tables.claim import Claim, ClaimLost
-from kgroups_spark.tables.kernel import AlreadyWritten
+from kgroups_spark.tables.kernel import AlreadyWritten, KernelTable
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
@@ -349,6 +350,29 @@ def test_heartbeats_are_no_rows_and_go_on_until_the_claim_is_released_or_lost(la
         left_running(lake, ended_process(), audit_id=3)
         with pytest.raises(ClaimLost, match="audit 2 stops: audit 3"):
             slept.beat()
+
+
+def test_a_heartbeat_and_another_commit_wait_for_each_other(lake, monkeypatch):
+    """A local disk looks and then renames: two commits at a time could take each other's version."""
+    commit, inside, at_once = KernelTable._commit, threading.Semaphore(1), []
+
+    def alone(self, *arguments):
+        at_once.append(not inside.acquire(blocking=False))
+        try:
+            time.sleep(0.05)
+            return commit(self, *arguments)
+        finally:
+            inside.release()
+
+    monkeypatch.setattr(KernelTable, "_commit", alone)
+    with Claim.take(lake) as claim:
+        beating = threading.Thread(target=lambda: [claim.ledger.beat(1, datetime.now(UTC)) for _ in range(3)])
+        beating.start()
+        for number in range(3):
+            lake.table("groups").commit([], by="another", transaction=("another", number))
+        beating.join()
+        claim.finish()
+    assert len(at_once) >= 7 and not any(at_once)
 
 
 def test_an_owner_whose_text_says_nothing_is_not_known_to_be_gone(lake):
