@@ -180,16 +180,11 @@ class Reduction:
         if not files or "log_offset" not in TABLES[name].schema.names or name == "state_corrections":
             return files
         paths = [f"{log.path}/{unquote(file.path)}" for file in files]
-        place = (
-            [each for each in PLACE if each in TABLES[name].schema.names] if name in RULES else ["offsets_partition"]
-        )
+        place, frame = (PLACE, self._state_frame) if name in RULES else (("offsets_partition",), self._frame)
         rows = self.lake.spark.read.schema(TABLES[name].schema).parquet(*paths)
-        places = rows.select(*place, "log_offset", F.col("_metadata.file_name").alias("file_name"))
-        if name in RULES:
-            places, place, frame = with_log(name, places), list(PLACE), self._state_frame
-        else:
-            frame = self._frame
-        old = places.join(F.broadcast(frame), place).where("log_offset < horizon")
+        rows = with_log(name, rows.withColumn("file_name", F.col("_metadata.file_name")))
+        places = rows.select(*place, "log_offset", "file_name")
+        old = places.join(F.broadcast(frame), list(place)).where("log_offset < horizon")
         names = {row.file_name for row in old.select("file_name").distinct().collect()}
         return [file for file in files if unquote(file.path).rsplit("/", 1)[-1] in names]
 
