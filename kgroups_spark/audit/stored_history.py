@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 from kgroups_spark.audit.baselines import Baselines
 from kgroups_spark.audit.packed_rows import packed_by_shard
 from kgroups_spark.replay.history_parts import part_schema
-
-RECORDS = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+from kgroups_spark.tables.schemas import LOG_TABLES
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,9 @@ class StoredHistory:
 
     def parts(self) -> DataFrame:
         """All of it as PACKED_BY_SHARD."""
-        tables = {name: getattr(self, name) for name in (*RECORDS, "state_corrections", "coordinator_state")}
+        tables = {name: getattr(self, name) for name in (*LOG_TABLES, "state_corrections", "coordinator_state")}
         packed = [packed_by_shard(rows, name, part_schema(name)) for name, rows in tables.items() if rows is not None]
         return reduce(DataFrame.unionByName, packed)
 
     def _with_records(self, change: Callable[[DataFrame], DataFrame]) -> StoredHistory:
-        return replace(self, **{name: change(getattr(self, name)) for name in RECORDS})
+        return replace(self, **{name: change(getattr(self, name)) for name in LOG_TABLES})

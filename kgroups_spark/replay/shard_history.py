@@ -15,7 +15,7 @@ from kgroups_spark.offsets.history import group_ends, markers_of, other_records
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.offsets.replay import OffsetHistory
 from kgroups_spark.offsets.state import GroupRange
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 
 # Group records that become objects at once.
 ROWS_AT_ONCE = 4096
@@ -52,8 +52,7 @@ class ShardHistory:
     @classmethod
     def empty(cls) -> ShardHistory:
         """No rows."""
-        names = ("offset_commits", "group_records", "transaction_markers", "quarantine")
-        return cls.of_tables(*(arrow_schema(name).empty_table() for name in names))
+        return cls.of_tables(*(arrow_schema(name).empty_table() for name in LOG_TABLES))
 
     def offsets(self) -> OffsetHistory:
         """The part that the replay of offsets takes."""
