@@ -71,12 +71,14 @@ def corrections_of(state_corrections: pa.Table) -> list[CorrectedAt]:
 class CorrectedPiece:
     """A replay up to `log_offset`, and the state behind it corrected. `changes`, `state` as of ShardReplay.
 
-    find  what to correct in the shard that the replay leaves
+    find          what to correct in the shard that the replay leaves
+    is_corrected  whether it found anything, once all changes have been taken
     """
 
     replay: ShardReplay
     log_offset: int
     find: Callable[[Shard], Iterable[Correction]]
+    is_corrected: bool = False
 
     @property
     def state(self) -> ShardState:
@@ -96,6 +98,7 @@ class CorrectedPiece:
         found = [each for each in self.find(shard) if each.correction != WAIT]
         for each in found:
             shard.correct(self.log_offset, *each[1:])
+        self.is_corrected = bool(found)
         self._state = state_of(shard) if found else self.replay.state
         versions = list(_plain(shard.take_changes()))
         for name, rows in last:

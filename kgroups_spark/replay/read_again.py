@@ -68,6 +68,9 @@ class CorrectedReplay:
         yield from self._carried.changes()
         if self._found:
             yield "state_corrections", self._correction_rows()
+        if not self._carried.is_corrected:
+            yield from self._carried.replay.current()
+            return
         # What stands in the state is in the current tables.
         nothing = ShardReplay(self.offsets_partition, self.night, self.state, ShardHistory.empty(), self._ranges)
         yield from nothing.outputs()
