@@ -15,6 +15,7 @@ from kgroups_spark.audit.history_rows import misread_detail
 from kgroups_spark.audit.judging import HELD_GROUPS, Judging, columns_needed
 from kgroups_spark.coordinator.release_differences import Loaded, LoadFailure, LoadFailures
 from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.coordinator.replay_failure import unknown_version
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
 from kgroups_spark.messages.group_records import EARLY_ACCESS, layout_from_json
@@ -62,16 +63,12 @@ class ComparedShard:
             failures.failed(failure, count=count)
         for each in (self._commits_that_fail(replay), self._group_records_that_fail(replay, release)):
             each.count_into(failures)
-        return ReleaseReplay(
-            Loaded(shard_of(replay.state, release, number), failures),
-            dict(_tables(replay)) if failures.first is None else {},
-            self._skipped(release),
-        )
+        return ReleaseReplay(Loaded(shard_of(replay.state, release, number), failures), replay, self._skipped(release))
 
     def _commits_that_fail(self, replay: HistoryReplay) -> _Failing:
         found = _Failing(COMMIT_KEY, self._commit_keys)
         for row in replay.unreadable.select([*COMMIT_KEY, "log_offset", "value_version"]).to_pylist():
-            detail = f"Found an unknown record version {row['value_version']} for {row['record_type']} type"
+            detail = unknown_version(row["record_type"], row["value_version"])
             found.add(row, _detail(row["record_type"], row["group_id"], detail))
         return found
 
@@ -138,12 +135,12 @@ class _Failing:
 class ReleaseReplay:
     """The result of one release for an offsets partition.
 
-    tables   those that expiry is decided by; empty where its load fails
+    replay   all changes have been taken
     skipped  records that it does not know, by type
     """
 
     loaded: Loaded
-    tables: Mapping[str, pa.Table]
+    replay: HistoryReplay
     skipped: Counter[int]
 
     def decided(self, judging: Judging) -> dict[str, pa.Table]:
@@ -151,7 +148,7 @@ class ReleaseReplay:
         shard = self.loaded.shard
         held = sorted(shard.groups_in_transactions()) if judging.looks_at_held_groups else []
         of_held = pa.table([[shard.offsets_partition] * len(held), held], columns_needed(HELD_GROUPS))
-        return dict(judging.decided({HELD_GROUPS: of_held, **self.tables}))
+        return dict(judging.decided({HELD_GROUPS: of_held, **dict(_tables(self.replay))}))
 
 
 def _tables(replay: HistoryReplay) -> Iterator[tuple[str, pa.Table]]:

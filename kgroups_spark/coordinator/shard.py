@@ -22,7 +22,7 @@ from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.groups import Groups, Value
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata, Slot
 from kgroups_spark.coordinator.releases import Release
-from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.replay_failure import ReplayFailure, unknown_version
 from kgroups_spark.coordinator.rows import CommittedRow, OpenTransactionRow, PendingRow, TopicRow
 from kgroups_spark.coordinator.shard_events import RemovedOffset, ShardEvents
 from kgroups_spark.coordinator.transactions import EndedTransaction, OpenTransactions
@@ -78,7 +78,7 @@ class Shard(Groups):
         if is_transactional:
             self.transactions.value(log_offset, log_timestamp, producer_id, producer_epoch, group_id)
         if (record_type, value.value_version) not in self._readable:
-            raise ReplayFailure(f"Found an unknown record version {value.value_version} for {record_type} type")
+            raise ReplayFailure(unknown_version(record_type, value.value_version))
         if value.topic_id is not None and not self.release.has_topic_ids:
             value = value._replace(topic_id=None)
         events = self.events

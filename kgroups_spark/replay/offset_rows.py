@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.coordinator.replay_failure import unknown_version
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.offsets.numbers import NEITHER, NEVER, Markers
 from kgroups_spark.offsets.records import column
@@ -47,7 +48,7 @@ def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     """Rows of `quarantine`: values of a version at which the release's load fails."""
     rows = replayed.unreadable
     record_type, version = column(rows, "record_type").tolist(), column(rows, "value_version").tolist()
-    details = [f"Found an unknown record version {v} for {t} type" for t, v in zip(record_type, version, strict=True)]
+    details = list(map(unknown_version, record_type, version))
     names = [CONSUMER_OFFSETS[each].name for each in record_type]
     more = {"record_name": pa.array(names, pa.string()), "detail": pa.array(details, pa.string())}
     fixed = {"record_count": 0, "reason": "load_would_fail", "coordinator_fails": True}
