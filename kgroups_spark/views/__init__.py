@@ -28,6 +28,7 @@ Dialect = Literal["spark", "duckdb"]
 # In the order in which they are made: a view may read those before it.
 VIEWS = (
     "last_audit",
+    "findings_audit",
     "audit_partitions",
     "log_totals",
     "coverage",

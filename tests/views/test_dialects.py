@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.tables.table_rows import rows_of
 from tests.views import (
     rebalance_cases,
     recorded,
@@ -47,6 +49,24 @@ def test_on_recorded_logs(spark: SparkSession, name: str) -> None:
     """All corpora and the story in one lake, where no committed offset is stale."""
     views, _ = HANDMADE[name]
     assert compared(spark, recorded.tables_of_all(), views, name).num_rows > 10
+
+
+def test_the_audit_whose_findings_count_is_the_last_one_that_looked(spark: SparkSession) -> None:
+    looked = [
+        ("finished", {"findings": 3}),
+        ("finished", {"findings": 0}),
+        ("finished", {}),
+        ("running", {"findings": 1}),
+    ]
+    rows = [{"audit_id": n, "status": status, "rows_added": added} for n, (status, added) in enumerate(looked, 1)]
+    assert asked(spark, rows) == [2]
+    assert asked(spark, rows[2:]) == []
+
+
+def asked(spark: SparkSession, audits: list[dict[str, Any]]) -> list[int]:
+    of_ledger = {"audits": rows_of("audits", *audits)}
+    numbers: list[int] = compared(spark, of_ledger, ("findings_audit",), "findings_audit")["audit_id"].to_pylist()
+    return numbers
 
 
 def compared(spark: SparkSession, tables: Mapping[str, pa.Table], views: tuple[str, ...], name: str) -> pa.Table:

@@ -7,7 +7,7 @@ SELECT
   last_audit.release_version,
   last_audit.newest_log_timestamp,
   last_audit.notes,
-  (SELECT max(audit_id) FROM audits WHERE status = 'finished' AND rows_added['findings'] IS NOT NULL) AS looked_by,
+  (SELECT audit_id FROM findings_audit) AS looked_by,
   (SELECT count(*) FROM groups) AS group_count,
   (SELECT count(*) FROM committed_offsets) AS offset_count,
   (SELECT count(*) FROM log_totals) AS partition_count,

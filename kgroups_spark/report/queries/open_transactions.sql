@@ -13,10 +13,7 @@ FROM open_transactions AS open
 LEFT JOIN (
   SELECT DISTINCT offsets_partition, producer_id, log_offset
   FROM findings
-  WHERE finding = 'hanging_transaction' AND audit_id = (
-    -- The last one that looked: kgroups maintain does not.
-    SELECT max(audit_id) FROM audits WHERE status = 'finished' AND rows_added['findings'] IS NOT NULL
-  )
+  WHERE finding = 'hanging_transaction' AND audit_id = (SELECT audit_id FROM findings_audit)
 ) AS hanging
   ON hanging.offsets_partition = open.offsets_partition AND hanging.producer_id = open.producer_id
   AND hanging.log_offset = open.transaction_start_offset

@@ -26,14 +26,15 @@ records AS (
 started AS (
   SELECT
     *,
-    max(audit_id) OVER (PARTITION BY state_partition, group_id, topic_id, partition) AS newest_audit_id,
-    count(*) OVER (PARTITION BY state_partition, group_id, topic_id, partition) AS records,
+    max(audit_id) OVER its AS newest_audit_id,
+    count(*) OVER its AS records,
     last_value(nullif(v."startOffset", -1) IGNORE NULLS) OVER (
       PARTITION BY state_partition, group_id, topic_id, partition
       ORDER BY log_offset
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS start_offset
   FROM records
+  WINDOW its AS (PARTITION BY state_partition, group_id, topic_id, partition)
 ),
 -- Each update drops what is below the start offset as it then is; a snapshot stands as it was written.
 dropped AS (
@@ -114,15 +115,10 @@ covered AS (
 marked AS (
   SELECT
     *,
-    CASE
-      WHEN lag(last_offset) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset)
-        = first_offset - 1
-        AND lag(priority) OVER (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset)
-        = priority
-        THEN 0
-      ELSE 1
-    END AS is_first
+    CASE WHEN lag(last_offset) OVER its = first_offset - 1 AND lag(priority) OVER its = priority THEN 0 ELSE 1 END
+      AS is_first
   FROM covered
+  WINDOW its AS (PARTITION BY state_partition, group_id, topic_id, partition ORDER BY first_offset)
 ),
 counted AS (
   SELECT
