@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.audit.baselines import Baselines
+from kgroups_spark.audit.compare_causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
 from kgroups_spark.audit.compare_shards import (
     WHEN,
     ComparedShard,
@@ -41,9 +42,7 @@ from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.release_differences import (
     COMMITTED,
     GROUP,
-    GROUP_EXPIRY,
     MEMBER,
-    OFFSET_EXPIRY,
     PENDING,
     Difference,
     LoadFailure,
@@ -156,23 +155,8 @@ def compare(
         decided_otherwise = [(kind, row) for kind, row in decided_otherwise if row["group_id"] in groups]
     progress("finding out why")
     found.differences = _with_reasons(history, found)
-    found.differences += _expiry_differences(decided_otherwise, found)
-    found.differences.sort(key=_order)
+    found.differences = with_causes([*found.differences, *_expiry_differences(decided_otherwise, found)])
     return found
-
-
-_KINDS = ("load", GROUP, MEMBER, COMMITTED, PENDING, OFFSET_EXPIRY, GROUP_EXPIRY)
-
-
-def _order(each: Difference) -> tuple[Any, ...]:
-    return (
-        _KINDS.index(each.difference),
-        each.offsets_partition,
-        each.group_id or "",
-        each.topic or "",
-        each.partition or 0,
-        each.member_id or "",
-    )
 
 
 @dataclass(frozen=True)
@@ -344,7 +328,7 @@ def _expiry_differences(
     for table, row in sorted(decided_otherwise, key=lambda each: list(WHEN).index(each[0])):
         told = _expiry_difference(table, WHEN[table], row, found, changed_groups)
         if told.why is None and (told.offsets_partition, told.group_id) in differing:
-            told = told._replace(why="its offsets or transactions are others there (see their own rows)")
+            told = told._replace(why=OTHER_OFFSETS)
         differing.add((told.offsets_partition, told.group_id))
         yield told
 
@@ -359,7 +343,7 @@ def _expiry_difference(
         expiry_rules(a.release_version), expiry_rules(b.release_version), {row["reason_a"], row["reason_b"]}
     )
     if (row["offsets_partition"], row["group_id"]) in changed_groups:
-        why = "the group is another one there (see its own row)"
+        why = OTHER_GROUP
     elif why is None and a.retention_ms != b.retention_ms:
         why = f"retention is {format_duration(a.retention_ms)} and {format_duration(b.retention_ms)}"
     place = (kind, row["offsets_partition"], row["group_id"], what)

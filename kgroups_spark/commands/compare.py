@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,10 +18,11 @@ from kgroups_spark.commands.options import (
     positive_duration_value,
     release_value,
 )
-from kgroups_spark.commands.output import Column, say_lines, write_rows
+from kgroups_spark.commands.output import Column, say_lines, screen_width, show, write_rows
 from kgroups_spark.commands.progress import work_told
 from kgroups_spark.commands.reading import require_lake, require_lake_path
 from kgroups_spark.commands.spark import start_spark
+from kgroups_spark.commands.style import Style
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
@@ -35,7 +37,8 @@ DESCRIPTION = """\
 Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints what
 differs: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
 partition of __consumer_offsets at all. The answer is what the release's coordinator holds after it has loaded that
-log. Nothing in the lake changes."""
+log. On the screen each cause comes first, and what only follows from a difference is counted behind it. Needs Spark,
+which takes about a minute. Nothing in the lake changes."""
 EXAMPLES = """\
 examples:
   kgroups compare --lake ./lake --release-version 3.9      what would break if we downgraded to 3.9?
@@ -65,6 +68,7 @@ def columns(release_a: str, release_b: str) -> list[Column]:
         Column("value_a", release_a),
         Column("value_b", release_b),
         Column("why", "WHY", words),
+        Column("follows_from", "FOLLOWS-FROM"),
     ]
 
 
@@ -95,12 +99,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "release's default)",
     )
     parser.add_argument("--group", action="append", default=[], metavar="G", help="only this group; may be repeated")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="one table of all differences, with those that only follow from others (JSON and CSV have all of them)",
+    )
     parser.add_argument("--fail-if-any", action="store_true", help="exit 4 if something differs, for alerting")
     add_format_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints what differs; the summary goes to stderr."""
+    """Prints what differs; summary and counts go to stderr."""
     if not 1 <= len(arguments.release_version) <= 2:
         raise UsageError("name one release or two: --release-version 4.3 --release-version 3.9")
     if arguments.segments:
@@ -112,9 +121,23 @@ def run(arguments: argparse.Namespace) -> int:
         found = _compare(arguments, location)
     _require_groups(arguments.group, found)
     say_lines(summary_lines(found))
-    rows = [each._asdict() for each in found.differences]
-    write_rows(rows, columns(found.a.release_version, found.b.release_version), arguments.format)
-    return FAILED_IF_ANY if arguments.fail_if_any and rows else 0
+    if arguments.format == "table" and not arguments.all:
+        _print_causes(found)
+    else:
+        names = found.a.release_version, found.b.release_version
+        write_rows([each._asdict() for each in found.differences], columns(*names), arguments.format)
+    say_lines(count_lines(found))
+    return FAILED_IF_ANY if arguments.fail_if_any and found.differences else 0
+
+
+def _print_causes(found: Comparison) -> None:
+    from kgroups_spark.commands.compare_lines import difference_lines
+
+    names = found.a.release_version, found.b.release_version
+    for line in difference_lines(found.differences, names, screen_width(sys.stdout), Style.of(sys.stdout)):
+        show(line)
+    if found.differences and sys.stdout.isatty():
+        show("")
 
 
 def _compare_segments(arguments: argparse.Namespace) -> Comparison:
@@ -169,7 +192,7 @@ def _require_groups(groups: Sequence[str], found: Comparison) -> None:
 
 
 def summary_lines(found: Comparison) -> Iterator[str]:
-    """Lines for people, before the rows."""
+    """Lines for people, before the rows: what was compared, and what a release could not load, skips or loses."""
     from kgroups_spark.durations import format_duration
     from kgroups_spark.times import format_time_for_people, to_datetime
 
@@ -183,7 +206,6 @@ def summary_lines(found: Comparison) -> Iterator[str]:
         yield "history was reduced by maintain --keep: both load it as a log that was compacted"
     for side, (name, facts) in enumerate(zip((a, b), found.facts, strict=True)):
         yield from _load_lines(name, facts, found, side)
-    yield from _difference_lines(found)
 
 
 def _load_lines(name: str, facts: Any, found: Comparison, side: int) -> Iterator[str]:
@@ -221,9 +243,12 @@ def _partitions(numbers: Any) -> str:
     return "partition" if len(numbers) == 1 else "partitions"
 
 
-def _difference_lines(found: Comparison) -> Iterator[str]:
+def count_lines(found: Comparison) -> Iterator[str]:
+    """Lines for people, behind the rows: how many groups and offsets differ."""
+    from kgroups_spark.audit.compare_causes import is_unserved
+
     b = found.b.release_version
-    served = [each for each in found.differences if each.what != "load" and not _is_unserved(each)]
+    served = [each for each in found.differences if each.what != "load" and not is_unserved(each)]
     groups = [each for each in served if each.difference == "group"]
     lines = [
         (_groups_of(each for each in groups if each.what == "group" and each.value_b is None), f"would be gone in {b}"),
@@ -257,12 +282,6 @@ def _counted(number: int, thing: str) -> str:
 
 def _of(differences: Sequence[Difference], kind: str) -> list[Difference]:
     return [each for each in differences if each.difference == kind]
-
-
-def _is_unserved(each: Difference) -> bool:
-    from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD
-
-    return each.difference == "group" and bool({each.value_a, each.value_b} & set(WITHOUT_LOAD.values()))
 
 
 def _groups_of(differences: Iterator[Difference]) -> list[str]:

@@ -47,7 +47,8 @@ _OFFSET = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "
 
 class Difference(NamedTuple):
     """One thing that release A and release B do not hold alike. Values are texts; None: there is none, or no such
-    thing. `why`: the rule, where it is known."""
+    thing. `why`: the rule, where it is known. `follows_from`: the kind of the difference that causes it, of the same
+    group or load; None: it follows from no other."""
 
     difference: str
     offsets_partition: int
@@ -60,6 +61,7 @@ class Difference(NamedTuple):
     topic: str | None = None
     partition: int | None = None
     why: str | None = None
+    follows_from: str | None = None
 
 
 class LoadFailure(NamedTuple):

@@ -1,4 +1,4 @@
-"""What `kgroups compare` says before its rows."""
+"""What `kgroups compare` says before and behind its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kgroups_spark.audit.compare import Comparison, Facts, Side
 from kgroups_spark.cli import main
 from kgroups_spark.commands import compare
-from kgroups_spark.commands.compare import columns, summary_lines
+from kgroups_spark.commands.compare import columns, count_lines, summary_lines
 from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD, Difference
 from kgroups_spark.errors import UsageError
 
@@ -21,7 +21,8 @@ DAY = 86_400_000
 def said(differences: list[Difference] | None = None, a: str = "4.3", b: str = "3.9", **more: Any) -> list[str]:
     fields: dict[str, Any] = {"audit_id": 1, "as_of_ms": 1_763_275_281_000, "is_reduced": False, "partitions": 50}
     sides = Side(a, more.pop("retention_a", 7 * DAY)), Side(b, more.pop("retention_b", 7 * DAY))
-    return list(summary_lines(Comparison(*sides, **(fields | more), differences=differences or [])))
+    found = Comparison(*sides, **(fields | more), differences=differences or [])
+    return [*summary_lines(found), *count_lines(found)]
 
 
 def test_nothing_differs():
@@ -136,8 +137,9 @@ def test_rows_have_all_columns_and_something_that_differs_can_fail_a_script(comp
         "value_a": "5",
         "value_b": None,
         "why": None,
+        "follows_from": None,
     }
-    assert compared("--fail-if-any") == 4
+    assert compared("--fail-if-any --all") == 4
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == [
         "DIFFERENCE",
@@ -149,8 +151,20 @@ def test_rows_have_all_columns_and_something_that_differs_can_fail_a_script(comp
         "4.3",
         "3.9",
         "WHY",
+        "FOLLOWS-FROM",
     ]
     assert len(table) == 2
+
+
+def test_a_table_has_the_causes_and_counts_come_last(compared, capsys):
+    assert compared("--fail-if-any") == 4
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "Cause not found",
+        "  GROUP  TOPIC  PARTITION  WHAT              4.3  3.9",
+        "  g      t              0  committed_offset  5    -",
+    ]
+    assert said.err.splitlines()[-1] == "1 committed offset would differ"
 
 
 def test_a_group_that_is_not_there_brings_the_nearest(compared, capsys):

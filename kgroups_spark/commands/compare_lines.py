@@ -1,0 +1,135 @@
+"""Differences between two releases for eyes: a table for each cause, and behind each row a count of what follows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from kgroups_spark.commands.display import words
+from kgroups_spark.commands.output import table_cell
+from kgroups_spark.commands.style import Style
+from kgroups_spark.commands.text_table import NULL, TextTable
+from kgroups_spark.coordinator.release_differences import (
+    COMMITTED,
+    GROUP,
+    GROUP_EXPIRY,
+    LOAD,
+    MEMBER,
+    OFFSET_EXPIRY,
+    Difference,
+)
+from kgroups_spark.counts import counted
+
+_INDENT = "  "
+
+
+def difference_lines(
+    differences: Sequence[Difference], releases: tuple[str, str], width: int | None, style: Style
+) -> Iterator[str]:
+    """The lines of the screen: a heading for each cause, then the differences that it makes, in their order."""
+    behind: dict[tuple[int, str | None, str], list[Difference]] = defaultdict(list)
+    for each in differences:
+        if each.follows_from is not None:
+            group = None if each.follows_from == LOAD else each.group_id
+            behind[each.offsets_partition, group, each.follows_from].append(each)
+    causes: dict[str, list[Difference]] = defaultdict(list)
+    for each in differences:
+        if each.follows_from is None:
+            causes[_heading(each)].append(each)
+    for number, (heading, rows) in enumerate(causes.items()):
+        yield from [""] * bool(number)
+        yield style.heading(heading)
+        table = _table(rows, releases, [_follows(_taken(behind, row)) for row in rows])
+        yield from (_INDENT + line for line in table.lines(None if width is None else width - len(_INDENT)))
+
+
+def _heading(each: Difference) -> str:
+    if each.difference == LOAD:
+        return "Partitions of __consumer_offsets that only one release can load"
+    return each.why or "Cause not found"
+
+
+def _taken(behind: dict[tuple[int, str | None, str], list[Difference]], row: Difference) -> list[Difference]:
+    """The differences that follow from the row, once: the first row of its group and kind has them all."""
+    return behind.pop((row.offsets_partition, row.group_id, row.difference), [])
+
+
+def _table(rows: Sequence[Difference], releases: tuple[str, str], follows: Sequence[str]) -> TextTable:
+    """Columns in which no row has anything are left out."""
+    columns: dict[str, list[object]] = {
+        "OFFSETS-PARTITION": [row.offsets_partition if row.group_id is None else None for row in rows],
+        "GROUP": [row.group_id for row in rows],
+        "MEMBER": [row.member_id for row in rows],
+        "PRODUCER-ID": [row.producer_id for row in rows],
+        "TOPIC": [row.topic for row in rows],
+        "PARTITION": [row.partition for row in rows],
+        "WHAT": [_what(row) for row in rows],
+        releases[0]: [row.value_a for row in rows],
+        releases[1]: [row.value_b for row in rows],
+        "FOLLOWS": [text or None for text in follows],
+    }
+    kept = {
+        name: cells for name, cells in columns.items() if name in releases or any(cell is not None for cell in cells)
+    }
+    table = TextTable(list(kept))
+    for cells in zip(*kept.values(), strict=True):
+        told = dict(zip(kept, map(table_cell, cells), strict=True))
+        table.add([_broken(cell) if name in (*releases, "FOLLOWS") else cell for name, cell in told.items()])
+    return table
+
+
+def _broken(cell: str | int) -> str | int:
+    return words(cell) if isinstance(cell, str) and cell is not NULL else cell
+
+
+def _what(row: Difference) -> str:
+    """The field that differs, and of which thing where its name does not say that."""
+    if row.difference == GROUP or row.what.startswith(row.difference):
+        return row.what
+    return f"{row.difference} {row.what}"
+
+
+def _follows(rows: Sequence[Difference]) -> str:
+    """`6 offsets expire at another time, 2 of them at the next check; the group, too`; empty if nothing follows."""
+    kinds: dict[str, list[Difference]] = defaultdict(list)
+    for row in rows:
+        kinds[row.difference].append(row)
+    return "; ".join(_FOLLOWING[kind](found) for kind, found in kinds.items())
+
+
+def _groups(rows: Sequence[Difference]) -> str:
+    return f"{counted(len({row.group_id for row in rows}), 'group')} not served"
+
+
+def _members(rows: Sequence[Difference]) -> str:
+    return f"{counted(len({row.member_id for row in rows}), 'other member')}"
+
+
+def _orphans(rows: Sequence[Difference]) -> str:
+    return f"{counted(len(rows), 'offset')} without a group"
+
+
+def _offsets_expire(rows: Sequence[Difference]) -> str:
+    verb = "expires" if len(rows) == 1 else "expire"
+    return f"{counted(len(rows), 'offset')} {verb} {_when(rows)}"
+
+
+def _group_deleted(rows: Sequence[Difference]) -> str:
+    return f"the group is deleted {_when(rows)}"
+
+
+def _when(rows: Sequence[Difference]) -> str:
+    """By the second release; at its next check if that is what it has decided."""
+    due = sum((row.value_b or "").startswith(("expire ", "delete ")) for row in rows)
+    if due == len(rows):
+        return "at the next check"
+    return "at another time" + (f", {due:,} of them at the next check" if due else "")
+
+
+_FOLLOWING = {
+    GROUP: _groups,
+    MEMBER: _members,
+    COMMITTED: _orphans,
+    OFFSET_EXPIRY: _offsets_expire,
+    GROUP_EXPIRY: _group_deleted,
+}

@@ -1,0 +1,68 @@
+"""The differences of `kgroups compare` on a screen: causes, and behind each row what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgroups_spark.audit.compare_causes import OTHER_GROUP, with_causes
+from kgroups_spark.commands.compare_lines import difference_lines
+from kgroups_spark.commands.style import Style
+from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD, Difference
+
+KIP_915 = "3.9 does not know the records of consumer groups and skips them (KIP-915)"
+LATER = "2026-11-23T05:34:14.142Z"
+
+
+def printed(*differences: Difference, width: int | None = None) -> list[str]:
+    return list(difference_lines(with_causes(differences), ("4.4", "3.9"), width, Style(False)))
+
+
+def skipped(group_id: str) -> Difference:
+    values = "consumer, Stable, members: 2", "classic, Empty, members: 0"
+    return Difference("group", 1, group_id, "group_type", *values, why=KIP_915)
+
+
+def expiring(group_id: str, partition: int, **more: Any) -> Difference:
+    told = {"what": "expires_at", "value_a": None, "value_b": LATER, "why": OTHER_GROUP} | more
+    return Difference("offset_expiry", 1, group_id, topic="t", partition=partition, **told)
+
+
+def test_what_follows_is_counted_behind_its_cause() -> None:
+    due = {"what": "decision", "value_a": "keep (subscribed)", "value_b": "expire (retention_passed)"}
+    deleted = Difference("group_expiry", 1, "b", "decision", "keep (x)", "delete (y)", why=OTHER_GROUP)
+    rows = [skipped("a"), skipped("b"), expiring("a", 0), expiring("a", 1), expiring("b", 0, **due), deleted]
+    assert printed(*rows, expiring("a", 2, **due)) == [
+        KIP_915,
+        "  GROUP  WHAT        4.4                           3.9                         FOLLOWS",
+        "  a      group_type  consumer, Stable, members: 2  classic, Empty, members: 0  "
+        "3 offsets expire at another time, 1 of them at the next check",
+        "  b      group_type  consumer, Stable, members: 2  classic, Empty, members: 0  "
+        "1 offset expires at the next check; the group is deleted at the next check",
+    ]
+
+
+def test_each_cause_has_a_table_of_its_own() -> None:
+    lost = Difference("committed_offset", 1, "g", "committed_offset", "5", None, topic="t", partition=0, why="T28")
+    assert printed(skipped("a"), lost)[3:] == [
+        "",
+        "T28",
+        "  GROUP  TOPIC  PARTITION  WHAT              4.4  3.9",
+        "  g      t              0  committed_offset  5    -",
+    ]
+
+
+def test_a_load_that_fails_stands_for_its_groups() -> None:
+    load = Difference("load", 3, None, "load", "loads", "fails at log offset 9: x")
+    groups = [Difference("group", 3, name, "group", "share, Stable", WITHOUT_LOAD["java"], why="w") for name in "ab"]
+    assert printed(load, *groups) == [
+        "Partitions of __consumer_offsets that only one release can load",
+        "  OFFSETS-PARTITION  WHAT  4.4    3.9                       FOLLOWS",
+        "                  3  load  loads  fails at log offset 9: x  2 groups not served",
+    ]
+
+
+def test_no_line_is_wider_than_the_screen() -> None:
+    rows = [skipped("order-totals-of-the-warehouse"), *(expiring("order-totals-of-the-warehouse", n) for n in range(3))]
+    lines = printed(*rows, width=80)
+    assert max(map(len, lines)) <= 80
+    assert "3 offsets expire at another time" in " ".join(" ".join(lines).split())
