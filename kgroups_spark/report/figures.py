@@ -66,13 +66,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawing and what it shows, in words; `legend`: its series with their colours."""
+    """A drawing and what it shows, in words; `legend`: its series with their colours; `note`: what else to know."""
 
     name: str
     caption: str
     svg: str
     legend: Sequence[tuple[str, str]]
     sql: str
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ A page's reader may have it dark: the page's style replaces each colour of DARK 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -41,48 +43,125 @@ DARK = {
 }
 # Wide enough for two beside each other on a screen, narrow enough for its letters to be read on a phone.
 _WIDTH, _HEIGHT, _LETTERS = 440, 170, 12
+_ROOM_OF_A_DATE = 52  # below the bars
+_FEW_BARS = 8
+_MOST_STEPS = 5  # of the axis of numbers
+PARTIAL = 0.45  # how much colour a bar keeps whose day is not whole
+# Vega's expressions for the texts of labels.
+_DAY_AND_MONTH = "utcFormat(toDate(datum.value), '%-d %b')"
+_SHORT_NUMBER = "format(datum.value, '~s')"
 
 Series = Sequence[tuple[str, str]]  # names with their colours, the first at the bottom
 
 
-def days_chart(rows: Sequence[Row], series: Series, first: datetime, days: int) -> alt.Chart:
-    """Bars for `days` days from the first on, of rows with `day`, `series`, `value`."""
+@dataclass(frozen=True)
+class Axes:
+    """The titles of a plot's axes, and the words of a bar: `1 offset`, `2 offsets`; `noun` None: its series is one."""
+
+    x: str
+    y: str
+    noun: str | None
+
+
+def days_chart(
+    rows: Sequence[Row], series: Series, axes: Axes, first: datetime, days: int, partial: Mapping[datetime, str]
+) -> alt.Chart:
+    """Bars for `days` days from the first on, of rows with `day`, `series`, `value`.
+
+    `partial`: the days that the log has only a part of, and which; their bars are pale.
+    """
     shown = [first + timedelta(days=number) for number in range(days)]
-    x = alt.X(
-        "day:T",
-        timeUnit="utcyearmonthdate",
-        title=None,
-        scale=alt.Scale(type="utc", domain=[_milliseconds(shown[0]), _milliseconds(shown[-1] + timedelta(days=1))]),
-        axis=alt.Axis(format="%-d %b", tickCount=6, labelOverlap=True, grid=False),
-    )
-    values = [row | {"day": _milliseconds(row["day"])} for row in rows]
-    return _stacked_bars(values, series, x)
+    names = [_day_name(day) for day in shown]
+    heights: dict[datetime, float] = {}
+    for row in rows:
+        heights[row["day"]] = heights.get(row["day"], 0) + row["value"]
+    values = [
+        {
+            **row,
+            "at": _day_name(row["day"]),
+            "opacity": PARTIAL if row["day"] in partial else 1,
+            "says": _says(f"{row['day']:%-d %b %Y}", row, axes, partial.get(row["day"])),
+            "day": None,
+        }
+        for row in rows
+        if row["day"] in shown
+    ]
+    labels = [_day_name(day) for day in labelled_days(shown, heights)]
+    axis = alt.Axis(values=labels, labelAngle=0, labelOverlap=False, grid=False, labelExpr=_DAY_AND_MONTH)
+    x = alt.X("at:O", scale=alt.Scale(domain=names, paddingInner=0.1, paddingOuter=0.05), title=axes.x, axis=axis)
+    return _stacked_bars(values, series, x, axes.y)
 
 
-def numbered_chart(rows: Sequence[Row], series: Series) -> alt.Chart:
+def labelled_days(shown: Sequence[datetime], heights: Mapping[datetime, float]) -> list[datetime]:
+    """The days whose dates have room below the bars: of few bars each one's, the highest first, of many every n-th up
+    to the last."""
+    apart = -(-_ROOM_OF_A_DATE * len(shown) // _WIDTH)
+    bars = [day for day in shown if heights.get(day)]
+    if len(bars) > _FEW_BARS:
+        return list(shown[::-1][::apart][::-1])
+    labelled: list[datetime] = []
+    for day in [*sorted(bars, key=lambda each: -heights[each]), shown[0], shown[-1]]:
+        if all(abs((day - other).days) >= apart for other in labelled):
+            labelled.append(day)
+    return sorted(labelled)
+
+
+def numbered_chart(rows: Sequence[Row], series: Series, axes: Axes) -> alt.Chart:
     """Bars for rows with `at` (an ordinal, in the rows' order), `series`, `value`."""
     at = list(dict.fromkeys(row["at"] for row in rows))
-    x = alt.X("at:N", sort=at, title=None, axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False))
-    return _stacked_bars(list(rows), series, x)
+    values = [{**row, "opacity": 1, "says": _says(f"{axes.x} {row['at']}", row, axes)} for row in rows]
+    axis = alt.Axis(labelAngle=0, labelOverlap=True, grid=False)
+    return _stacked_bars(values, series, alt.X("at:N", sort=at, title=axes.x, axis=axis), axes.y)
 
 
-def _stacked_bars(values: list[Row], series: Series, x: alt.X) -> alt.Chart:
+def _says(where: str, row: Row, axes: Axes, part: str | None = None) -> str:
+    """The words of a bar: `16 Nov 2026, until 06:41 UTC: 4 offsets, due now`."""
+    value = f"{row['value']:,.1f}" if isinstance(row["value"], float) else f"{row['value']:,}"
+    what = f"{value} {row['series']}"
+    if axes.noun is not None:
+        what = f"{value} {axes.noun}{'' if row['value'] == 1 else 's'}, {row['series']}"
+    return f"{where}{f', {part}' if part else ''}: {what}"
+
+
+def _stacked_bars(values: list[Row], series: Series, x: alt.X, title: str) -> alt.Chart:
     names = [name for name, _ in series]
     order = {name: number for number, name in enumerate(names)}
+    heights: dict[str, float] = {}
+    for value in values:
+        heights[value["at"]] = heights.get(value["at"], 0) + value["value"]
+    ticks = ticks_up_to(max(heights.values(), default=0))
+    y = alt.Y(
+        "value:Q",
+        title=title,
+        stack="zero",
+        scale=alt.Scale(domain=[0, ticks[-1]], nice=False),
+        axis=alt.Axis(values=ticks, labelExpr=_SHORT_NUMBER),
+    )
     chart: alt.Chart = (
         alt.Chart(alt.InlineData(values=[value | {"order": order[value["series"]]} for value in values]))
         .mark_bar()
         .encode(
             x=x,
-            y=alt.Y("value:Q", title=None, stack="zero", axis=alt.Axis(format="~s", tickCount=4)),
+            y=y,
             color=alt.Color(
                 "series:N", scale=alt.Scale(domain=names, range=[color for _, color in series]), legend=None
             ),
+            opacity=alt.Opacity("opacity:Q", scale=None, legend=None),
+            description="says:N",
             order=alt.Order("order:Q"),
         )
         .properties(width=_WIDTH, height=_HEIGHT)
     )
     return chart
+
+
+def ticks_up_to(highest: float) -> list[float]:
+    """Whole numbers from 0 on, six at most, the last not below the highest bar."""
+    if highest <= 0:
+        return [0, 1]
+    size = 10 ** max(0, math.floor(math.log10(highest / _MOST_STEPS)))
+    step = next(size * factor for factor in (1, 2, 5, 10, 20) if size * factor * _MOST_STEPS >= highest)
+    return [number * step for number in range(math.ceil(highest / step) + 1)]
 
 
 def svg(chart: Any) -> str:
@@ -94,8 +173,8 @@ def svg(chart: Any) -> str:
     return drawing
 
 
-def _milliseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
+def _day_name(day: datetime) -> str:
+    return f"{day:%Y-%m-%d}"
 
 
 _CONFIG = {
@@ -109,6 +188,10 @@ _CONFIG = {
         "domain": False,
         "ticks": False,
         "labelPadding": 6,
+        "titleColor": TEXT,
+        "titleFontSize": _LETTERS,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
     },
     "view": {"stroke": None},
 }

@@ -18,6 +18,7 @@ from kgroups_spark.report.plots import (
     PURPLE,
     RED,
     STATE_COLORS,
+    Axes,
     days_chart,
     numbered_chart,
     svg,
@@ -29,6 +30,8 @@ from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
 Answers = Mapping[str, Sequence[Row]]  # rows by query
 
 DAYS = 30
+_DAY, _DAY_ENDS = "day (UTC)", "as each day ended"
+_OFFSETS_BY_DAY = Axes(_DAY, "offsets", "offset")
 _GROUP = Column("group_id", "Group")
 _TYPE = Column("group_type", "Type", is_minor=True)
 _STATE = Column("state", "State", is_minor=True)
@@ -85,12 +88,12 @@ def _expiring(answers: Answers) -> Section:
         for row in answers["expiring_by_day"]
     ]
     figures: list[Table | Plot] = [
-        _days_plot(
+        _days_to_come_plot(
+            answers,
             "expiring_by_day",
             f"Offsets that expire, by day, in the {DAYS} days after the audit",
             by_day,
             [("due now", RED), ("later", BLUE)],
-            _day(lake["as_of"]),
         ),
         *what_if,
         _groups_table("expiring_groups", "Groups that lose offsets, the soonest first", columns, rows),
@@ -123,7 +126,7 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
     plot = Plot(
         "what_if_plot",
         "Offsets that expire, if offsets.retention.minutes were",
-        svg(numbered_chart(bars, series)),
+        svg(numbered_chart(bars, series, Axes("retention", "offsets", "offset"))),
         _drawn([bar for bar in bars if bar["value"]], series),
         query("what_if_retention"),
     )
@@ -350,7 +353,7 @@ def _moves(answers: Answers) -> Section:
     figures: list[Table | Plot] = [_table("offset_moves", "Moves, the newest first", columns, shown)]
     if bars:
         caption = f"Partitions whose offset moved, by day, in the {DAYS} days before the audit"
-        figures.insert(0, _last_days_plot(answers, "moves_by_day", caption, bars, series, "events_by_day"))
+        figures.insert(0, _last_days_plot(answers, "moves_by_day", caption, bars, series, "events_by_day", "offset"))
     return Section("moves", heading, sentences, figures)
 
 
@@ -378,7 +381,7 @@ def _removals(answers: Answers) -> Section:
     if bars:
         series = [(CAUSES[cause], color) for cause, color in colors.items()]
         caption = f"Offsets that were removed, by day, in the {DAYS} days before the audit"
-        figures.insert(0, _last_days_plot(answers, "removals_by_day", caption, bars, series, "events_by_day"))
+        figures.insert(0, _last_days_plot(answers, "removals_by_day", caption, bars, series, "events_by_day", "offset"))
     removed = sum(row["offsets"] for row in rows)
     groups = sum(row["is_group_removed"] for row in rows)
     sentence = f"{counted(removed, 'offset')} and {counted(groups, 'group')} were removed in the log that was read."
@@ -453,8 +456,8 @@ def _groups(answers: Answers) -> Section:
     if state_bars:
         states = list(dict.fromkeys(row["series"] for row in sorted(state_bars, key=_state_order)))
         series = [(state, STATE_COLORS.get(state, GREY)) for state in states]
-        caption = "Groups by state, as each day ended"
-        figures.append(_last_days_plot(answers, "states_by_day", caption, state_bars, series, "groups_by_day"))
+        caption = f"Groups by state, {_DAY_ENDS}"
+        figures.append(_last_days_plot(answers, "states_by_day", caption, state_bars, series, "groups_by_day", "group"))
     if now:
         caption = "All groups"
         rows = answers["all_groups"]
@@ -500,9 +503,9 @@ def _migration(answers: Answers) -> Section:
     changes = answers["type_changes"]
     sentences = [f"{counted(classic, 'group')} with the classic protocol, {consumer:,} with the new one."]
     series = [(name, color) for name, color in _TYPE_COLORS.items() if any(bar["series"] == name for bar in bars)]
-    caption = "Groups by type, as each day ended"
+    caption = f"Groups by type, {_DAY_ENDS}"
     figures: list[Table | Plot] = [
-        _last_days_plot(answers, "types_by_day", caption, bars, series, "groups_by_day"),
+        _last_days_plot(answers, "types_by_day", caption, bars, series, "groups_by_day", "group"),
     ]
     if changes:
         columns = [
@@ -528,8 +531,8 @@ def _offsets_topic(answers: Answers) -> Section:
         Column("offsets_partition", "Partition", "count"),
         Column("commits_per_hour", "Commits an hour", "rate"),
         Column("records", "Records", "count"),
-        Column("live_records", "Live", "count"),
-        Column("records_per_live", "Records to a live one", "rate"),
+        Column("live_records", "Still current", "count"),
+        Column("records_per_live", "Records to a current one", "rate"),
         Column("tombstones", "Tombstones", "count", is_minor=True),
         Column("bytes", "Size", "bytes", is_minor=True),
         Column("open_transactions", "Open transactions", "count", is_minor=True),
@@ -538,12 +541,15 @@ def _offsets_topic(answers: Answers) -> Section:
         {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
         for row in rows
     ]
-    bloat = [
-        {"at": str(row["offsets_partition"]), "series": name, "value": row[column]}
+    current = [
+        {
+            "at": str(row["offsets_partition"]),
+            "series": "% still current",
+            "value": 100 * row["live_records"] / (row["records"] or 1),
+        }
         for row in rows
-        for name, column in (("live", "live_records"), ("can be compacted away", "garbage_records"))
     ]
-    bloat_series = [("live", BLUE), ("can be compacted away", GREY)]
+    current_series = [("% still current", BLUE)]
     rates = [
         {"at": str(row["offsets_partition"]), "series": "commits an hour", "value": row["commits_per_hour"] or 0}
         for row in rows
@@ -559,13 +565,19 @@ def _offsets_topic(answers: Answers) -> Section:
     if commits:
         caption = f"Offset commits by day, in the {DAYS} days before the audit"
         series = [("plain", BLUE), ("in transactions", AMBER)]
-        figures.append(_last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day"))
+        figures.append(_last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day", "commit"))
     figures += [
-        Plot("bloat", "Records by partition", svg(numbered_chart(bloat, bloat_series)), bloat_series, sql),
+        Plot(
+            "current",
+            "Records that are still current, in % of all that were read, by partition",
+            svg(numbered_chart(current, current_series, Axes("partition", "% still current", None))),
+            [],
+            sql,
+        ),
         Plot(
             "rates",
             "Offset commits an hour by partition, in its last 24 hours of log time",
-            svg(numbered_chart(rates, rate_series)),
+            svg(numbered_chart(rates, rate_series, Axes("partition", "commits an hour", None))),
             [],
             sql,
         ),
@@ -583,8 +595,8 @@ def _offsets_topic(answers: Answers) -> Section:
         figures.append(_table("busiest_groups", caption, busiest, answers["busiest_groups"]))
     records, live = sum(row["records"] for row in rows), sum(row["live_records"] for row in rows)
     sentence = (
-        f"{records:,} records read, {live:,} of them are still current; the others can be compacted away, "
-        "tombstones and markers after their time."
+        f"{records:,} records read, {live:,} of them ({live / records:.1%}) are still current; the others can be "
+        "compacted away, tombstones and markers after their time."
     )
     return Section("offsets-topic", heading, [sentence], figures)
 
@@ -644,17 +656,31 @@ def _groups_table(name: str, caption: str, columns: Sequence[Column], rows: Iter
     return table(name, caption, columns, rows, query(name), budget_bytes=_GROUPS_BYTES)
 
 
-def _days_plot(name: str, caption: str, rows: Sequence[Row], series: Any, first: datetime) -> Plot:
-    return Plot(name, caption, svg(days_chart(rows, series, first, DAYS + 1)), _drawn(rows, series), query(name))
+def _days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any) -> Plot:
+    """The days from the audit's on, as far as there are bars, a week at least."""
+    first = _day(answers["lake"][0]["as_of"])
+    last = max(first + timedelta(days=6), *(row["day"] for row in rows))
+    chart = days_chart(rows, series, _OFFSETS_BY_DAY, first, (last - first).days + 1, {})
+    return Plot(name, caption, svg(chart), _drawn(rows, series), query(name))
 
 
-def _last_days_plot(answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str) -> Plot:
+def _last_days_plot(
+    answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str, noun: str
+) -> Plot:
     """The days up to the audit, from the log's first on."""
     lake = answers["lake"][0]
     last = _day(lake["as_of"])
     first = max(last - timedelta(days=DAYS), _day(lake["oldest_hour"] or last))
-    days = (last - first).days + 1
-    return Plot(name, caption, svg(days_chart(rows, series, first, days)), _drawn(rows, series), query(asked))
+    partial = {last: f"until {lake['as_of']:%H:%M} UTC"}
+    if not caption.endswith(_DAY_ENDS) and lake["oldest_hour"] not in (None, first) and first not in partial:
+        partial[first] = f"from {lake['oldest_hour']:%H:%M} UTC"
+    chart = days_chart(rows, series, Axes(_DAY, f"{noun}s", noun), first, (last - first).days + 1, partial)
+    return Plot(name, caption, svg(chart), _drawn(rows, series), query(asked), _partial_note(partial))
+
+
+def _partial_note(partial: Mapping[datetime, str]) -> str:
+    parts = " and ".join(f"{day:%-d %b} ({part})" for day, part in sorted(partial.items()))
+    return f"Pale: {parts} {'is not a whole day' if len(partial) == 1 else 'are not whole days'}."
 
 
 def _drawn(rows: Sequence[Row], series: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
