@@ -23,7 +23,7 @@ under each figure stands the SQL that gave it. An existing file is overwritten."
 EXAMPLES = """\
 examples:
   kgroups report --lake ./lake                             into ./report.html
-  kgroups report --lake ./lake --output /srv/www/kafka.html
+  kgroups report --lake ./lake --output /srv/www/kafka.html --title "orders, Frankfurt"
   kgroups report --lake s3://bucket/kgroups --output s3://bucket/kafka.html"""
 
 DEFAULT_OUTPUT = "report.html"
@@ -39,6 +39,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"the HTML file, or a URI of one (default: {DEFAULT_OUTPUT})",
     )
+    parser.add_argument(
+        "--title", metavar="TEXT", help="the page's title, as your cluster's name (default: its id, else the lake)"
+    )
     add_engine_option(parser)
 
 
@@ -53,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     progress = Progress()
     try:
-        page = report_page(reader.sql, reader.location, progress).encode()
+        page = report_page(reader.sql, reader.location, progress, arguments.title).encode()
     finally:
         progress.done()
     write_file(output, page)

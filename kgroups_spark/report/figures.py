@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ Cell = str | int | float | None
 ROWS_SHOWN = 10  # of each table before anybody asks for more
 LONGEST_TEXT = 160  # characters of a name that a table shows; Kafka allows 32 KB
 LONGEST_DETAIL = 600
+LONGEST_WORD = 24  # characters without a blank or hyphen that stay on one line
 BUDGET_BYTES = 300_000  # of a table's rows in the page, which so stays below 5 MB
 DAY_MS = 86_400_000
 
@@ -37,6 +39,17 @@ class Column:
     @property
     def is_number(self) -> bool:
         return self.kind in ("count", "rate", "bytes")
+
+    @property
+    def is_detail(self) -> bool:
+        """Whether its texts are sentences, which have a line of their own where the screen is narrow."""
+        return self.longest == LONGEST_DETAIL
+
+    @property
+    def classes(self) -> str:
+        """Of its cells in the page."""
+        marks = ["detail"] * self.is_detail + ["minor"] * self.is_minor
+        return " ".join(["number" if self.is_number else self.kind, *marks])
 
 
 @dataclass(frozen=True)
@@ -58,6 +71,10 @@ class Table:
             [shown(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)]
             for row in self.rows[:ROWS_SHOWN]
         ]
+
+    @property
+    def has_detail(self) -> bool:
+        return any(column.is_detail for column in self.columns)
 
     @property
     def is_long(self) -> bool:
@@ -123,6 +140,14 @@ def _cell(value: Any, column: Column) -> Cell:
 
 def _short(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+_LONG_WORD = re.compile(rf"[^\s-]{{{LONGEST_WORD + 1},}}")
+
+
+def has_long_word(text: str) -> bool:
+    """Whether it has a word that must break, or the table would be wider than a phone; report.js asks the same."""
+    return _LONG_WORD.search(text) is not None
 
 
 def visible(text: str) -> str:

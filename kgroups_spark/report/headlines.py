@@ -46,11 +46,18 @@ def _expiring(answers: Answers) -> list[Headline]:
         return []
     groups = soon["week_groups"]
     verb = "loses" if groups == 1 else "lose"
-    is_are = "is" if soon["due_offsets"] == 1 else "are"
-    due = f"; {soon['due_offsets']:,} {is_are} due now" if soon["due_offsets"] else ""
     first = _names(answers["expiring_groups"][:groups])
-    text = f"{counted(groups, 'group')} {verb} {counted(soon['week_offsets'], 'offset')} within 7 days{due}: {first}."
-    return [Headline(text, "expiring", True)]
+    text = f"{counted(groups, 'group')} {verb} {counted(soon['week_offsets'], 'offset')} within 7 days: {first}."
+    return [Headline(text + _due(soon), "expiring", True)]
+
+
+def _due(soon: Row) -> str:
+    due, within = soon["due_offsets"], soon["week_offsets"]
+    if not due:
+        return ""
+    if due == within:
+        return " It is due now." if due == 1 else " All of them are due now."
+    return f" {due:,} of those offsets {'is' if due == 1 else 'are'} due now."
 
 
 def _hanging(answers: Answers) -> list[Headline]:
@@ -75,8 +82,10 @@ def _moved(answers: Answers) -> list[Headline]:
     groups = len({row["group_id"] for row in rows})
     again = sum(row["read_again"] for row in rows)
     were = "was" if groups == 1 else "were"
-    text = f"{counted(groups, 'group')} {were} rewound in the last 7 days, to read {counted(again, 'record')} again: "
-    return [Headline(f"{text}{_names(rows)}.", "moves", True)]
+    text = (
+        f"{counted(groups, 'group')} {were} rewound in the last 7 days and will read up to {counted(again, 'record')} "
+    )
+    return [Headline(f"{text}again: {_names(rows)}.", "moves", True)]
 
 
 def _errors(answers: Answers) -> list[Headline]:
@@ -103,7 +112,7 @@ def _at_once(answers: Answers) -> list[Headline]:
     if not rows:
         return []
     offsets = counted(sum(row["at_once"] for row in rows), "offset")
-    text = f"{offsets} of {counted(len(rows), 'group')} would go at once if the group emptied: {_names(rows)}."
+    text = f"{offsets} of {counted(len(rows), 'group')} would be lost at once if the last member left: {_names(rows)}."
     return [Headline(text, "if-empty", False)]
 
 

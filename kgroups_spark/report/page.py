@@ -10,27 +10,32 @@ from pathlib import Path
 import jinja2
 
 from kgroups_spark.durations import format_duration
-from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, visible
+from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, has_long_word, visible
 from kgroups_spark.report.headlines import headlines
 from kgroups_spark.report.plots import DARK
-from kgroups_spark.report.queries import NAMES, Ask, query
+from kgroups_spark.report.queries import NAMES, Ask, Row, query
 from kgroups_spark.report.sections import Answers, sections
 from kgroups_spark.times import format_time_for_people
 
 _FOLDER = Path(__file__).parent / "page"
 
 
-def report_page(ask: Ask, location: str, progress: Callable[[str], None] = lambda text: None) -> str:
-    """The HTML of the report of a lake with a finished audit; `progress` hears what is being done."""
+def report_page(
+    ask: Ask, location: str, progress: Callable[[str], None] = lambda text: None, title: str | None = None
+) -> str:
+    """The HTML of the report of a lake with a finished audit; `progress` hears what is being done.
+
+    `title`: the cluster's name; None: its id, or where the log does not tell it, the lake's location.
+    """
     answers: dict[str, list[dict[str, object]]] = {}
     for number, name in enumerate(NAMES, 1):
         progress(f"asking the lake, {number} of {len(NAMES)}: {name.replace('_', ' ')}")
         answers[name] = ask(query(name))
     progress("drawing")
-    return html(answers, location)
+    return html(answers, location, title)
 
 
-def html(answers: Answers, location: str) -> str:
+def html(answers: Answers, location: str, title: str | None = None) -> str:
     """The page of the answers to all queries."""
     script = (_FOLDER / "report.js").read_text()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
@@ -39,6 +44,7 @@ def html(answers: Answers, location: str) -> str:
         _environment()
         .get_template("report.html")
         .render(
+            title=visible(title or _title(lake, location)),
             location=visible(location),
             lake=lake,
             as_of=format_time_for_people(lake["as_of"]),
@@ -56,6 +62,10 @@ def html(answers: Answers, location: str) -> str:
     return page
 
 
+def _title(lake: Row, location: str) -> str:
+    return location if lake["cluster_id"] is None else f"Kafka cluster {lake['cluster_id']}"
+
+
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
@@ -68,6 +78,7 @@ def _environment() -> jinja2.Environment:
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     environment.filters["visible"] = visible
     environment.filters["time"] = lambda moment: "?" if moment is None else format_time_for_people(moment)[:16]
+    environment.tests["long_worded"] = has_long_word
     environment.tests["table"] = lambda figure: isinstance(figure, Table)
     environment.tests["plot"] = lambda figure: isinstance(figure, Plot)
     return environment

@@ -118,7 +118,7 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
     columns = [
         Column("retention", "Retention"),
         Column("due_offsets", "At once", "count"),
-        Column("due_groups", "of groups", "count"),
+        Column("due_groups", "Groups", "count", is_minor=True),
         Column("week_offsets", "Within 7 days", "count"),
         Column("month_offsets", "Within 30 days", "count"),
     ]
@@ -130,7 +130,16 @@ def _what_if(answers: Answers) -> list[Table | Plot]:
         _drawn([bar for bar in bars if bar["value"]], series),
         query("what_if_retention"),
     )
-    return [plot, _table("what_if_retention", "The same in figures", columns, rows, is_small=True)]
+    return [
+        plot,
+        _table(
+            "what_if_retention",
+            "The same in figures: offsets that expire, and of how many groups at once",
+            columns,
+            rows,
+            is_small=True,
+        ),
+    ]
 
 
 def _if_empty(answers: Answers) -> Section:

@@ -182,6 +182,37 @@ def test_on_a_phone_a_table_has_its_most_important_columns(browser: Browser, pag
         assert box is not None and box["width"] <= PHONE[0]
 
 
+BROKEN_WORDS = """
+() => [...document.querySelectorAll("td.text:not(.has-long-word)")].flatMap((cell) => {
+  const text = cell.firstChild;
+  return [...(text?.data ?? "").matchAll(/[^\\s-]+/g)].filter((word) => {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    return new Set([...range.getClientRects()].map((box) => box.top)).size > 1;
+  }).map((word) => word[0]);
+})
+"""
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_on_a_phone_no_word_of_a_table_breaks(browser: Browser, pages: dict[str, Path], script: bool) -> None:
+    with opened(browser, pages["many"], size=PHONE, script=script) as it:
+        assert it.page.evaluate(BROKEN_WORDS) == []
+        assert it.page.locator("td.text:not(.has-long-word)").count() > 50
+
+
+def test_on_a_phone_a_sentence_stands_below_the_short_cells_of_its_row(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    with opened(browser, pages["hostile"], size=PHONE) as it:
+        row = it.page.locator("#figure-findings tbody tr").first
+        first, detail = (row.locator(cell).first.bounding_box() for cell in ("td", "td.detail"))
+        assert first is not None and detail is not None
+        assert detail["y"] >= first["y"] + first["height"]
+        assert detail["width"] > PHONE[0] * 0.8
+
+
 def test_a_missing_browser_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AssertionError, match="apt-get install chromium"):

@@ -197,6 +197,24 @@ def test_the_title_says_what_the_page_is_of() -> None:
     assert reader.of("h1") == ["/srv/lake"]
 
 
+def test_the_title_is_the_cluster_where_it_is_known() -> None:
+    lake = tables(audits=[audit_row(cluster_id="kQ3X_-7bTfG")])
+    assert Reader(page_of(lake, "/srv/lake")).of("h1") == ["Kafka cluster kQ3X_-7bTfG"]
+    with asked(lake) as ask:
+        named = Reader(report_page(ask, "/srv/lake", title="orders, Frankfurt"))
+    assert named.of("h1") == ["orders, Frankfurt"]
+    assert named.of("title")[0].startswith("orders, Frankfurt: audit 1, as of ")
+    assert "lake /srv/lake" in named.of("span")
+
+
+@pytest.mark.parametrize(
+    ("due", "within", "said"), [(0, 3, "a."), (1, 1, "a. It is due now."), (2, 2, "a. All of them are due now.")]
+)
+def test_what_is_due_of_what_expires_is_a_sentence_of_its_own(due: int, within: int, said: str) -> None:
+    offsets = [expiry_row("a", partition=n, expires_at=AS_OF if n < due else AS_OF + DAY) for n in range(within)]
+    assert headlines(read(groups=[group_row("a")], offset_expiry=offsets))[0].endswith(f"within 7 days: {said}")
+
+
 def test_where_nothing_is_urgent_the_first_sentence_says_so() -> None:
     assert headlines(read()) == [
         "Nothing expires within a week, no transaction hangs, no offset was rewound in the last seven days."
@@ -236,12 +254,12 @@ def test_what_is_urgent_comes_first_in_words() -> None:
         ],
     )
     assert headlines(reader) == [
-        "1 group loses 2 offsets within 7 days; 1 is due now: a.",
+        "1 group loses 2 offsets within 7 days: a. 1 of those offsets is due now.",
         "1 transaction hangs, with offsets of p.",
-        "1 group was rewound in the last 7 days, to read 5 records again: r.",
+        "1 group was rewound in the last 7 days and will read up to 5 records again: r.",
         "2 warnings found: ghost_member, hanging_transaction.",
         "3 records could not be used.",
-        "1 offset of 1 group would go at once if the group emptied: c.",
+        "1 offset of 1 group would be lost at once if the last member left: c.",
     ]
 
 

@@ -2,6 +2,7 @@
 // Search, sort and paging of the tables. Texts come from a log: they only ever become text, never markup.
 (() => {
   const PAGE = 10;
+  const LONG_WORD = /[^\s-]{25,}/; // as figures.has_long_word
   const grouped = new Intl.NumberFormat("en-US");
   const oneDecimal = new Intl.NumberFormat("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
@@ -46,6 +47,7 @@
           const column = document.createElement("td");
           column.className = classes[index];
           column.textContent = shown(cell, kinds[index]);
+          column.classList.toggle("has-long-word", LONG_WORD.test(column.textContent));
           line.append(column);
         });
         return line;

@@ -6,6 +6,7 @@ SELECT
   last_audit.retention_source,
   last_audit.release_version,
   last_audit.newest_log_timestamp,
+  last_audit.cluster_id,
   last_audit.notes,
   (SELECT audit_id FROM findings_audit) AS looked_by,
   (SELECT count(*) FROM groups) AS group_count,
