@@ -3,8 +3,9 @@
     saved state, or all history --+
     ranges to read ---------------+--> a task per partition: read, decode, replay --> rows of STATE_LOG_TABLES
 
-A partition is a shard, and one task reads and replays it (state_partition.py). Both writers take the same frame:
-`parts` lets tasks write Parquet and commits the manifest, `spark` commits the packed rows. An audit without such logs,
+A partition is a shard, and one task reads and replays it (state_partition.py). By `parts` tasks read the stored files
+themselves, write Parquet, and the manifest is committed; by `spark` stored rows come in the frame, and the packed rows
+that come out are committed. An audit without such logs,
 in a lake that never saw any, does nothing here.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, groupby
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -34,7 +36,7 @@ from kgroups_spark.audit.state_range import RECORDS, Output
 from kgroups_spark.audit.state_replay import KEPT, Settings, StateRecord
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.counts import counted
-from kgroups_spark.messages.coordinator_logs import SHARE_LOG
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, LeaderLost
 from kgroups_spark.sources.s3 import with_storage
 from kgroups_spark.tables.ledger import PartitionProgress
@@ -47,13 +49,15 @@ if TYPE_CHECKING:
     from kgroups_spark.audit.work import AuditWork
 
 STATE_TABLE = "state_log_state"
+# The columns of a record's key, by log.
+NAMES = {SHARE_LOG.topic: ("group_id", "topic_id", "partition"), TRANSACTION_LOG.topic: ("transactional_id",)}
 HISTORY = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "history")
 STORED = "share_partitions"
 NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" and name != STORED)
 READ = "read"
 READ_TEXT = StructType([StructField(READ, StringType(), False)])
 
-# What a task gets of a partition: a row that names it, then its saved state, then its history.
+# What a task gets of a partition: a row that names it, then, by Spark's writer, its saved state and its history.
 WORK, STATE, RECORD = range(3)
 INPUT = (
     "log string, state_partition int, kind int, log_offset bigint, log_timestamp bigint, record_type int, "
@@ -118,16 +122,32 @@ class _Input:
         written = state_files(self.work.lake, STATE_TABLE) if before else {}
         return max((audit_id for audit_id in written if before and audit_id <= before.audit_id), default=None)
 
+    def names(self) -> DataFrame:
+        """Rows of INPUT that name the partitions, dealt to tasks."""
+        return self._dealt(self._names())
+
+    def files(self) -> _StoredFiles:
+        """Where tasks find what is stored of these partitions."""
+        lake, before = self.work.lake, self.work.before
+        tables = [STATE_TABLE, *(RECORDS.values() if self.from_history and before else ())]
+        found = {name: (lake.table(name).path, [file.path for file in lake.table(name).files()]) for name in tables}
+        return _StoredFiles(found, self.saved_audit_id, before.audit_id if before else 0, self.from_history)
+
     def frame(self) -> DataFrame:
         """Rows of INPUT, a partition's all in one task, in the order of their kinds and places."""
-        spark = self.work.spark
-        names = [(topic, number, WORK, *[None] * 11) for topic, number in self.shards]
-        rows = spark.createDataFrame(names, INPUT)
+        rows = self._names()
         if (saved := self._state()) is not None:
             rows = rows.unionByName(saved, allowMissingColumns=True)
         if self.from_history and self.work.before is not None:
             for topic, name in RECORDS.items():
                 rows = rows.unionByName(self._history(topic, name), allowMissingColumns=True)
+        return self._dealt(rows)
+
+    def _names(self) -> DataFrame:
+        names = [(topic, number, WORK, *[None] * 11) for topic, number in self.shards]
+        return self.work.spark.createDataFrame(names, INPUT)
+
+    def _dealt(self, rows: DataFrame) -> DataFrame:
         tasks = min(len(self.shards), FETCHERS_PER_BROKER if self.work.is_live else 2 * self.work.slots)
         placed = rows.repartition(tasks, "log", "state_partition")
         return placed.sortWithinPartitions("log", "state_partition", "kind", "log_offset")
@@ -156,6 +176,46 @@ class _Input:
         )
 
 
+@dataclass(frozen=True)
+class _StoredFiles:
+    """What the lake has of these partitions, read by tasks: the saved state of one audit, and in a rebuild the history
+    up to the last finished one. `tables`: their paths and files."""
+
+    tables: Mapping[str, tuple[str, Sequence[str]]]
+    saved_audit_id: int | None
+    last_audit_id: int
+    from_history: bool
+
+    def state(self, place: Place) -> list[StateRow]:
+        """The saved state of the partition; of a rebuild what no history tells."""
+        if self.saved_audit_id is None:
+            return []
+        condition = pc.field("audit_id") == self.saved_audit_id
+        if self.from_history:
+            condition &= pc.field("entry_type").isin(KEPT)
+        rows = self._rows(STATE_TABLE, StateRow._fields, condition & (pc.field("log") == place[0]), place)
+        return [StateRow(**row) for row in rows.to_pylist()]
+
+    def records(self, place: Place) -> Records:
+        """The stored records of the partition, in the order of its log; none but in a rebuild."""
+        topic, _ = place
+        if not self.from_history or RECORDS[topic] not in self.tables:
+            return iter(())
+        columns = ["log_offset", "log_timestamp", "record_type", *NAMES[topic], "value_version", "layout", "value"]
+        there = [name for name in columns if name in TABLES[RECORDS[topic]].schema.names]
+        rows = self._rows(RECORDS[topic], there, pc.field("audit_id") <= self.last_audit_id, place)
+        rows = rows.sort_by("log_offset").rename_columns({"value": "payload"})
+        at = rows.schema.get_field_index("log_timestamp")
+        floored = pc.floor_temporal(rows["log_timestamp"], unit="millisecond")
+        rows = rows.set_column(at, "log_timestamp", floored.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()))
+        return (_record({"log": topic, **row}) for batch in rows.to_batches() for row in batch.to_pylist())
+
+    def _rows(self, table: str, columns: Iterable[str], condition: pc.Expression, place: Place) -> pa.Table:
+        path, files = self.tables[table]
+        condition &= pc.field("state_partition") == place[1]
+        return dataset_of(table, path, files).to_table(columns=list(columns), filter=condition)
+
+
 # Progress of each partition, rows added by table, and the rows of share_partitions as stored.
 Written = tuple[list[StateShardRead], Counter[str], pa.Table]
 Records = Iterator[StateRecord]
@@ -181,26 +241,28 @@ def _each(
 
 
 def _record(row: dict[str, Any]) -> StateRecord:
-    is_share = row["log"] == SHARE_LOG.topic
-    names = ("group_id", "topic_id", "partition") if is_share else ("transactional_id",)
     payload = row["payload"]
     return StateRecord(
         row["log_offset"],
         row["log_timestamp"],
         row["record_type"],
-        tuple(row[name] for name in names),
+        tuple(row[name] for name in NAMES[row["log"]]),
         row["value_version"],
         None if payload is None else orjson.loads(payload),
-        row["layout"] or "",
+        row.get("layout") or "",
     )
 
 
-def _task(given: _Input, emit: Emit) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task(
+    given: _Input, emit: Emit, stored: _StoredFiles | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     shards, context, settings = given.shards, given.work.read_context(), given.work.settings.states
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with context.connected() as reading:
             for work, state, records in _each(shards, batches):
+                if stored is not None:
+                    state, records = stored.state(work.place), stored.records(work.place)
                 yield from emit(work, state, reading, settings, records)
 
     return with_storage(task)
@@ -233,7 +295,7 @@ def _by_parts(work: AuditWork, given: _Input, _: ExitStack) -> Written:
             lines = _lines(collector, outputs)
         yield manifest_batch([*lines, *map(part_line, collector.rest()), (READ, _to_json(read))])
 
-    told = given.frame().mapInArrow(_task(given, emit), MANIFEST).collect()
+    told = given.names().mapInArrow(_task(given, emit, given.files()), MANIFEST).collect()
     parts = [Part(**json.loads(line.payload)) for line in told if line.kind == "part"]
     by_table: dict[str, list[Part]] = {name: [] for name in STATE_LOG_TABLES}
     for part in parts:
