@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-
-from pyspark.sql import functions as F
+from operator import itemgetter
 
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.counts import counted
 from kgroups_spark.replay.read_again import ReadAgain
+from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
 
 # A note holds so many names; state_corrections has all.
@@ -44,16 +44,14 @@ def damaged_batches(progress: Sequence[RangeProgress]) -> dict[int, int]:
 
 def groups_with_versions(lake: Lake, log_offsets: Mapping[int, int]) -> dict[int, set[str]]:
     """By offsets partition the groups that have versions, or members with such, at the log offset given for it."""
-    at_one = F.lit(False)
-    for number, log_offset in log_offsets.items():
-        at_one |= (F.col("offsets_partition") == number) & (F.col("log_offset") == log_offset)
-    groups, members = (
-        lake.read(name).where(at_one).select("offsets_partition", "group_id")
-        for name in ("group_versions", "group_member_versions")
-    )
+    there = [Condition("offsets_partition", "in", [*log_offsets])]
+    there.append(Condition("log_offset", "in", sorted(set(log_offsets.values()))))
     found: dict[int, set[str]] = {}
-    for row in groups.union(members).distinct().collect():
-        found.setdefault(row.offsets_partition, set()).add(row.group_id)
+    for name in ("group_versions", "group_member_versions"):
+        rows = lake.rows(name, columns=["offsets_partition", "log_offset", "group_id"], conditions=there)
+        for number, log_offset, group_id in zip(*rows.to_pydict().values(), strict=True):
+            if log_offsets[number] == log_offset:
+                found.setdefault(number, set()).add(group_id)
     return found
 
 
@@ -65,19 +63,19 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
         f"nothing of partition {number} was corrected: what was read again is damaged in {counted(count, 'place')}"
         for number, count in sorted(damaged_batches(progress).items())
     ]
-    names = F.slice(F.array_sort(F.collect_list("group_id")), 1, NAMES_TOLD).alias("names")
-    kinds = (
-        lake.read("state_corrections")
-        .where((F.col("audit_id") == audit_id) & (F.col("correction") != "baseline"))
-        .groupBy("offsets_partition", "entry_type", "correction")
-        .agg(F.count("*").alias("entries"), names)
-        .orderBy("offsets_partition", "entry_type", F.col("correction").desc())
-        .collect()
-    )
+    ours = [Condition("audit_id", "==", audit_id)]
+    columns = ["offsets_partition", "entry_type", "correction", "group_id"]
+    rows = lake.rows("state_corrections", columns=columns, conditions=ours)
+    groups: dict[tuple[int, str, str], list[str]] = {}
+    for number, entry_type, correction, group_id in zip(*rows.to_pydict().values(), strict=True):
+        if correction != "baseline":
+            groups.setdefault((number, entry_type, correction), []).append(group_id)
     said: dict[int, list[str]] = {}
-    for row in kinds:
-        what = _corrected(row.entry_type, row.correction, row.entries, row.names)
-        said.setdefault(row.offsets_partition, []).append(what)
+    # "wait" before "remove" before "put".
+    for kind in sorted(sorted(groups, key=itemgetter(2), reverse=True), key=itemgetter(0, 1)):
+        number, entry_type, correction = kind
+        names = sorted(filter(None, groups[kind]))[:NAMES_TOLD]
+        said.setdefault(number, []).append(_corrected(entry_type, correction, len(groups[kind]), names))
     return notes + [
         f"partition {number} was corrected, as its log had forgotten what we had not read: {'; '.join(each)}"
         for number, each in said.items()
