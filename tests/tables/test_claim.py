@@ -19,6 +19,7 @@ from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
 from kgroups_spark.tables.owner import Owner, process_start, this_host
 from kgroups_spark.tables.unfinished import clear_up
+from tests.crash.processes import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 
@@ -340,7 +341,7 @@ def test_heartbeats_are_no_rows_and_go_on_until_the_claim_is_released_or_lost(la
     monkeypatch.setattr(Ledger, "beat", lambda self, *now: (beat(self, *now), beats.release()))
     with Claim.take(lake) as claim:
         for _ in range(3):
-            beats.acquire()
+            assert beats.acquire(timeout=PATIENCE_S)
             claim.check()
         assert ledger.heard_of(claim.row) >= claim.row.started_at.replace(microsecond=0)
         claim.finish()
