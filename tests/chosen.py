@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Collection, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 Case = TypeVar("Case")
 # Nights by Spark's writer cost ten times those by parts: two of them are part of `make test` (audit/test_run.py).
-by_each_writer = pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=pytest.mark.soak)])
+by_each_writer = pytest.mark.parametrize(
+    "writer", ["parts", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])]
+)
+
 # An environment variable: it reaches pytest-xdist's processes, too.
 VARIABLE = "KGROUPS_TEST_SEED"
 
@@ -23,6 +26,12 @@ VARIABLE = "KGROUPS_TEST_SEED"
 def seed() -> int:
     """The seed of this run: that of the variable, or a new one, which goes there."""
     return int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1 << 32))))
+
+
+def one_of(*cases: Any) -> list[Any]:
+    """The cases as parameters, of which `make test` takes one, by the seed; the others are part of the soak."""
+    taken = random.Random(f"{seed()} {cases}").choice(cases)
+    return [case if case == taken else pytest.param(case, marks=pytest.mark.soak) for case in cases]
 
 
 class Chosen:

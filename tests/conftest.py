@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark import attempts
 from kgroups_spark.session import spark_session
 from tests.chosen import VARIABLE, Chosen, seed
+from tests.protocol.local_spark import LocalSpark, without_a_jvm
 from tests.small_lakes import FOR_SMALL_LAKES
 
 # Files of minutes, the longest first: whichever process is free takes the next file, and one that begins a long one
@@ -77,10 +79,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("spark")
         if any(item.path.is_relative_to(folder / name) for name in PROCESSES):
             item.add_marker("processes")
+    # Spark's writer needs Spark.
+    nothing = [item for item in items if item.get_closest_marker("spark") and _session_of(item) == "local"]
+    items[:] = [item for item in items if item not in nothing]
     if "soak" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("soak")]
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=left_out)
+
+
+def _session_of(item: pytest.Item) -> str | None:
+    """The value of its fixture `session`."""
+    return item.callspec.params.get("session") if hasattr(item, "callspec") else None
 
 
 @pytest.fixture(params=["some", pytest.param("every", marks=pytest.mark.soak)])
@@ -110,3 +120,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def local() -> Iterator[LocalSpark]:
+    """What an audit by parts asks of a session, in this process: a night takes a second. The lakes are those that Spark
+    and Delta would leave."""
+    with without_a_jvm():
+        yield LocalSpark()
+
+
+@pytest.fixture(scope="session", params=["local", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])])
+def session(request: pytest.FixtureRequest) -> Any:
+    """`local`; in a soak the same tests have the Spark session, too."""
+    return request.getfixturevalue(request.param)

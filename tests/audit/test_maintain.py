@@ -56,12 +56,12 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def two_nights(spark, log, tmp_path_factory):
+def two_nights(local, log, tmp_path_factory):
     """A lake of two nights, and below `log` what they have read; the last fifth of the log is still to come."""
     folder = tmp_path_factory.mktemp("nights")
     for share in (0.4, 0.8):
         copy_until(log, folder / "log", share)
-        audit(spark, folder / "lake", folder / "log")
+        audit(local, folder / "lake", folder / "log")
     return folder
 
 
@@ -72,11 +72,11 @@ def lake(two_nights, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spark, two_nights, log, tmp_path_factory):
+def undisturbed(local, two_nights, log, tmp_path_factory):
     """The tables of a lake that nobody maintained, after the rest of the log."""
     lake = tmp_path_factory.mktemp("undisturbed") / "lake"
     shutil.copytree(two_nights / "lake", lake)
-    audit(spark, lake, log)
+    audit(local, lake, log)
     return contents(lake)
 
 

@@ -20,8 +20,6 @@ from tests.audit.pipeline import audit as audit_files
 from tests.audit.test_cleaned_nights import written
 from tests.audit.test_generated_logs import LOGS
 
-pytestmark = pytest.mark.spark
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -44,8 +42,8 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 NEVER_TOO_LATE_MS = 10**14
 
 
-def audit(spark, lake, segments, **options):
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
+def audit(session, lake, segments, **options):
+    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
 
 
 def logs_of_every_profile() -> Files:
@@ -82,9 +80,10 @@ class Lakes:
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.soak)]
+    scope="module",
+    params=[pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=[pytest.mark.soak, pytest.mark.spark])],
 )
-def lakes(request, spark, tmp_path_factory):
+def lakes(request, session, tmp_path_factory):
     folder, plan = tmp_path_factory.mktemp("nights"), request.param
     files = logs_of_every_profile()
     every_night, long_nights, rng = GrowingLog(files), GrowingLog(files), np.random.default_rng(4)
@@ -97,14 +96,14 @@ def lakes(request, spark, tmp_path_factory):
             audited |= plan.seldom
         for name, writer in audited.items():
             write_folder(folder / "log", (every_night if name == "parts" else long_nights).files)
-            audit(spark, folder / name, folder / "log", writer=writer, delete_retention_ms=NEVER_TOO_LATE_MS)
+            audit(session, folder / name, folder / "log", writer=writer, delete_retention_ms=NEVER_TOO_LATE_MS)
         drop_tombstones = bool(rng.random() < 0.5)
         if rng.random() < 0.6:
             every_night.clean(drop_tombstones=drop_tombstones)
         if night in plan.long_nights[:-2]:
             long_nights.clean(drop_tombstones=drop_tombstones)
     write_folder(folder / "whole-log", written(files))
-    audit(spark, folder / "whole", folder / "whole-log", writer="parts")
+    audit(session, folder / "whole", folder / "whole-log", writer="parts")
     return Lakes(folder, plan)
 
 
@@ -180,25 +179,25 @@ def events_of(audited: Audited) -> list[str]:
     )
 
 
-def test_a_log_that_was_cut_back_is_refused_with_the_reason(spark, lakes, tmp_path):
+def test_a_log_that_was_cut_back_is_refused_with_the_reason(session, lakes, tmp_path):
     before = versions(lakes / "parts")
     log = GrowingLog(logs_of_every_profile())
     for partition in log.partitions:
         log.append(partition, log.left(partition) - (partition == 2))
     write_folder(tmp_path / "log", log.files)
     with pytest.raises(AnotherLog, match=r"cut back: partition 2 .* ends at offset \d+, the lake has read it up to"):
-        audit(spark, lakes / "parts", tmp_path / "log")
+        audit(session, lakes / "parts", tmp_path / "log")
     assert versions(lakes / "parts") == before
 
 
-def test_a_topic_that_was_made_anew_is_refused_with_the_reason(spark, tmp_path):
+def test_a_topic_that_was_made_anew_is_refused_with_the_reason(session, tmp_path):
     files = dense_log(3)
     write_folder(tmp_path / "log", files)
     identity = tmp_path / "log" / "__consumer_offsets-0" / "partition.metadata"
     identity.write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
-    audit(spark, tmp_path / "lake", tmp_path / "log")
+    audit(session, tmp_path / "lake", tmp_path / "log")
     before = versions(tmp_path / "lake")
     identity.write_text(f"version: 0\ntopic_id: {TOPIC_ID[:-1]}g\n")
     with pytest.raises(AnotherLog, match=rf"has topic id {TOPIC_ID[:-1]}g, the lake holds topic id {TOPIC_ID};"):
-        audit(spark, tmp_path / "lake", tmp_path / "log")
+        audit(session, tmp_path / "lake", tmp_path / "log")
     assert versions(tmp_path / "lake") == before

@@ -65,37 +65,37 @@ def logs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def first_night(spark, logs, tmp_path_factory):
+def first_night(local, logs, tmp_path_factory):
     """A lake of the first night by the rules of 4.3."""
     lake = tmp_path_factory.mktemp("first") / "lake"
-    audit(spark, lake, logs[0], release_version="4.3")
+    audit(local, lake, logs[0], release_version="4.3")
     return lake
 
 
 @pytest.fixture(scope="module")
-def java(spark, logs, first_night, tmp_path_factory):
+def java(local, logs, first_night, tmp_path_factory):
     """A lake of two nights by the rules of 4.3."""
     lake = tmp_path_factory.mktemp("java") / "lake"
     shutil.copytree(first_night, lake)
-    audit(spark, lake, logs[1], release_version="4.3")
+    audit(local, lake, logs[1], release_version="4.3")
     return lake
 
 
 @pytest.fixture(scope="module")
-def scala(spark, logs, tmp_path_factory):
+def scala(local, logs, tmp_path_factory):
     """The same by those of 3.9."""
     lake = tmp_path_factory.mktemp("scala") / "lake"
     for log in logs:
-        audit(spark, lake, log, release_version="3.9")
+        audit(local, lake, log, release_version="3.9")
     return lake
 
 
 @pytest.fixture(scope="module")
-def hidden_night(spark, logs, tmp_path_factory):
+def hidden_night(local, logs, tmp_path_factory):
     """A lake of the first night, audited by software that knew less."""
     lake = tmp_path_factory.mktemp("hidden") / "lake"
-    with mock.patch("kgroups_spark.audit.work.open_file", open_as_old):
-        audit(spark, lake, logs[0])
+    with mock.patch("kgroups_local.audit.work.open_file", open_as_old):
+        audit(local, lake, logs[0])
     return lake
 
 

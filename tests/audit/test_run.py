@@ -31,8 +31,6 @@ from tests.audit.lakes import (
     versions,
 )
 
-pytestmark = pytest.mark.spark
-
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 
 
@@ -55,10 +53,10 @@ def log(corpora):
 
 
 @pytest.fixture(scope="module")
-def whole(spark, log, tmp_path_factory):
+def whole(local, log, tmp_path_factory):
     """One audit of the whole log by parts."""
     lake = tmp_path_factory.mktemp("whole") / "lake"
-    audit(spark, lake, log, writer="parts")
+    audit(local, lake, log, writer="parts")
     return lake
 
 
@@ -100,9 +98,9 @@ def rows_added(lake):
     return [{name: count for name, count in each.items() if count} for each in finished]
 
 
-def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(spark, log, whole):
+def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(session, log, whole):
     before = versions(whole)
-    summary = audit(spark, whole, log)
+    summary = audit(session, whole, log)
     assert next(iter(summary.lines())).endswith("nothing is new")
     after = versions(whole)
     assert after.pop("audits") == before.pop("audits") + 2
@@ -209,11 +207,11 @@ def test_another_release_rebuilds_the_state_from_history(spark, corpora, tmp_pat
     assert rebuilt != contents(tmp_path / "java", names)
 
 
-def test_a_full_audit_reads_everything_again_and_adds_nothing(spark, log, tmp_path):
+def test_a_full_audit_reads_everything_again_and_adds_nothing(session, log, tmp_path):
     shutil.copytree(log, tmp_path / "log")
-    audit(spark, tmp_path / "lake", tmp_path / "log")
+    audit(session, tmp_path / "lake", tmp_path / "log")
     before = contents(tmp_path / "lake")
-    summary = audit(spark, tmp_path / "lake", tmp_path / "log", full=True)
+    summary = audit(session, tmp_path / "lake", tmp_path / "log", full=True)
     read = sum(p.records for p in summary.audit.partitions)
     assert read == sum(p.records_reread for p in summary.audit.partitions) > 0
     said = list(summary.lines())
@@ -222,19 +220,19 @@ def test_a_full_audit_reads_everything_again_and_adds_nothing(spark, log, tmp_pa
     assert contents(tmp_path / "lake") == before
 
 
-def test_partitions_that_are_not_given_keep_their_state(spark, log, whole, tmp_path):
+def test_partitions_that_are_not_given_keep_their_state(session, log, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "lake")
     (tmp_path / "log").mkdir()
     shutil.copytree(log / "__consumer_offsets-1", tmp_path / "log" / "__consumer_offsets-1")
     before = contents(tmp_path / "lake")
-    summary = audit(spark, tmp_path / "lake", tmp_path / "log", full=True)
+    summary = audit(session, tmp_path / "lake", tmp_path / "log", full=True)
     assert "3 of 4 offsets partitions were not given: 0, 2-3" in summary.audit.notes
     assert {p.offsets_partition for p in summary.audit.partitions} == {0, 1, 2, 3}
     assert contents(tmp_path / "lake") == before
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "noise"])
-def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, log, tmp_path, damage):
+def test_damage_ends_in_quarantine_and_the_rest_is_read(session, log, tmp_path, damage):
     shutil.copytree(log, tmp_path / "log")
     segment = tmp_path / "log" / "__consumer_offsets-1" / "00000000000000000000.log"
     data = bytearray(segment.read_bytes())
@@ -245,7 +243,7 @@ def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, log, tmp_path, da
     else:
         data[3000:3400] = bytes((7 * i) % 251 for i in range(400))
     segment.write_bytes(data)
-    summary = audit(spark, tmp_path / "lake", tmp_path / "log")
+    summary = audit(session, tmp_path / "lake", tmp_path / "log")
     assert summary.lacks_records
     quarantined = rows(tmp_path / "lake", "quarantine")
     assert {row["reason"] for row in quarantined} == {"corrupt_batch"}
@@ -254,29 +252,29 @@ def test_damage_ends_in_quarantine_and_the_rest_is_read(spark, log, tmp_path, da
     behind = [r["log_offset"] for n in HISTORY[:3] for r in rows(tmp_path / "lake", n) if r["offsets_partition"] == 1]
     assert max(behind) > max(row["log_offset"] for row in quarantined)
     # It is counted once, whatever comes later.
-    again = audit(spark, tmp_path / "lake", tmp_path / "log")
+    again = audit(session, tmp_path / "lake", tmp_path / "log")
     assert not again.lacks_records
     assert rows(tmp_path / "lake", "quarantine") == quarantined
 
 
-def test_another_log_is_refused_before_anything_is_written(spark, corpora, whole):
+def test_another_log_is_refused_before_anything_is_written(session, corpora, whole):
     before = versions(whole)
     with pytest.raises(AnotherLog, match="use a new lake"):
-        audit(spark, whole, corpora / "classic-4.3")
+        audit(session, whole, corpora / "classic-4.3")
     assert versions(whole) == before
 
 
-def test_a_folder_that_is_no_lake_is_left_alone(spark, log, tmp_path):
+def test_a_folder_that_is_no_lake_is_left_alone(session, log, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"")
     with pytest.raises(UsageError, match="no lake and not empty"):
-        audit(spark, tmp_path / "photos", log)
+        audit(session, tmp_path / "photos", log)
     assert [p.name for p in (tmp_path / "photos").iterdir()] == ["cat.png"]
 
 
-def test_an_empty_topic_makes_an_empty_lake(spark, tmp_path):
+def test_an_empty_topic_makes_an_empty_lake(session, tmp_path):
     (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
     (tmp_path / "log" / "__consumer_offsets-0" / "00000000000000000000.log").touch()
-    summary = audit(spark, tmp_path / "lake", tmp_path / "log")
+    summary = audit(session, tmp_path / "lake", tmp_path / "log")
     assert summary.current_rows["groups"] == 0
     assert rows(tmp_path / "lake", "committed_offsets") == []

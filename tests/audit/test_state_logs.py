@@ -18,6 +18,7 @@ from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from tests.audit.lakes import contents, rows
 from tests.audit.state_nights import ends_of_batches
+from tests.chosen import by_each_writer, one_of
 from tests.recorded_state_logs import answers, write_logs
 
 pytestmark = pytest.mark.spark
@@ -26,7 +27,8 @@ DATA = Path(__file__).parents[1] / "data" / "corpora"
 TABLES_OF_USERS = [name for name in STATE_LOG_TABLES if TABLES[name].kind != "internal"]
 COMPARED = [*TABLES_OF_USERS, "pending_offsets", "open_transactions", "groups"]
 TOPIC_OF = {"share-4.4": "__share_group_state", "transactions-4.4": "__transaction_state"}
-BY = ["parts", pytest.param("spark", marks=pytest.mark.soak)]
+RECORDINGS = ["share-4.4", "transactions-4.4"]
+of_one_recording = pytest.mark.parametrize("recorded", one_of(*RECORDINGS), indirect=True, scope="module")
 
 
 def audit(spark, lake, segments, writer="parts", **options):
@@ -56,7 +58,7 @@ def cut(source, target, share):
     return target
 
 
-@pytest.fixture(scope="module", params=["share-4.4", "transactions-4.4"])
+@pytest.fixture(scope="module", params=RECORDINGS)
 def recorded(request, tmp_path_factory):
     return request.param, log_dir(request.param, tmp_path_factory.mktemp("log"))
 
@@ -121,7 +123,8 @@ def test_open_transactions_have_the_names_of_their_producers(recorded, whole):
     assert (len(opened), len(named)) == {"share-4.4": (0, 0), "transactions-4.4": (7, 7)}[recorded[0]]
 
 
-@pytest.mark.parametrize("writer", BY)
+@of_one_recording
+@by_each_writer
 def test_nights_and_a_rebuild_give_the_tables_of_one_audit(spark, recorded, whole, tmp_path, writer):
     lake = tmp_path / "lake"
     for share in (0.4, 0.7, 1):
@@ -139,7 +142,8 @@ def test_nights_and_a_rebuild_give_the_tables_of_one_audit(spark, recorded, whol
     assert Ledger(Lake.open(spark, str(lake))).last_finished().state_partitions != ()
 
 
-@pytest.mark.parametrize("writer", BY)
+@of_one_recording
+@by_each_writer
 def test_a_killed_audit_leaves_no_trace(spark, recorded, whole, tmp_path, monkeypatch, writer):
     lake = tmp_path / "lake"
     audit(spark, lake, cut(recorded[1], tmp_path / "night", 0.5), writer)
@@ -151,6 +155,7 @@ def test_a_killed_audit_leaves_no_trace(spark, recorded, whole, tmp_path, monkey
     assert contents(lake, COMPARED) == contents(whole, COMPARED)
 
 
+@of_one_recording
 def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(spark, recorded, tmp_path):
     row = audit(spark, tmp_path / "lake", recorded[1], include=())
     assert row.state_partitions == ()
@@ -166,7 +171,8 @@ def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(spark
     )
 
 
-@pytest.mark.parametrize("writer", BY)
+@of_one_recording
+@by_each_writer
 def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(spark, recorded, whole, tmp_path, writer):
     recording, log = recorded
     lake = tmp_path / "lake"

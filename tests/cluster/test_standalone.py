@@ -30,14 +30,14 @@ def shared(log, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def local(spark, shared, tmp_path_factory):
+def made_here(local, shared, tmp_path_factory):
     """The tables of these nights on one machine, by their shares of the log."""
 
     @cache
     def made(*shares):
-        lake = tmp_path_factory.mktemp("local") / "lake"
+        lake = tmp_path_factory.mktemp("made here") / "lake"
         for share in shares:
-            run_audit(spark, AuditOptions(lake=str(lake), segments=[f"{shared}/log-{share}"]))
+            run_audit(local, AuditOptions(lake=str(lake), segments=[f"{shared}/log-{share}"]))
         return contents(lake)
 
     return made
@@ -116,8 +116,8 @@ def disturbed(cluster, shared, writers):
     return json.loads(answer.read_text())
 
 
-def test_nights_on_the_cluster_make_the_tables_of_nights_here(nights, jobs, store, local):
-    assert contents(store.folder / "lakes" / "nightly") == local(*(job.share for job in jobs))
+def test_nights_on_the_cluster_make_the_tables_of_nights_here(nights, jobs, store, made_here):
+    assert contents(store.folder / "lakes" / "nightly") == made_here(*(job.share for job in jobs))
 
 
 def test_auto_took_parts_and_all_writers_wrote(nights, jobs, store):
@@ -151,10 +151,10 @@ def test_no_secret_stands_in_logs_events_or_the_lake(nights, cluster, store):
             assert secret not in path.read_bytes(), path
 
 
-def test_nights_with_failing_tasks_and_executors_make_the_same_tables(disturbed, shared, writers, local):
+def test_nights_with_failing_tasks_and_executors_make_the_same_tables(disturbed, shared, writers, made_here):
     for writer in writers:
         assert [disturbed["writers"][f"{writer} {share}"] for share in NIGHTS] == [writer] * 2
-        assert contents(shared / f"lake-{writer}") == local(*NIGHTS)
+        assert contents(shared / f"lake-{writer}") == made_here(*NIGHTS)
 
 
 @pytest.mark.parametrize("how", ["fails", "executor dies", "is slow"])

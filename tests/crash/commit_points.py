@@ -15,10 +15,14 @@ from typing import Any
 from unittest import mock
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
+from kgroups_spark.commands.duckdb_reader import DuckDbReader
+from kgroups_spark.commands.reading import LakeReader
 from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.views.duckdb_views import DuckDbLake
 from tests.audit.lakes import assert_every_record_is_in_one_table, contents_of, rows
+from tests.protocol.local_spark import LocalSpark
 
 CommitPoint = tuple[str, str, int]
 BEFORE, AFTER = "before", "after"
@@ -110,8 +114,19 @@ def photographs(lake: Path, folder: Path, do: Callable[[], object]) -> dict[Comm
 
 def tables_of_now(spark: Any, lake: Path) -> dict[str, list[str]]:
     """What the commands print of the tables of now."""
-    reader = SparkReader(spark, Lake.open(spark, str(lake)))
-    return {name: sorted(map(str, reader.rows(name))) for name in NOW}
+    with reader_of(spark, lake) as reader:
+        return {name: sorted(map(str, reader.rows(name))) for name in NOW}
+
+
+@contextmanager
+def reader_of(spark: Any, lake: Path) -> Iterator[LakeReader]:
+    """The lake as commands read it: by Spark, or by DuckDB where there is none."""
+    if not isinstance(spark, LocalSpark):
+        yield SparkReader(spark, Lake.open(spark, str(lake)))
+        return
+    opened = DuckDbLake(str(lake))
+    with opened.connection:
+        yield DuckDbReader(opened)
 
 
 def assert_lake_is_sound(lake: Path, expected: dict[str, list[str]]) -> None:

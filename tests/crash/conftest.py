@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.audit.lakes import contents, copy_until
 from tests.crash.commit_points import audit
+from tests.protocol.local_spark import LocalSpark
 
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 
@@ -29,7 +29,7 @@ class Nights:
 
 
 @pytest.fixture(scope="session")
-def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+def nights(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Nights:
     folder = tmp_path_factory.mktemp("nights")
     with zipfile.ZipFile(CORPORA) as archive:
         members = [name for name in archive.namelist() if name.startswith("logs/transactions-4.3/")]
@@ -40,7 +40,7 @@ def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Nig
     data = bytearray(segment.read_bytes())
     data[len(data) * 3 // 4] ^= 1
     segment.write_bytes(data)
-    audit(spark, folder / "lake", folder / "first")
-    audit(spark, folder / "undisturbed", folder / "first")
-    audit(spark, folder / "undisturbed", second)
+    audit(local, folder / "lake", folder / "first")
+    audit(local, folder / "undisturbed", folder / "first")
+    audit(local, folder / "undisturbed", second)
     return Nights(folder / "first", second, folder / "lake", contents(folder / "undisturbed"))

@@ -30,9 +30,6 @@ from tests.crash.commit_points import (
     tables_of_now,
 )
 
-pytestmark = pytest.mark.spark
-
-
 HISTORY_AND_STATE = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
 
 
@@ -48,58 +45,58 @@ class Killed:
         return Path(shutil.copytree(self.lakes[point], folder / f"{list(self.lakes).index(point):02d}"))
 
 
-@pytest.fixture(scope="module", params=["parts", pytest.param("spark", marks=pytest.mark.soak)])
-def killed(request, spark, nights, tmp_path_factory):
+@pytest.fixture(scope="module", params=["parts", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])])
+def killed(request, session, nights, tmp_path_factory):
     folder, writer = tmp_path_factory.mktemp("killed"), request.param
     lake = Path(shutil.copytree(nights.lake, folder / "lake"))
-    found = photographs(lake, folder / "copies", lambda: audit(spark, lake, nights.second, writer=writer))
+    found = photographs(lake, folder / "copies", lambda: audit(session, lake, nights.second, writer=writer))
     assert_lake_is_sound(lake, nights.expected)
     assert {table for table, _, _ in found} >= {"audits", "offset_commits", "quarantine", "groups", "offset_expiry"}
     return Killed(found)
 
 
-def clear(spark, lake):
+def clear(session, lake):
     """What an audit does first; a killed one has left it so."""
-    opened = Lake.open(spark, str(lake))
+    opened = Lake.open(session, str(lake))
     with Claim.take(opened) as claim:
         clear_up(opened, claim)
 
 
-def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(spark, nights, killed):
-    now = tables_of_now(spark, nights.lake)
+def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(session, nights, killed):
+    now = tables_of_now(session, nights.lake)
     for point, lake in killed.lakes.items():
-        assert tables_of_now(spark, lake) == now, point
+        assert tables_of_now(session, lake) == now, point
 
 
-def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(spark, nights, killed, chosen, tmp_path):
+def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(session, nights, killed, chosen, tmp_path):
     history = contents(nights.lake, HISTORY_AND_STATE)
     for point in chosen.some(killed.lakes, 2):
         lake = killed.copied(point, tmp_path)
-        clear(spark, lake)
+        clear(session, lake)
         assert contents(lake, HISTORY_AND_STATE) == history, point
 
 
 def test_the_night_after_one_killed_before_any_commit_is_as_if_nothing_had_happened(
-    spark, nights, killed, chosen, tmp_path
+    session, nights, killed, chosen, tmp_path
 ):
     for point in chosen.some(killed.lakes, 2):
         lake = killed.copied(point, tmp_path)
-        audit(spark, lake, nights.second)
+        audit(session, lake, nights.second)
         assert_lake_is_sound(lake, nights.expected)
 
 
 @pytest.mark.soak
-def test_a_night_by_sparks_writer_goes_on_where_history_is_half_written(spark, nights, killed, chosen, tmp_path):
+def test_a_night_by_sparks_writer_goes_on_where_history_is_half_written(session, nights, killed, chosen, tmp_path):
     point = chosen.one(point for point in killed.lakes if point[1] == "append" and point[0] != "audits")
     lake = killed.copied(point, tmp_path)
-    audit(spark, lake, nights.second, writer="spark")
+    audit(session, lake, nights.second, writer="spark")
     assert_lake_is_sound(lake, nights.expected)
 
 
-def test_nights_broken_one_after_another_leave_no_trace(spark, nights, killed, chosen, tmp_path):
+def test_nights_broken_one_after_another_leave_no_trace(session, nights, killed, chosen, tmp_path):
     lake, points = tmp_path / "lake", list(killed.lakes)
     shutil.copytree(nights.lake, lake)
-    now, history = tables_of_now(spark, lake), contents(lake, HISTORY_AND_STATE)
+    now, history = tables_of_now(session, lake), contents(lake, HISTORY_AND_STATE)
     first_of_its_own = points[1]
 
     def cleared_up(point, when):
@@ -109,71 +106,71 @@ def test_nights_broken_one_after_another_leave_no_trace(spark, nights, killed, c
 
     for point in chosen.some(points[2:-1], 2):
         when = chosen.one((BEFORE, AFTER))
-        broken_at(point, when, lambda: audit(spark, lake, nights.second), cleared_up)
-        assert tables_of_now(spark, lake) == now, (point, when)
+        broken_at(point, when, lambda: audit(session, lake, nights.second), cleared_up)
+        assert tables_of_now(session, lake) == now, (point, when)
     # After the very last commit the audit has finished, known or not.
-    broken_at(points[-1], AFTER, lambda: audit(spark, lake, nights.second), cleared_up)
+    broken_at(points[-1], AFTER, lambda: audit(session, lake, nights.second), cleared_up)
     assert_lake_is_sound(lake, nights.expected)
 
 
-def test_a_lake_whose_making_breaks_is_made_all_the_same(spark, nights, chosen, tmp_path):
+def test_a_lake_whose_making_breaks_is_made_all_the_same(session, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
-    points = commit_points(lambda: Lake.create(spark, str(tmp_path / "undisturbed")))
+    points = commit_points(lambda: Lake.create(session, str(tmp_path / "undisturbed")))
     assert [point[1] for point in points] == ["create"] * len(TABLES)
     for point in chosen.some(points, 2, always=points[-1:]):
         when = BEFORE if point == points[-1] else chosen.one((BEFORE, AFTER))
-        broken_at(point, when, lambda: audit(spark, lake, nights.first))
-        assert not Lake(spark, str(lake)).exists()
-    audit(spark, lake, nights.first)
+        broken_at(point, when, lambda: audit(session, lake, nights.first))
+        assert not Lake(session, str(lake)).exists()
+    audit(session, lake, nights.first)
     assert_lake_is_sound(lake, contents(nights.lake))
     assert sorted(row["status"] for row in rows(lake, "audits")) == ["finished", "running"]
 
 
-def test_the_first_audit_killed_before_any_commit_leaves_no_trace(spark, nights, chosen, tmp_path):
+def test_the_first_audit_killed_before_any_commit_leaves_no_trace(session, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
-    Lake.create(spark, str(lake))
-    killed = Killed(photographs(lake, tmp_path / "killed", lambda: audit(spark, lake, nights.first)))
+    Lake.create(session, str(lake))
+    killed = Killed(photographs(lake, tmp_path / "killed", lambda: audit(session, lake, nights.first)))
     for point, copy in killed.lakes.items():
-        assert not any(tables_of_now(spark, copy).values()), point
+        assert not any(tables_of_now(session, copy).values()), point
     for point in chosen.some(killed.lakes, 2):
         copy = killed.copied(point, tmp_path)
-        clear(spark, copy)
+        clear(session, copy)
         assert not any(contents(copy, HISTORY_AND_STATE).values()), point
     for point in chosen.some(killed.lakes, 1):
         copy = killed.lakes[point]
-        audit(spark, copy, nights.first)
+        audit(session, copy, nights.first)
         assert_lake_is_sound(copy, contents(nights.lake))
         assert [row["status"] for row in rows(copy, "audits")].count("finished") == 1
 
 
-def test_clearing_up_broken_at_any_commit_leaves_no_trace(spark, nights, chosen, tmp_path):
+def test_clearing_up_broken_at_any_commit_leaves_no_trace(session, nights, chosen, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     history = contents(lake, HISTORY_AND_STATE)
-    broken_at(("audits", "append", 1), BEFORE, lambda: audit(spark, lake, nights.second))
+    broken_at(("audits", "append", 1), BEFORE, lambda: audit(session, lake, nights.second))
     shutil.copytree(lake, tmp_path / "recorded")
-    _, *points = commit_points(lambda: clear(spark, tmp_path / "recorded"))
+    _, *points = commit_points(lambda: clear(session, tmp_path / "recorded"))
     for operation in ("shut out", "delete"):
         of_this_kind = [point for point in points if point[1] == operation]
         assert len(of_this_kind) > 5
         # The last one is broken with all others done, in a soak as well.
         for point in chosen.some(of_this_kind, 1, always=of_this_kind[-1:]):
-            broken_at(point, chosen.one((BEFORE, AFTER)), lambda: clear(spark, lake))
-    clear(spark, lake)
+            broken_at(point, chosen.one((BEFORE, AFTER)), lambda: clear(session, lake))
+    clear(session, lake)
     assert contents(lake, HISTORY_AND_STATE) == history
 
 
-def test_what_a_killed_audit_made_of_the_tables_of_now_goes_even_if_nothing_is_new(spark, nights, tmp_path):
+def test_what_a_killed_audit_made_of_the_tables_of_now_goes_even_if_nothing_is_new(session, nights, tmp_path):
     """The segments of the killed audit may not be given again."""
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
-    broken_at(("audits", "append", 1), BEFORE, lambda: audit(spark, lake, nights.second))
+    broken_at(("audits", "append", 1), BEFORE, lambda: audit(session, lake, nights.second))
     assert {row["audit_id"] for row in rows(lake, "committed_offsets")} == {2}
-    audit(spark, lake, nights.first)
+    audit(session, lake, nights.first)
     assert contents(lake) == contents(nights.lake)
 
 
-def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_commit(spark, nights, tmp_path):
+def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_commit(session, nights, tmp_path):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     seen = []
@@ -182,22 +179,22 @@ def test_a_claim_that_is_lost_in_the_middle_stops_the_audit_before_its_next_comm
         seen.append((point, when))
         if (point, when) == (("groups", "replace", 0), AFTER):
             elsewhere = Owner("elsewhere", 4711, "123", "its-uuid")
-            Ledger(Lake.open(spark, str(lake))).append(AuditRow(3, "running", str(elsewhere), datetime.now(UTC)))
+            Ledger(Lake.open(session, str(lake))).append(AuditRow(3, "running", str(elsewhere), datetime.now(UTC)))
 
     stops = r"audit 2 stops: audit 3 \(process 4711 on elsewhere, since .*\) has claimed the lake since"
     with pytest.raises(ClaimLost, match=stops), at_each_commit(take_over):
-        audit(spark, lake, nights.second)
+        audit(session, lake, nights.second)
     # Nothing but the other's claim came after.
     assert seen[-2:] == [(("audits", "append", 1), BEFORE), (("audits", "append", 1), AFTER)]
     with pytest.raises(ClaimLost, match="say --take-over; 6 hours after its last heartbeat"):
-        audit(spark, lake, nights.second)
-    audit(spark, lake, nights.second, take_over=True)
+        audit(session, lake, nights.second)
+    audit(session, lake, nights.second, take_over=True)
     assert_lake_is_sound(lake, nights.expected)
 
 
 @by_each_writer
 def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commit_writes_nothing(
-    spark, nights, tmp_path, monkeypatch, writer
+    session, nights, tmp_path, monkeypatch, writer
 ):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
@@ -206,7 +203,7 @@ def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commi
         if (point, when) == (("group_versions", "append", 0), BEFORE):
             with monkeypatch.context() as elsewhere:
                 elsewhere.setattr("kgroups_spark.tables.owner.this_host", lambda: "elsewhere")
-                opened = Lake.open(spark, str(lake))
+                opened = Lake.open(session, str(lake))
                 with Claim.take(opened, take_over=True) as claim:
                     clear_up(opened, claim)
 
@@ -214,7 +211,7 @@ def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commi
         pytest.raises(ClaimLost, match=r"audit 2 stops: audit 3 .* has claimed the lake since"),
         at_each_commit(take_over),
     ):
-        audit(spark, lake, nights.second, writer=writer)
+        audit(session, lake, nights.second, writer=writer)
     assert {row["audit_id"] for row in rows(lake, "group_versions")} == {1}
-    audit(spark, lake, nights.second, take_over=True)
+    audit(session, lake, nights.second, take_over=True)
     assert_lake_is_sound(lake, nights.expected)

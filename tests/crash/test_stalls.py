@@ -17,6 +17,7 @@ from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.tables.claim import ClaimLost
 from tests.audit.lakes import versions
+from tests.chosen import one_of
 from tests.crash.commit_points import (
     BEFORE,
     CommitPoint,
@@ -48,7 +49,7 @@ def stalled_at(point: CommitPoint, do: Callable[[], object], other: Callable[[],
     assert versions(lake) == left, point
 
 
-@pytest.mark.parametrize("name", ["audit", "rebuild", "maintain"])
+@pytest.mark.parametrize("name", one_of("audit", "rebuild", "maintain"))
 def test_who_wakes_after_another_host_finished_changes_nothing(spark, nights, tmp_path, chosen, name):
     def tried(lake: Path) -> Any:
         if name == "audit":

@@ -10,20 +10,20 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from pyspark.sql import SparkSession
 
 import kgroups_spark
-from kgroups_spark.cli import main
+from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.commands.demo import SEGMENTS
+from tests.protocol.local_spark import LocalSpark
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> str:
     location = str(tmp_path_factory.mktemp("story") / "lake")
-    assert main(["audit", "--lake", location, "--segments", str(SEGMENTS)]) == 0
+    run_audit(local, AuditOptions(location, [str(SEGMENTS)]))
     return location
 
 

@@ -56,6 +56,14 @@ class FakeStore:
         self.looks_then_writes = looks_then_writes
         self.step: Callable[[], None] = lambda: None
 
+    def log(self, path: str) -> list[Version]:
+        """The versions of the table at that path; none where there is no table."""
+        return list(self.logs.get(path, []))
+
+    def tables_in(self, folder: str) -> set[str]:
+        """The names of the folder's tables."""
+        return {path[len(folder) + 1 :].split("/")[0] for path in self.logs if path.startswith(f"{folder}/")}
+
     def put(self, path: str, number: int, version: Version) -> bool:
         """Whether the version is written: it was not there."""
         log = self.logs.setdefault(path, [])
@@ -78,14 +86,14 @@ class FakeTable:
 
     def _snapshot(self, version: int | None = None) -> list[Version]:
         self._store.step()
-        log = self._store.logs.get(self.path, [])
-        return list(log if version is None else log[: version + 1])
+        log = self._store.log(self.path)
+        return log if version is None else log[: version + 1]
 
     def exists(self) -> bool:
         return bool(self._snapshot())
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        Path(self.path).mkdir(parents=True, exist_ok=True)
+        Path(self.path.removeprefix("file:")).mkdir(parents=True, exist_ok=True)
         self._store.put(self.path, 0, Version(properties=tuple(properties.items()), schema_json=schema_json))
 
     def version(self) -> int:
@@ -97,6 +105,9 @@ class FakeTable:
 
     def properties(self) -> dict[str, str]:
         return dict(pair for version in self._snapshot() for pair in version.properties)
+
+    def schema_json(self) -> str:
+        return next(version.schema_json for version in reversed(self._snapshot()) if version.schema_json is not None)
 
     def refusal(self) -> None:
         return None
@@ -184,9 +195,8 @@ class FakeKernel:
         shutil.rmtree(file_or_folder, ignore_errors=True)
 
     def names_in(self, folder: str) -> list[str]:
-        here = [path.name for path in Path(folder).glob("*")]
-        known = [path for path in self._store.logs if path.startswith(f"{folder}/")]
-        return sorted({*here, *(path[len(folder) + 1 :].split("/")[0] for path in known)})
+        here = {path.name for path in Path(folder).glob("*")}
+        return sorted(here | self._store.tables_in(folder))
 
 
 class FakeSpark:
@@ -212,7 +222,11 @@ class FakeSpark:
             return SimpleNamespace(collect=lambda: [(0,)])  # Delta says nothing of it
         files = log.files()
         lake, _, name = path.rpartition("/")
-        rows = pa.concat_tables([pa.parquet.read_table(f"{path}/{file.path}") for file in files]) if files else None
+        rows = (
+            pa.concat_tables([pa.parquet.read_table(f"{path.removeprefix('file:')}/{file.path}") for file in files])
+            if files
+            else None
+        )
         if rows is None:
             return SimpleNamespace(collect=lambda: [(0,)])
         chosen = pc.and_(pc.greater(rows[column], above), pc.less(rows[column], below)).fill_null(False)

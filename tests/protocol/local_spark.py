@@ -8,20 +8,30 @@ reader of Delta tables can look at the lake.
 from __future__ import annotations
 
 import json
+import os
 import time
+import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 from pyspark.sql import Row
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, Version, in_this_process
+from kgroups_spark.tables import lake
+from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
+from kgroups_spark.tables.kernel import TableFile
+from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version
 
 # Each writes files of its own, which is what most of a small audit costs.
 SLOTS = 1
@@ -34,16 +44,27 @@ class LocalSpark(FakeSpark):
     def __init__(self) -> None:
         super().__init__(StoreOnDisk())
         tracker = SimpleNamespace(getActiveStageIds=list)
-        self.sparkContext = SimpleNamespace(defaultParallelism=SLOTS, statusTracker=lambda: tracker)
-        self.read = SimpleNamespace(schema=lambda _: SimpleNamespace(parquet=_parquet))
+        self.sparkContext = SimpleNamespace(master="local", defaultParallelism=SLOTS, statusTracker=lambda: tracker)
+        self.read = Reader(self.store)
 
     def range(self, start: int, end: int, step: int = 1, numPartitions: int = 1) -> LocalFrame:
         """A number a task."""
         return LocalFrame([pa.table({"id": pa.array([number], pa.int64())}) for number in range(start, end, step)])
 
-    def createDataFrame(self, rows: pa.Table) -> LocalFrame:
+    def createDataFrame(self, rows: Any, schema: Any = None) -> LocalFrame:
         """The rows, in one task."""
-        return LocalFrame([rows])
+        if isinstance(rows, pa.Table):
+            return LocalFrame([rows])
+        fields = _struct(schema) if isinstance(schema, str) else schema
+        made = [row if isinstance(row, dict) else dict(zip(fields.names, row, strict=True)) for row in rows]
+        return LocalFrame([pa.Table.from_pylist(made, schema=to_arrow_schema(fields))])
+
+
+def _struct(ddl: str) -> StructType:
+    """Columns of simple types, written as in SQL: only a JVM reads them all."""
+    types = {"int": IntegerType(), "bigint": LongType(), "string": StringType(), "boolean": BooleanType()}
+    fields = [column.split() for column in ddl.split(",")]
+    return StructType([StructField(name, types[kind.lower()]) for name, kind, *_ in fields])
 
 
 class LocalFrame:
@@ -62,9 +83,18 @@ class LocalFrame:
     def collect(self) -> list[Row]:
         return [Row(**row) for rows in self.tasks for row in rows.to_pylist()]
 
+    def toArrow(self) -> pa.Table:
+        return pa.concat_tables(self.tasks)
+
     def coalesce(self, tasks: int) -> LocalFrame:
         assert tasks == 1
         return LocalFrame([pa.concat_tables(self.tasks)])
+
+    def repartition(self, tasks: int, *columns: str) -> LocalFrame:
+        rows = pa.concat_tables(self.tasks)
+        keys = zip(*(rows.column(column).to_pylist() for column in columns), strict=True)
+        task = pa.array([zlib.crc32(repr(key).encode()) % tasks for key in keys])
+        return LocalFrame([rows.filter(pc.equal(task, number)) for number in range(tasks)])
 
     def repartitionById(self, tasks: int, number: str) -> LocalFrame:
         rows = pa.concat_tables(self.tasks)
@@ -75,20 +105,93 @@ class LocalFrame:
         return LocalFrame([rows.sort_by(keys) for rows in self.tasks])
 
 
+class Reader:
+    """As session.read."""
+
+    def __init__(self, store: FakeStore) -> None:
+        self._store = store
+        self._version: int | None = None
+
+    def schema(self, schema: StructType) -> Reader:
+        return self
+
+    def format(self, name: str) -> Reader:
+        assert name == "delta"
+        return Reader(self._store)
+
+    def option(self, name: str, value: int) -> Reader:
+        assert name == "versionAsOf"
+        self._version = value
+        return self
+
+    def load(self, path: str) -> LocalFrame:
+        table = FakeTable(self._store, path)
+        found = _parquet(*(f"{path}/{file.path}" for file in table.files(self._version)))
+        schema = to_arrow_schema(StructType.fromJson(json.loads(table.schema_json())))
+        return LocalFrame([rows.cast(schema) for rows in found.tasks] or [schema.empty_table()])
+
+    def parquet(self, *paths: str) -> LocalFrame:
+        return _parquet(*paths)
+
+
 def _parquet(*paths: str) -> LocalFrame:
-    return LocalFrame([pyarrow.parquet.read_table(path, partitioning=None) for path in paths])
+    return LocalFrame([pyarrow.parquet.read_table(folder_of(path), partitioning=None) for path in paths])
 
 
 class StoreOnDisk(FakeStore):
-    """A store that writes each version down as Delta has it, too."""
+    """A store whose logs are Delta's own files, read again at each look: a lake may be copied, changed and deleted
+    below it. It knows what this process and Spark write into lakes of a test, without checkpoints."""
+
+    def log(self, path: str) -> list[Version]:
+        entries = sorted((folder_of(path) / "_delta_log").glob("*.json"))
+        return [_version(entry.read_text()) for entry in entries]
+
+    def tables_in(self, folder: str) -> set[str]:
+        return set()
 
     def put(self, path: str, number: int, version: Version) -> bool:
-        is_written = super().put(path, number, version)
-        if is_written:
-            log = Path(path) / "_delta_log"
-            log.mkdir(exist_ok=True)
-            (log / f"{number:020d}.json").write_text("".join(f"{json.dumps(each)}\n" for each in _actions(version)))
-        return is_written
+        self.step()
+        log = folder_of(path) / "_delta_log"
+        log.mkdir(parents=True, exist_ok=True)
+        # Whole or not at all, and only one of two that write the same version.
+        whole = log / f".{uuid.uuid4()}"
+        whole.write_text("".join(f"{json.dumps(each)}\n" for each in _actions(version)))
+        try:
+            os.link(whole, log / f"{number:020d}.json")
+        except FileExistsError:
+            return False
+        finally:
+            whole.unlink()
+        return True
+
+
+@lru_cache(maxsize=4096)
+def _version(text: str) -> Version:
+    """What an entry of Delta's log says; its text is its name."""
+    adds, removes, transactions, properties = [], set(), [], {}
+    schema_json = None
+    for action in map(json.loads, text.splitlines()):
+        if "add" in action:
+            adds.append(_file_of(action["add"]))
+        elif "remove" in action:
+            removes.add(action["remove"]["path"])
+        elif "txn" in action:
+            transactions.append((action["txn"]["appId"], action["txn"]["version"]))
+        elif "metaData" in action:
+            properties, schema_json = action["metaData"]["configuration"], action["metaData"]["schemaString"]
+    return Version(
+        tuple(adds), frozenset(removes), tuple(transactions), tuple(properties.items()), schema_json, name=text
+    )
+
+
+def _file_of(add: dict[str, Any]) -> TableFile:
+    size, stats = add["size"], json.loads(add.get("stats") or "{}")
+    return TableFile(add["path"], stats, SimpleNamespace(getSize=lambda: size))
+
+
+def folder_of(uri: str) -> Path:
+    """A folder as this process names it."""
+    return Path(uri.removeprefix("file:"))
 
 
 def _actions(version: Version) -> Iterator[dict[str, Any]]:
@@ -123,18 +226,36 @@ def _actions(version: Version) -> Iterator[dict[str, Any]]:
 class LocalKernel(FakeKernel):
     """As kernel.Kernel, with what maintenance asks of storage."""
 
+    java = MagicMock()  # the console, on which VACUUM would tell its story
+
+    def qualified(self, location: str) -> str:
+        return f"file:{folder_of(location).resolve()}"
+
+    def delete(self, file_or_folder: str) -> None:
+        super().delete(str(folder_of(file_or_folder)))
+
+    def names_in(self, folder: str) -> list[str]:
+        return super().names_in(str(folder_of(folder)))
+
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
-        stats = {path.name: path.stat() for path in Path(folder).iterdir() if path.is_file()}
+        stats = {path.name: path.stat() for path in folder_of(folder).iterdir() if path.is_file()}
         return {name: (each.st_size, int(each.st_mtime * 1000)) for name, each in stats.items()}
 
 
 @contextmanager
 def without_a_jvm() -> Iterator[None]:
-    """Lets audits and maintenance run on a LocalSpark."""
+    """Lets audits and maintenance run on a LocalSpark; those of other sessions are as ever."""
+    kernel = lake.Kernel
+
+    def kernel_of(spark: Any) -> Any:
+        return LocalKernel(spark.store) if isinstance(spark, LocalSpark) else kernel(spark)
+
+    def storage_of(spark: Any) -> None:
+        if not isinstance(spark, LocalSpark):
+            use_hadoops_storage(spark)
+
     with (
-        in_this_process(),
-        mock.patch("kgroups_spark.tables.lake.Kernel", lambda spark: LocalKernel(spark.store)),
-        mock.patch("kgroups_spark.audit.run.use_hadoops_storage", lambda spark: None),
-        mock.patch("kgroups_spark.tables.writer_choice.what_hinders_pyarrow", lambda lake: None),
+        mock.patch("kgroups_spark.tables.lake.Kernel", kernel_of),
+        mock.patch("kgroups_spark.audit.run.use_hadoops_storage", storage_of),
     ):
         yield

@@ -11,22 +11,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
+from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.commands.duckdb_reader import DuckDbReader, duckdb_reader
 from kgroups_spark.commands.reading import open_by_spark
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from tests.chosen import Chosen
+from tests.protocol.local_spark import LocalSpark
 
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+def lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> str:
     location = str(tmp_path_factory.mktemp("story") / "lake")
-    assert main(["audit", "--lake", location, "--segments", str(SEGMENTS)]) == 0
+    run_audit(local, AuditOptions(location, [str(SEGMENTS)]))
     return location
 
 

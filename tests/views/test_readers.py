@@ -28,6 +28,7 @@ from kgroups_spark.views.spark_views import register_views
 from tests.audit.lakes import copy_until
 from tests.audit.test_corpora import ANSWERS, CORPORA
 from tests.chosen import Chosen
+from tests.protocol.local_spark import LocalSpark
 from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS
 
 pytestmark = pytest.mark.spark
@@ -72,13 +73,17 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module", params=["parts", pytest.param("spark", marks=pytest.mark.soak)])
 def lived_in(
-    request: pytest.FixtureRequest, spark: SparkSession, logs: list[Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    local: LocalSpark,
+    logs: list[Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> LivedIn:
     """Two nights; a third that is killed as late as can be, and comes again by this writer; then upkeep."""
     lived = LivedIn(tmp_path_factory.mktemp("lived in") / "lake")
     chosen = Chosen("lived in", every=request.param == "spark")
     for log in logs[:2]:
-        night(spark, lived, log, "parts")
+        night(local, lived, log, "parts")
     with watched(spark, lived, chosen, killed_at=("audits", 2)), pytest.raises(Killed):
         night(spark, lived, logs[2], "parts")
     with watched(spark, lived, chosen):
@@ -88,9 +93,9 @@ def lived_in(
     return lived
 
 
-def night(spark: SparkSession, lived: LivedIn, log: Path, writer: str) -> AuditSummary:
+def night(session: Any, lived: LivedIn, log: Path, writer: str) -> AuditSummary:
     options = AuditOptions(lake=str(lived.path), segments=[str(log)], retention_ms=RETENTION_MS, writer=writer)
-    return run_audit(spark, options)
+    return run_audit(session, options)
 
 
 @contextmanager
