@@ -30,7 +30,7 @@ ORDER = [
     "jvm",
     "session",
 ]
-ORDER += ["tables", "replay", "expiry", "views", "findings", "report", "audit", "commands", "api", "cli", "entry"]
+ORDER += ["tables", "expiry", "replay", "views", "findings", "report", "audit", "commands", "api", "cli", "entry"]
 ORDER += ["__main__"]
 WITHOUT_SPARK = [
     "errors",

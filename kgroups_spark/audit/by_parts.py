@@ -6,10 +6,11 @@ import uuid
 from collections import Counter
 from contextlib import suppress
 
+from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.read_on import read_on
 from kgroups_spark.audit.redecode import with_decoded_again
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
-from kgroups_spark.audit.shard_stage import replay_by_parts
+from kgroups_spark.audit.shard_stage import EXPIRY, PREVIOUS, STATE, replay_by_parts
 from kgroups_spark.audit.stages import read_by_parts, work_folders
 from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
@@ -35,8 +36,10 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
                 read.add(read_by_parts(work.spark, work.dealt(more), work.read_context(), lake.uri, work_uri))
         work, progress = work.settled(read.progress)
         with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
-            state = [HistoryPart("coordinator_state", uri) for uri in work.state.files]
-            replayed = replay_by_parts(work.spark, work.shard_hands, [*state, *read.history], work.shard_task(progress))
+            moment = Moment.of(work, progress)
+            history = [*_saved_parts(work), *read.history]
+            task = work.shard_task(progress, moment.as_of_ms)
+            replayed = replay_by_parts(work.spark, work.shard_hands, history, task)
     finally:
         with suppress(FileNotFoundError):  # who took over has removed it
             file_system.delete_dir(folder)
@@ -47,7 +50,13 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
     say(f"committing {counted(len(parts), 'part')}")
     _commit(work, parts)
     failures = sum(part.records for part in replayed if part.table == "quarantine")
-    return AuditResult(progress, _rows_added(parts), quarantined_by_reason(progress, failures), work.plan)
+    return AuditResult(moment, progress, _rows_added(parts), quarantined_by_reason(progress, failures), work.plan)
+
+
+def _saved_parts(work: AuditWork) -> list[HistoryPart]:
+    """The state that the last finished audit left, and its decisions."""
+    files = {STATE: work.state.files, EXPIRY: work.files_before(EXPIRY)}
+    return [HistoryPart(name, uri) for name, uris in files.items() for uri in uris]
 
 
 def _with_decoded_again(work: AuditWork, replayed: list[Part]) -> list[Part]:
@@ -71,9 +80,10 @@ def _commit(work: AuditWork, parts: list[Part]) -> None:
             work.writer.append_parts(name, by_table[name])
     work.writer.append_parts("state_corrections", by_table["state_corrections"])
     for name, table in TABLES.items():
-        if table.kind == "current" and not name.endswith("_expiry") and name not in STATE_LOG_TABLES:
+        if table.kind == "current" and name not in STATE_LOG_TABLES:
             work.writer.replace_parts(name, by_table[name])
-    work.writer.replace_parts("coordinator_state", by_table["coordinator_state"], work.state.kept_audit_id)
+    work.writer.replace_parts(PREVIOUS, by_table[PREVIOUS])
+    work.writer.replace_parts(STATE, by_table[STATE], work.state.kept_audit_id)
 
 
 def _rows_added(parts: list[Part]) -> Counter[str]:

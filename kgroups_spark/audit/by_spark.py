@@ -15,11 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kgroups_spark.audit.decode_range import RangeProgress
+from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.packed_rows import packed_by_shard, row_counts, unpacked
 from kgroups_spark.audit.read_on import read_on
 from kgroups_spark.audit.redecode import with_decoded_again
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
-from kgroups_spark.audit.shard_stage import replayed_frame, shards_of
+from kgroups_spark.audit.shard_stage import EXPIRY, PREVIOUS, replayed_frame, shards_of
 from kgroups_spark.audit.stages import (
     PASSED_ON,
     PROGRESS,
@@ -58,8 +59,10 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
         if rows_read["group_records"]:
             writer.append("group_records", read.rows("group_records"))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
-        replayed = _kept(replayed_frame(_shards(work, read), work.shard_task(progress)), stack)
-        result = _write_replayed(work, read, replayed, progress, stack)
+        moment = Moment.of(work, progress)
+        task = work.shard_task(progress, moment.as_of_ms)
+        replayed = _kept(replayed_frame(_shards(work, read), task), stack)
+        result = _write_replayed(work, read, replayed, progress, moment, stack)
         require_read_once(list(map(_as_text, told)), list(map(_as_text, progress_in(frame))))
         return result
 
@@ -102,16 +105,23 @@ def _as_text(progress: RangeProgress) -> str:
 
 
 def _shards(work: AuditWork, read: StageOne) -> DataFrame:
-    """Rows of SHARDS: saved state, new history, and history that was read again."""
+    """Rows of SHARDS: saved state and decisions, new history, and history that was read again."""
     parts = read.frame.where(F.col("packed_table") != PROGRESS)
     if work.state.audit_id is not None:
         state = work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
         parts = parts.unionByName(packed_by_shard(state, "coordinator_state"))
+    if work.before is not None:
+        parts = parts.unionByName(packed_by_shard(work.rows_before(EXPIRY), EXPIRY))
     return shards_of(work.spark, work.shard_hands, parts)
 
 
 def _write_replayed(
-    work: AuditWork, read: StageOne, replayed: DataFrame, progress: list[RangeProgress], stack: ExitStack
+    work: AuditWork,
+    read: StageOne,
+    replayed: DataFrame,
+    progress: list[RangeProgress],
+    moment: Moment,
+    stack: ExitStack,
 ) -> AuditResult:
     writer = work.writer
     rows_read = _stage_1_rows(progress)
@@ -131,11 +141,11 @@ def _write_replayed(
     for name in REPLAY_TABLES:
         if TABLES[name].kind == "history":
             rows_added[name] += counts[name]
-        elif TABLES[name].kind == "current" and (counts[name] or work.lake.table(name).files()):
+        elif (TABLES[name].kind == "current" or name == PREVIOUS) and (counts[name] or work.lake.table(name).files()):
             writer.replace(name, unpacked(replayed, name))
     writer.replace("topics", work.spark.createDataFrame(work.topics_table(progress), TABLES["topics"].schema))
     writer.replace("coordinator_state", unpacked(replayed, "coordinator_state"), work.state.kept_audit_id)
-    return AuditResult(progress, rows_added, quarantined_by_reason(progress, counts["quarantine"]), work.plan)
+    return AuditResult(moment, progress, rows_added, quarantined_by_reason(progress, counts["quarantine"]), work.plan)
 
 
 def _stage_1_rows(progress: list[RangeProgress]) -> Counter[str]:

@@ -33,7 +33,6 @@ from kgroups_spark.audit.compare_shards import (
     expiry_differences,
 )
 from kgroups_spark.audit.cycle_collector import no_cycle_collector
-from kgroups_spark.audit.judging import Judging
 from kgroups_spark.audit.load_failures import coordinator_fails
 from kgroups_spark.audit.redecode import unresolved
 from kgroups_spark.audit.shard_stage import deal_shards, shards_in, shards_of
@@ -53,6 +52,7 @@ from kgroups_spark.coordinator.release_rules import RULES, expiry_reason, tried_
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
+from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
@@ -78,8 +78,8 @@ class Side:
     def rules(self) -> Release:
         return release(self.release_version)
 
-    def judging(self, as_of_ms: int, audit_id: int) -> Judging:
-        return Judging(as_of_ms, self.retention_ms, self.release_version, audit_id)
+    def clean_up(self, as_of_ms: int, audit_id: int) -> CleanUp:
+        return CleanUp(as_of_ms, self.retention_ms, self.release_version, audit_id)
 
 
 @dataclass
@@ -203,13 +203,12 @@ class _History:
 
     def told(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
         """The facts that tasks report of both (`_TOLD`)."""
-        sides = [(side.rules, self.undecodable(side.rules)) for side in (a, b)]
-        judgings = [side.judging(as_of_ms, self.audit_id) for side in (a, b)]
+        sides = [(side.rules, self.undecodable(side.rules), side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for shard in _shards_in(batches):
-                replays = [shard.by(rules, undecodable) for rules, undecodable in sides]
-                lines = ((kind, json.dumps(told)) for kind, told in _told(replays, judgings))
+                replays = [shard.by(*side) for side in sides]
+                lines = ((kind, json.dumps(told)) for kind, told in _told(replays))
                 while some := list(itertools.islice(lines, LINES_AT_ONCE)):
                     columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
                     yield pa.RecordBatch.from_arrays(columns, names=_TOLD.names)
@@ -272,13 +271,12 @@ def _key(difference: Difference) -> Difference:
     return difference._replace(value_a=None, value_b=None, why=None)
 
 
-def _told(replays: Sequence[ReleaseReplay], judgings: Sequence[Judging]) -> Iterator[tuple[str, Any]]:
+def _told(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
     a, b = (each.loaded for each in replays)
     yield from ((_DIFFERENCE, each) for each in differences(a, b))
     yield from ((kind, facts(replay)) for kind, replay in zip(_FACTS, replays, strict=True))
     if not a.fails and not b.fails:
-        by_a, by_b = (each.decided(judging) for each, judging in zip(replays, judgings, strict=True))
-        yield from expiry_differences(by_a, by_b)
+        yield from expiry_differences(*(each.decided() for each in replays))
 
 
 def facts(replay: ReleaseReplay) -> dict[str, Any]:

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.audit.history_rows import misread_detail
-from kgroups_spark.audit.judging import HELD_GROUPS, Judging, columns_needed
 from kgroups_spark.coordinator.release_differences import Loaded, LoadFailure, LoadFailures
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import unknown_version
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
 from kgroups_spark.messages.group_records import EARLY_ACCESS, layout_from_json
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
@@ -34,9 +34,6 @@ Undecodable = Mapping[int, tuple[LoadFailure, int]]
 COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
 GROUP_KEY = ("record_type", "group_id", "member_id", "regular_expression")
 EARLY_ACCESS_COLUMNS = [*GROUP_KEY, "log_offset", "value"]
-# The tables that expiry is decided by.
-DECIDED_BY = ("groups", "group_members", "committed_offsets", "pending_offsets")
-
 # When the decision's time comes, by the table of decisions.
 WHEN = {"offset_expiry": "expires_at", "group_expiry": "deletes_at"}
 
@@ -50,10 +47,10 @@ class ComparedShard:
     corrections: list[CorrectedAt]
     ranges: list[GroupRange]
 
-    def by(self, release: Release, undecodable: Undecodable) -> ReleaseReplay:
+    def by(self, release: Release, undecodable: Undecodable, clean_up: CleanUp | None = None) -> ReleaseReplay:
         """The result of a release, where `undecodable` ends its load, too."""
         number = self.offsets_partition
-        night = Night(0, release.name, None, Topics(), tried=release)
+        night = Night(0, release.name, None, Topics(), tried=release, clean_up=clean_up)
         replay = HistoryReplay(number, night, ShardState(), self.history, self.corrections, self.ranges)
         for _ in replay.changes():
             pass
@@ -143,22 +140,9 @@ class ReleaseReplay:
     replay: HistoryReplay
     skipped: Counter[int]
 
-    def decided(self, judging: Judging) -> dict[str, pa.Table]:
+    def decided(self) -> dict[str, pa.Table]:
         """offset_expiry and group_expiry of what it holds."""
-        shard = self.loaded.shard
-        held = sorted(shard.groups_in_transactions()) if judging.looks_at_held_groups else []
-        of_held = pa.table([[shard.offsets_partition] * len(held), held], columns_needed(HELD_GROUPS))
-        return dict(judging.decided({HELD_GROUPS: of_held, **dict(_tables(self.replay))}))
-
-
-def _tables(replay: HistoryReplay) -> Iterator[tuple[str, pa.Table]]:
-    found: dict[str, list[pa.Table]] = {name: [] for name in DECIDED_BY}
-    for name, rows in replay.current():
-        if name in found:
-            table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-            found[name].append(table.select(columns_needed(name).names).cast(columns_needed(name)))
-    for name, tables in found.items():
-        yield name, pa.concat_tables([columns_needed(name).empty_table(), *tables])
+        return {name: pa.table(rows) for name, rows in self.replay.current() if name in WHEN}
 
 
 def _detail(record_type: int, group_id: str, failure: str) -> str:

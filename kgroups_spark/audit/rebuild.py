@@ -24,18 +24,18 @@ from pyspark.sql import functions as F
 from kgroups_spark.audit.baselines import Baselines
 from kgroups_spark.audit.history_names import HistoryNames, names_of_history, sightings
 from kgroups_spark.audit.load_failures import coordinator_fails, misread
-from kgroups_spark.audit.packed_rows import row_counts, unpacked
+from kgroups_spark.audit.packed_rows import packed_by_shard, row_counts, unpacked
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.redecode import DECODED_TABLES, added_up, decoded_again, unresolved
 from kgroups_spark.audit.replayed import Replayed, replayed
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
-from kgroups_spark.audit.shard_stage import ShardTask, deal_shards, shards_of
+from kgroups_spark.audit.shard_stage import EXPIRY, PREVIOUS, ShardTask, deal_shards, shards_of
+from kgroups_spark.audit.stages import CURRENT
 from kgroups_spark.audit.stored_history import StoredHistory
 from kgroups_spark.audit.topic_names import CLUSTER
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
-from kgroups_spark.replay.read_again import CURRENT
 from kgroups_spark.replay.replay_shard import AuditSpans
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.last_finished import REBUILD_APP_ID
@@ -75,35 +75,39 @@ class Rebuilt:
         }
 
 
-def rebuild(work: AuditWork, *, tables_of_now: bool = False) -> Rebuilt:
+def rebuild(work: AuditWork, *, as_of_ms: int | None = None) -> Rebuilt:
     """Rebuilds, by the rules of a release, what stands in history, and the state of the last finished audit.
 
-    `tables_of_now`: these, too. Otherwise the audit goes on, and rewrites them itself.
+    `as_of_ms`: the current tables, too, with what expires as of then. None: the audit goes on, and rewrites them
+    itself.
     """
-    return _Rebuild(work).run(tables_of_now)
+    return _Rebuild(work, as_of_ms).run()
 
 
 class _Rebuild:
-    def __init__(self, work: AuditWork) -> None:
+    def __init__(self, work: AuditWork, as_of_ms: int | None) -> None:
         assert work.before is not None
         self.work = work
+        self.as_of_ms = as_of_ms
+        # The tables of now that it writes.
+        self.current = () if as_of_ms is None else (*CURRENT, PREVIOUS)
         self.last = work.before.audit_id
         self.writer: LakeWriter = replace(work.writer, app_id=REBUILD_APP_ID)
         self.release: Release = release(work.settings.release_version)
         self.read = what_was_read(work.lake, self.last)
         self.read_by = ReadBy.of(self.read)
 
-    def run(self, tables_of_now: bool) -> Rebuilt:
+    def run(self) -> Rebuilt:
         work, say = self.work, self.work.progress
         say("rebuilding from history: decoding quarantine again")
-        added = self._decode_again(with_counts=tables_of_now)
+        added = self._decode_again(with_counts=bool(self.current))
         counting = self._counting()
         say("rebuilding from history: looking for names")
         baselines = Baselines.of(counting.state_corrections, work.settings.release_version)
         names = self._names(counting, baselines)
         work = replace(work, state=replace(work.state, names=names))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
-        with self._replayed(work, counting, baselines, tables_of_now) as replayed:
+        with self._replayed(work, counting, baselines) as replayed:
             say("rebuilding from history: committing")
             kept = LakeAsOfAudit(work.lake, self.last)
             for name in MADE_OF_RECORDS:
@@ -111,9 +115,9 @@ class _Rebuild:
                     self.writer, name, baselines.before(kept.read(name)) if baselines.by_partition else None
                 )
             self._replace_quarantine(counting, baselines, replayed)
-            if tables_of_now:
-                for name in CURRENT:
-                    replayed.replace(work.writer, name)
+            for name in self.current:
+                replayed.replace(work.writer, name)
+            if self.current:
                 topics = work.spark.createDataFrame(work.topics_table([]), TABLES["topics"].schema)
                 work.writer.replace("topics", topics)
             replayed.replace(self.writer, "coordinator_state", keep_audit=work.state.kept_audit_id)
@@ -179,18 +183,21 @@ class _Rebuild:
         return names.with_topics(each for each in kept if baselines.is_reduced or each[3] == CLUSTER)
 
     def _replayed(
-        self, work: AuditWork, counting: StoredHistory, baselines: Baselines, tables_of_now: bool
+        self, work: AuditWork, counting: StoredHistory, baselines: Baselines
     ) -> AbstractContextManager[Replayed]:
         history = replace(counting, quarantine=unresolved(counting.quarantine)).since(baselines)
-        tables = (*MADE_OF_RECORDS, "quarantine", *(CURRENT if tables_of_now else ()), "coordinator_state")
+        tables = (*MADE_OF_RECORDS, "quarantine", *self.current, "coordinator_state")
         task = ShardTask(
-            replace(work.night([]), audits=self._spans()),
+            replace(work.night([], self.as_of_ms), audits=self._spans()),
             work.lake.uri,
             history_from=baselines.starts,
             read_by=self._with_corrections(history.state_corrections),
             tables=frozenset(tables),
         )
-        return replayed(shards_of(work.spark, self._hands(), history.parts()), task, work.writer)
+        parts = history.parts()
+        if self.current:
+            parts = parts.unionByName(packed_by_shard(work.rows_before(EXPIRY), EXPIRY))
+        return replayed(shards_of(work.spark, self._hands(), parts), task, work.writer)
 
     def _spans(self) -> AuditSpans:
         """Where each audit ended, and its retention: both decide its events."""

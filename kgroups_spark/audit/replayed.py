@@ -11,7 +11,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 
 from kgroups_spark.audit.packed_rows import unpacked
-from kgroups_spark.audit.shard_stage import ShardTask, replayed_frame, replayed_parts
+from kgroups_spark.audit.shard_stage import Task, replayed_frame, replayed_parts
 from kgroups_spark.tables.parts_writer import Part
 from kgroups_spark.tables.writer import LakeWriter, parts_of
 
@@ -52,7 +52,7 @@ class ReplayedRows:
 
 
 @contextmanager
-def replayed(shards: DataFrame, shard_task: ShardTask, writer: LakeWriter) -> Iterator[Replayed]:
+def replayed(shards: DataFrame, shard_task: Task, writer: LakeWriter) -> Iterator[Replayed]:
     """The tables that the shards (rows of SHARDS) make of their history."""
     if writer.name == "parts":
         parts: dict[str, list[Part]] = {}

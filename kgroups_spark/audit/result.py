@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kgroups_spark.audit.decode_range import RangeProgress
-from kgroups_spark.audit.known_times import known_times
-from kgroups_spark.audit.log_times import Judged, LogTimes, live_as_of, newest_plausible
+from kgroups_spark.audit.moment import Moment, new_times
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.read_again import correction_notes
 from kgroups_spark.audit.read_hand import MOST_ROUNDS, is_unsettled
@@ -23,16 +22,17 @@ from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.counts import counted
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.tables.ledger import PartitionProgress, record_counts
-from kgroups_spark.times import to_epoch_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """The results of the two stages: how far each range was read, rows added by history table, quarantined by reason,
-    and the plan as it could be followed (None: there was nothing to do). `states`: the same of the two other logs."""
+    """The results of the two stages: when the audit judges, how far each range was read, rows added by history table,
+    quarantined by reason, and the plan as it could be followed (None: there was nothing to do). `states`: the same of
+    the two other logs."""
 
+    moment: Moment
     progress: list[RangeProgress] = field(default_factory=list)
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
@@ -67,24 +67,17 @@ class Shortfall:
 
 @dataclass(frozen=True)
 class LedgerFacts:
-    """The columns of the ledger's row `finished`. `known_until_ms`: up to when the log says all there was; not after
-    as_of."""
+    """The columns of the ledger's row `finished`."""
 
-    as_of_ms: int
-    known_until_ms: int
-    retention_ms: int
+    moment: Moment
     columns: dict[str, Any]
     shortfall: Shortfall = field(default_factory=Shortfall)
 
 
-def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appended_ms: int | None = None) -> LedgerFacts:
-    """The ledger's row of the audit. `appended_ms`: the newest time of what a live log got while it was read."""
-    settings = work.settings
-    known = known_times(work.lake, work.before, settings.clock_ms)
-    newest = newest_plausible(_new_times(result.progress), settings.clock_ms, known.values())
-    partitions = _partitions(work, result.progress, known, newest.ms)
-    now = _judged_at(work, newest.ms, appended_ms)
-    as_of_ms = now.ms if settings.as_of is None else settings.as_of
+def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> LedgerFacts:
+    """The ledger's row of the audit."""
+    settings, moment = work.settings, result.moment
+    partitions = _partitions(work, result.progress, moment)
     counts: Counter[tuple[int, int | None]] = Counter()
     for each in result.progress:
         counts.update(each.record_counts)
@@ -94,16 +87,14 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
     said += [*gone_before_we_came(work, partitions), *_missing_note(work, result, short.missing)]
     said += _held_back(result.progress)
     said += [*uncommitted_notes(work.plan, result.progress), *_rebuilt(work)]
-    said += [*newest.notes, *(now.notes if settings.as_of is None else ())]
+    said += moment.notes
     said += unsettled_note(short.unsettled)
     said += result.states.notes
     rows_added = result.rows_added + result.states.rows_added
     return LedgerFacts(
-        as_of_ms,
-        min(as_of_ms, now.ms),
-        settings.retention_ms,
+        moment,
         {
-            "as_of": _time(as_of_ms),
+            "as_of": _time(moment.as_of_ms),
             "retention_ms": settings.retention_ms,
             "retention_source": settings.retention_source,
             "release_version": settings.release_version,
@@ -111,7 +102,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str], appende
             "state_format": STATE_FORMAT,
             "source": work.source_name,
             "cluster_id": work.plan.cluster_id,
-            "newest_log_timestamp": None if newest.ms is None else _time(newest.ms),
+            "newest_log_timestamp": None if moment.newest_ms is None else _time(moment.newest_ms),
             "partitions": tuple(partitions),
             "state_partitions": result.states.entries or (work.before.state_partitions if work.before else ()),
             "rows_added": {name: rows for name, rows in sorted(rows_added.items()) if rows},
@@ -133,22 +124,7 @@ def _shortfall(work: AuditWork, result: AuditResult) -> Shortfall:
     )
 
 
-def _new_times(progress: list[RangeProgress]) -> list[tuple[int, LogTimes]]:
-    return [(each.offsets_partition, each.log_times) for each in progress if each.number >= 0]
-
-
-def _judged_at(work: AuditWork, newest_ms: int | None, appended_ms: int | None) -> Judged:
-    """When the audit judges if nobody says it: of segments the newest log time."""
-    clock_ms = work.settings.clock_ms
-    if not work.is_live:
-        return Judged(clock_ms if newest_ms is None else newest_ms)
-    before = work.before.as_of if work.before else None
-    return live_as_of(clock_ms, newest_ms, appended_ms, None if before is None else to_epoch_ms(before))
-
-
-def _partitions(
-    work: AuditWork, progress: list[RangeProgress], known: dict[int, int], newest_ms: int | None
-) -> list[PartitionProgress]:
+def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) -> list[PartitionProgress]:
     planned = {p.offsets_partition: p for p in work.plan.partitions}
     before = {p.offsets_partition: p for p in (work.before.partitions or ())} if work.before else {}
     by_partition: dict[int, list[RangeProgress]] = {}
@@ -159,20 +135,18 @@ def _partitions(
         for number in sorted(planned.keys() | before.keys())
     ]
     return [
-        replace(row, newest_log_timestamp=_newest_time(row.offsets_partition, by_partition, known, newest_ms))
-        for row in rows
+        replace(row, newest_log_timestamp=_newest_time(row.offsets_partition, by_partition, moment)) for row in rows
     ]
 
 
-def _newest_time(
-    number: int, by_partition: dict[int, list[RangeProgress]], known: dict[int, int], newest_ms: int | None
-) -> datetime | None:
+def _newest_time(number: int, by_partition: dict[int, list[RangeProgress]], moment: Moment) -> datetime | None:
     """The newest time of the partition that is not behind the log's newest plausible one."""
-    if newest_ms is None:
+    if moment.newest_ms is None:
         return None
-    read = _new_times(by_partition.get(number, []))
+    read = new_times(by_partition.get(number, []))
     times = [ms for _, each in read for ms, _ in (*each.newest, *each.ahead)]
-    return max((_time(ms) for ms in (*times, known.get(number, -1)) if 0 <= ms <= newest_ms), default=None)
+    known = moment.known.get(number, -1)
+    return max((_time(ms) for ms in (*times, known) if 0 <= ms <= moment.newest_ms), default=None)
 
 
 def gone_before_we_came(work: AuditWork, partitions: list[PartitionProgress]) -> list[str]:

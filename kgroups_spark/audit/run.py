@@ -1,7 +1,7 @@
-"""One audit, from the claim to the ledger's row: plan, read, replay, decide.
+"""One audit, from the claim to the ledger's row: plan, read, replay.
 
     claim a number -> delete what unfinished audits left -> plan -> stage 1 -> stage 2 -> history -> current tables
-    -> decisions -> findings -> ledger
+    -> findings -> ledger
 
 The log read is committed before the conclusions, the ledger's row comes last, and nothing counts without it.
 """
@@ -19,17 +19,17 @@ from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
-from kgroups_spark.audit.decide import decide
+from kgroups_spark.audit.decide_again import decide_again
 from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS, DeleteRetention
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.known_corrupt import known_corrupt
 from kgroups_spark.audit.log_source import LogSource, open_source
-from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
+from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.rebuild import rebuild
-from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts
+from kgroups_spark.audit.result import AuditResult, ledger_facts
 from kgroups_spark.audit.saved_state import intention, saved_state
 from kgroups_spark.audit.share_listing import complete_share_partitions
 from kgroups_spark.audit.state_logs import audit_state_logs
@@ -49,6 +49,7 @@ from kgroups_spark.tables.log_files import tidy_logs
 from kgroups_spark.tables.unfinished import clear_up
 from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import choose_writer
+from kgroups_spark.times import to_epoch_ms
 
 # As often as a table's log gets a checkpoint, up to which it can be cleaned up.
 TIDIES_EVERY = CHECKPOINT_INTERVAL
@@ -120,7 +121,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
     is_new = bool(work.plan.new_ranges or work.plan.read_again or work.states.is_new or must_rewrite)
     then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
-    result, rebuilt = AuditResult(), None
+    rebuilt = None
     if state.must_be_rebuilt:
         rebuilt = rebuild(work)
         work = replace(work, state=rebuilt.state, has_decoded_again=rebuilt.has_decoded_again)
@@ -133,40 +134,18 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         if states.share_partitions is not None:
             complete_share_partitions(work.writer, states.share_partitions)
         work = work if result.plan is None else replace(work, plan=result.plan)
-    appended_ms = _newest_appended(work)
-    facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)], appended_ms)
+    else:
+        result = AuditResult(Moment.of(work, []))
+        if _decides_otherwise(work, result.moment):
+            work.progress("deciding what expires")
+            decide_again(work, result.moment.as_of_ms)
+    facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)])
     if rebuilt is not None:
         facts = replace(facts, columns=rebuilt.told_with(facts.columns))
-    if _must_decide(facts, before, is_new):
-        work.progress("deciding what expires")
-        decide(
-            lake,
-            writer,
-            as_of_ms=facts.as_of_ms,
-            retention_ms=facts.retention_ms,
-            release_version=work.settings.release_version,
-        )
     facts = find(work, facts, result.progress)
     row = claim.finish(**facts.columns)
     summary = _summary(lake, row, then, before, writer)
     return replace(summary, shortfall=facts.shortfall, failures=(*summary.failures, *_tidied(lake, row.audit_id)))
-
-
-def _newest_appended(work: AuditWork) -> int | None:
-    """The newest time of what a live log got while it was read, ms: what the brokers' clocks say now."""
-    cluster = work.source.cluster if work.source is not None else None
-    if work.source is None or cluster is None:
-        return None
-    from kgroups_spark.sources.cluster import ClusterUnreachable
-    from kgroups_spark.sources.live_log import LiveLog, times_appended
-    from kgroups_spark.sources.partition_log import LeaderLost
-
-    try:
-        times = times_appended(cluster, [log for log in work.source.logs if isinstance(log, LiveLog)])
-    except (ClusterUnreachable, LeaderLost):
-        return None
-    latest = work.settings.clock_ms + CLOCKS_DIFFER_MS
-    return max((ms for ms in times if 0 <= ms <= latest), default=None)
 
 
 def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
@@ -194,12 +173,11 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
     return topic_offsets_notes(rows)
 
 
-def _must_decide(facts: LedgerFacts, before: AuditRow | None, is_new: bool) -> bool:
-    """Whether the decisions of the last audit no longer are those of this one."""
-    if is_new or before is None:
-        return True
-    names = ("as_of", "retention_ms", "release_version")
-    return any(getattr(before, name) != facts.columns[name] for name in names)
+def _decides_otherwise(work: AuditWork, moment: Moment) -> bool:
+    """Whether the decisions of the last audit, by the same release, no longer are those of this one."""
+    assert work.before is not None and work.before.as_of is not None
+    then = to_epoch_ms(work.before.as_of), work.before.retention_ms
+    return then != (moment.as_of_ms, work.settings.retention_ms)
 
 
 def _tidied(lake: Lake, audit_id: int) -> list[str]:

@@ -1,7 +1,7 @@
 """`kgroups rebuild`: every table that is made of others, rebuilt from history alone, under a claim as an audit.
 
 claim a number -> delete what unfinished audits left -> versions, current tables and state from history
--> decisions -> findings -> ledger
+-> findings -> ledger
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark import __version__
 from kgroups_spark.audit.changes import Changes, tables_of_now
-from kgroups_spark.audit.decide import decide
 from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
+from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.options import silent
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
@@ -133,18 +133,11 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     states = audit_state_logs(work, from_history=True)
     if work.states.shards:
         work = replace(work, writer=NamingWriter.of(work.writer))
-    rebuilt = rebuild(work, tables_of_now=True)
+    moment = Moment.of(work, [])
+    rebuilt = rebuild(work, as_of_ms=moment.as_of_ms)
     if states.share_partitions is not None:
         complete_share_partitions(work.writer, states.share_partitions)
-    facts = ledger_facts(work, AuditResult(states=states), notes)
-    options.progress("deciding what expires")
-    decide(
-        lake,
-        writer,
-        as_of_ms=facts.as_of_ms,
-        retention_ms=facts.retention_ms,
-        release_version=settings.release_version,
-    )
+    facts = ledger_facts(work, AuditResult(moment, states=states), notes)
     facts = replace(facts, columns=rebuilt.told_with(facts.columns))
     facts = find(work, facts)
     row = claim.finish(**facts.columns)

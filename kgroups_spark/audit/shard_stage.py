@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +23,7 @@ from kgroups_spark.audit.packed_rows import PACKED, packed_outputs
 from kgroups_spark.audit.read_by import ReadBy
 from kgroups_spark.audit.traffic import summed
 from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.expiry.clean_up import decided_before
 from kgroups_spark.replay.corrected import HistoryReplay
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
@@ -46,6 +47,22 @@ SHARDS = pa.schema(
     ]
 )
 STATE, TRAFFIC = "coordinator_state", "group_traffic"
+# The decisions that the audit before left, and where this one keeps them.
+EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
+
+
+class Task(Protocol):
+    """A task's work on each of its shards."""
+
+    @property
+    def lake_uri(self) -> str: ...
+
+    @property
+    def audit_id(self) -> int:
+        """Whose parts it writes."""
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """(table, rows) of one shard."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +82,10 @@ class ShardTask:
     read_by: ReadBy | None = None
     tables: frozenset[str] | None = None
 
+    @property
+    def audit_id(self) -> int:
+        return self.night.audit_id
+
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         """(table, rows) of one shard that are wanted, its new state among them."""
         for table, rows in self._all(reader, offsets_partition, parts):
@@ -78,6 +99,9 @@ class ShardTask:
         state = list(saved(replay.state))
         constants = {"audit_id": self.night.audit_id, "offsets_partition": offsets_partition}
         yield STATE, table_batch(STATE, StateRow._fields, state, **constants)
+        before = [part for part in parts if part.table == EXPIRY]
+        if before:
+            yield PREVIOUS, decided_before(reader.rows(before, EXPIRY, offsets_partition), self.night.audit_id)
         traffic = [part for part in parts if part.table == TRAFFIC and not part.is_again]
         if traffic:
             yield TRAFFIC, summed(reader.rows(traffic, TRAFFIC, offsets_partition))
@@ -99,14 +123,14 @@ class ShardTask:
 
 
 def replay_by_parts(
-    spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart], shard_task: ShardTask
+    spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart], shard_task: Task
 ) -> list[Part]:
     """Stage 2 in one action: each hand is the offsets partitions that one task replays. Returns the parts that
     the tasks have written."""
     return replayed_parts(by_task(_shard_frame(spark, hands, parts), len(hands)), shard_task) if hands else []
 
 
-def replayed_parts(shards: DataFrame, shard_task: ShardTask) -> list[Part]:
+def replayed_parts(shards: DataFrame, shard_task: Task) -> list[Part]:
     """Stage 2: rows of SHARDS -> the parts that the tasks have written."""
     replayed = shards.mapInArrow(with_storage(_replay_shards(shard_task)), MANIFEST)
     return [Part(**json.loads(line.payload)) for line in replayed.collect()]
@@ -130,7 +154,7 @@ def shards_of(spark: SparkSession, hands: Sequence[Sequence[int]], parts: DataFr
     return by_task(packed.unionByName(_shard_frame(spark, hands, [])), len(hands))
 
 
-def replayed_frame(shards: DataFrame, shard_task: ShardTask) -> DataFrame:
+def replayed_frame(shards: DataFrame, shard_task: Task) -> DataFrame:
     """Stage 2 for Spark's writer: rows of SHARDS -> the rows of REPLAY_TABLES, packed (packed_rows.py)."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -155,11 +179,11 @@ def by_task(shards: DataFrame, tasks: int) -> DataFrame:
     return shards.repartitionById(tasks, "task").sortWithinPartitions("offsets_partition")
 
 
-def _replay_shards(shard_task: ShardTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _replay_shards(shard_task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for mapInArrow: rows of SHARDS -> the manifest of the parts that it writes."""
 
     def replay_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        collector = PartCollector(shard_task.lake_uri, shard_task.night.audit_id)
+        collector = PartCollector(shard_task.lake_uri, shard_task.audit_id)
         outputs = replayed_shards(batches, shard_task)
         lines = [part_line(part) for table, rows in outputs for part in collector.add(table, rows)]
         yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
@@ -167,7 +191,7 @@ def _replay_shards(shard_task: ShardTask) -> Callable[[Iterator[pa.RecordBatch]]
     return replay_shards
 
 
-def replayed_shards(batches: Iterable[pa.RecordBatch], shard_task: ShardTask) -> Iterator[Output]:
+def replayed_shards(batches: Iterable[pa.RecordBatch], shard_task: Task) -> Iterator[Output]:
     """Rows of SHARDS -> (table, rows) of one shard after the other."""
     reader = PartReader()
     with no_cycle_collector():

@@ -37,6 +37,15 @@ from kgroups_spark.tables.schemas import LOG_TABLES
 
 Hand = Sequence[LogRange]
 # Everything that a replay writes.
+CURRENT = (
+    "groups",
+    "group_members",
+    "committed_offsets",
+    "pending_offsets",
+    "open_transactions",
+    "offset_expiry",
+    "group_expiry",
+)
 REPLAY_TABLES = (
     "group_versions",
     "group_member_versions",
@@ -44,11 +53,8 @@ REPLAY_TABLES = (
     "group_traffic",
     "transaction_markers",
     "quarantine",
-    "groups",
-    "group_members",
-    "committed_offsets",
-    "pending_offsets",
-    "open_transactions",
+    *CURRENT,
+    "previous_offset_expiry",
     "coordinator_state",
     "state_corrections",
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from urllib.parse import unquote
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
 from kgroups_spark.audit.history_names import sightings
@@ -24,6 +25,7 @@ from kgroups_spark.audit.state_plan import StatePlan
 from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
+from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
@@ -136,20 +138,25 @@ class AuditWork:
         limits = FetchLimits(min(len(self.hands), self.slots), self.max_bytes_per_second, client.timeout_ms)
         return replace(context, fetcher=Fetcher(client, limits))
 
-    def night(self, progress: list[RangeProgress]) -> Night:
-        """The facts of stage 1 that a replay needs."""
+    def night(self, progress: list[RangeProgress], as_of_ms: int | None = None) -> Night:
+        """The facts of stage 1 that a replay needs. `as_of_ms`: for when it decides what expires; None: it does not."""
         return Night(
             self.audit_id,
             self.settings.release_version,
             self.offsets_partitions(progress),
             known_topics(self.topic_names(progress)),
             self.settings.retention_ms,
+            clean_up=None if as_of_ms is None else self.clean_up(as_of_ms),
         )
 
-    def shard_task(self, progress: list[RangeProgress]) -> ShardTask:
+    def clean_up(self, as_of_ms: int) -> CleanUp:
+        """The clean-up by which this audit decides."""
+        return CleanUp(as_of_ms, self.settings.retention_ms, self.settings.release_version, self.audit_id)
+
+    def shard_task(self, progress: list[RangeProgress], as_of_ms: int) -> ShardTask:
         """The facts that the tasks of stage 2 need."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        return ShardTask(self.night(progress), self.lake.uri, again)
+        return ShardTask(self.night(progress, as_of_ms), self.lake.uri, again)
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
         """How many partitions the offsets topic has: as the user says, or the cluster, or the only number that fits."""
@@ -188,6 +195,17 @@ class AuditWork:
         if self.before is None:
             return []
         return sightings(self._as_it_was(self.before).rows("topics").to_pylist())
+
+    def files_before(self, name: str) -> list[str]:
+        """URIs of the files of a current table as the last finished audit left it."""
+        version = None if self.before is None else self._as_it_was(self.before).version(name)
+        log = self.lake.table(name)
+        return [] if version is None else [f"{log.path}/{unquote(file.path)}" for file in log.files(version)]
+
+    def rows_before(self, name: str) -> DataFrame:
+        """The rows of the same; an audit must have finished."""
+        assert self.before is not None
+        return self._as_it_was(self.before).read(name)
 
     def _as_it_was(self, before: AuditRow) -> LakeAsOfAudit:
         """The current tables as the last finished audit left them: a killed one may have rewritten them since."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
 from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
@@ -20,7 +21,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 
 # Files that a reader keeps open.
 FILES_KEPT = 64
-# Row groups that a reader keeps: neighbouring offsets partitions share one.
+# Row groups of a table that a reader keeps: neighbouring offsets partitions share one.
 ROW_GROUPS_KEPT = 8
 # Commits of a shard that are folded at once, some 90 bytes each and as many again while they are.
 ROWS_AT_ONCE = 2_000_000
@@ -33,6 +34,8 @@ _COLUMNS: dict[str, list[str] | None] = {
     "quarantine": None,
     "group_traffic": None,
     "coordinator_state": None,
+    "offset_expiry": None,
+    **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
     "state_corrections": None,
 }
 # Packed commits that are not counted before they are read: they are fewer than ROWS_AT_ONCE.
@@ -73,15 +76,29 @@ class PartFile:
 
     def __init__(self, table: str, uri: str) -> None:
         storage, path = lake_file_system(uri)
-        self._columns = _COLUMNS[table]
-        self._file = pq.ParquetFile(storage.open_input_file(path), read_dictionary=_DICTIONARIES.get(table))
+        self._table, self._columns = table, _COLUMNS[table]
+        self._file = pq.ParquetFile(
+            storage.open_input_file(path),
+            read_dictionary=_DICTIONARIES.get(table),
+            coerce_int96_timestamp_unit="us",  # as Spark writes times
+        )
         metadata = self._file.metadata
         places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
         self.row_groups = [_row_group(metadata.row_group(n), n, places) for n in range(metadata.num_row_groups)]
 
     def read(self, number: int) -> pa.Table:
         """The rows of a row group."""
-        return self._file.read_row_group(number, columns=self._columns)
+        rows = self._file.read_row_group(number, columns=self._columns)
+        return rows if self._table in _DICTIONARIES else _of_schema(rows, part_schema(self._table))
+
+
+def _of_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the schema's columns; null where a file of an older layout has none."""
+    if rows.schema.equals(schema):
+        return rows
+    nothing = pa.nulls(rows.num_rows)
+    columns = [rows[each.name] if each.name in rows.column_names else nothing for each in schema]
+    return pa.table([column.cast(each.type) for column, each in zip(columns, schema, strict=True)], schema)
 
 
 def _row_group(metadata: pq.RowGroupMetaData, number: int, places: dict[str, int]) -> RowGroup:
@@ -97,7 +114,10 @@ class PartReader:
 
     def __init__(self) -> None:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
-        self._rows = lru_cache(maxsize=ROW_GROUPS_KEPT)(lambda table, uri, number: self._file(table, uri).read(number))
+        self._rows = {table: lru_cache(maxsize=ROW_GROUPS_KEPT)(self._read) for table in _COLUMNS}
+
+    def _read(self, table: str, uri: str, number: int) -> pa.Table:
+        return self._file(table, uri).read(number)
 
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
         """The history that the parts hold of an offsets partition."""
@@ -135,7 +155,7 @@ class PartReader:
             return
         for row_group in self._file(part.table, part.place).row_groups:
             if row_group.may_have(offsets_partition, groups):
-                rows = self._rows(part.table, part.place, row_group.number)
+                rows = self._rows[part.table](part.table, part.place, row_group.number)
                 yield rows.filter(pc.equal(rows.column("offsets_partition"), offsets_partition))
 
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:

@@ -23,8 +23,6 @@ from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import shard_of
 from kgroups_spark.tables.rows import table_batch
 
-CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
-
 
 @dataclass(frozen=True)
 class ReadAgain:

@@ -21,6 +21,7 @@ from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
+from kgroups_spark.expiry.clean_up import HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.replay import (
     ALL_GROUPS,
     OffsetHistory,
@@ -46,6 +47,7 @@ from kgroups_spark.tables.rows import table_batch
 # Versions and events leave in lots of the changes that so many records made.
 RECORDS_AT_ONCE = 8192
 ROWS_AT_ONCE = 16384
+HELD_GROUPS_COLUMNS = columns_needed(HELD_GROUPS).names
 
 # Log offset at which an audit ended and its retention in ms, by offsets partition, ascending.
 AuditSpans = Mapping[int, Sequence[tuple[int, int]]]
@@ -63,6 +65,7 @@ class Night:
     audits, retention_ms   what decides the causes of removals (EventRules): in a rebuild the end and the retention of
                            every audit by offsets partition, in an audit its own retention (None: the release's default)
     tried                  rules of no release, which a comparison tries; None: those of the release
+    clean_up               what decides what expires; None: nothing is decided
     """
 
     audit_id: int
@@ -72,6 +75,7 @@ class Night:
     retention_ms: int | None = None
     audits: AuditSpans = field(default_factory=dict)
     tried: Release | None = None
+    clean_up: CleanUp | None = None
 
     @property
     def release(self) -> Release:
@@ -134,7 +138,7 @@ class ShardReplay:
         return self._offsets, self._replayed_groups
 
     def outputs(self) -> Iterator[Output]:
-        """(table, rows): changes, then the current tables."""
+        """(table, rows): changes, then the current tables, then what expires."""
         yield from self.changes()
         yield from self.current()
 
@@ -224,7 +228,20 @@ class ShardReplay:
             yield "quarantine", table_batch("quarantine", MISREAD_COLUMNS, rows, **self._constants, **LOAD_WOULD_FAIL)
 
     def current(self) -> Iterator[Output]:
-        """(table, rows) of the current tables, once all changes have been taken."""
+        """(table, rows) of the current tables, once all changes have been taken; then what expires, if the night says
+        when."""
+        clean_up = self.night.clean_up
+        if clean_up is None:
+            return self._tables()
+        held = self._held_groups() if clean_up.looks_at_held_groups else ()
+        return clean_up.behind(itertools.chain(held, self._tables()))
+
+    def _held_groups(self) -> Iterator[Output]:
+        """The groups for which producers are noted."""
+        groups = self._replayed[0].state.noted.column("group_id").unique()
+        yield HELD_GROUPS, pa.table([pa.repeat(self.offsets_partition, len(groups)), groups], HELD_GROUPS_COLUMNS)
+
+    def _tables(self) -> Iterator[Output]:
         offsets, groups = self._replayed
         night, constants = self.night, self._constants
         groups.topics = night.topics

@@ -16,8 +16,8 @@ import pyarrow as pa
 from kgroups_spark.audit.changes import Changes, TablesOfNow
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.findings import evidence_of, findings_table
-from kgroups_spark.audit.judging import HELD_GROUPS, Judging, columns_needed
 from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
+from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.plan import AuditPlan, PartitionPlan
 from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts, quarantined_by_reason
@@ -25,6 +25,7 @@ from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.expiry.clean_up import HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.sources.partition_log import PartitionLog
@@ -52,7 +53,7 @@ class Night:
 
     @property
     def as_of_ms(self) -> int:
-        return self.facts.as_of_ms
+        return self.facts.moment.as_of_ms
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -78,12 +79,13 @@ def night(
     audited = audit_night(files, whole_ranges(files) if ranges is None else ranges, how, past)
     progress = audited.progress[len(before.audited.progress) if before else 0 :]
     work = _work(files, how, progress, audited.audits, before, clock_ms, as_of)
-    result = AuditResult(progress, _rows_added(audited), quarantined_by_reason(progress, 0))
     with _history(in_history):
-        facts = ledger_facts(work, result, [])
-    judging = Judging(facts.as_of_ms, facts.retention_ms, how.release, audited.audits)
+        moment = Moment.of(work, progress)
+    result = AuditResult(moment, progress, _rows_added(audited), quarantined_by_reason(progress, 0))
+    facts = ledger_facts(work, result, [])
+    clean_up = CleanUp(moment.as_of_ms, work.settings.retention_ms, how.release, audited.audits)
     tables = tables_of(audited)
-    tables |= dict(judging.decided(_judged_by(audited, tables)))
+    tables |= dict(clean_up.decided(_decided_by(audited, tables)))
     row = _ledger_row(audited, facts)
     found = look(replace(_evidence(work, facts, progress, before), tables=ArrowTables(_findable(tables))))
     findings_table(found.findings, audited.audits).validate(full=True)
@@ -152,7 +154,7 @@ def _ledger_row(audited: Audited, facts: LedgerFacts) -> AuditRow:
     return AuditRow(audited.audits, "finished", "host 1 2 3", started, finished_at=started, **facts.columns)
 
 
-def _judged_by(audited: Audited, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+def _decided_by(audited: Audited, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     noted = [row for row in audited.rows("coordinator_state") if row["entry_type"] == "noted"]
     held = pa.Table.from_pylist(noted, schema=columns_needed(HELD_GROUPS))
     return {**{name: tables[name] for name in CURRENT}, HELD_GROUPS: held}

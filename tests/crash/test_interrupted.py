@@ -141,7 +141,6 @@ MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
     "stage 2": (AUDIT, "kgroups_spark.audit.by_parts:replay_by_parts", 0.3),
     "history is committed": (AUDIT, "kgroups_spark.tables.writer:LakeWriter.append_parts", 0.05),
     "tables are replaced": (AUDIT, "kgroups_spark.tables.writer:LakeWriter.replace_parts", 0.02),
-    "expiry is decided": (AUDIT, "kgroups_spark.audit.run:decide", 0.1),
     "findings are looked for": (AUDIT, "kgroups_spark.audit.run:find", 0.1),
     "rebuild": (("rebuild", "--lake", "{lake}"), "kgroups_spark.audit.run_rebuild:rebuild", 0.2),
     "history is reduced": (KEEP, "kgroups_spark.audit.maintain:reduction", 0.2),

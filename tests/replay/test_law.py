@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import pyarrow as pa
+
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.replay_row import ReplayRow, replay
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.state import group_ranges
 from kgroups_spark.replay.event_rows import event_batches
 from kgroups_spark.replay.replay_shard import Night, ShardReplay
@@ -21,14 +24,15 @@ from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.coordinator.no_topics import NoTopics
 from tests.offsets.log_tables import history_tables
-from tests.offsets.random_logs import random_log
+from tests.offsets.random_logs import T, random_log
 
 RELEASES = ("4.4", "4.3", "4.1", "4.0.0", "3.8-java", "3.7-java", "3.9", "2.8", "0.11")
+AS_OF = T + 1500
 Row = dict[str, Any]
 
 
 def night(version: str) -> Night:
-    return Night(1, version, 50, Topics(), retention_ms=1000)
+    return Night(1, version, 50, Topics(), retention_ms=1000, clean_up=CleanUp(AS_OF, 1000, version, 1))
 
 
 def replayed(rows: Sequence[ReplayRow], version: str, state: ShardState | None = None, ranges=()):
@@ -69,7 +73,15 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
         ("open_transactions", shard_rows.OpenTransactionRow, shard.open_transaction_rows()),
     ):
         found[name] = table_batch(name, kind._fields, [r for r in made if isinstance(r, kind)], audit_id=1).to_pylist()
+    found |= decided(found, shard.groups_in_transactions(), version)
     return {name: in_order(name, of) for name, of in found.items() if of}
+
+
+def decided(found: dict[str, list[Row]], held: set[str], version: str) -> dict[str, list[Row]]:
+    """What expires: of the whole tables at once."""
+    rows = {**found, HELD_GROUPS: [{"offsets_partition": 0, "group_id": group_id} for group_id in held]}
+    tables = {name: pa.Table.from_pylist(rows[name], columns_needed(name)) for name in DECIDED_BY}
+    return {name: table.to_pylist() for name, table in CleanUp(AS_OF, 1000, version, 1).decided(tables)}
 
 
 def assert_same(ours: dict[str, list[Row]], theirs: dict[str, list[Row]]) -> None:

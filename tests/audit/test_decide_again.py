@@ -1,4 +1,4 @@
-"""Decisions over a lake, by both writers and however they are dealt to tasks, against the twin."""
+"""Decisions over the current tables of a lake, by both writers, against the twin."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit import decide_by_parts, decide_by_spark
-from kgroups_spark.audit.decide import decide
+from kgroups_spark.audit.decide_again import decide_again
+from kgroups_spark.audit.plan import AuditPlan
+from kgroups_spark.audit.saved_state import SavedState
+from kgroups_spark.audit.settings import AuditSettings
+from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import Ledger
+from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
 from kgroups_spark.tables.writer import LakeWriter
 from kgroups_spark.tables.writer_choice import WriterName
 from tests.chosen import by_each_writer
@@ -26,7 +29,6 @@ from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
 
-WEEK_MS = 604_800_000
 # A coordinator that looks at groups for which producers are noted.
 RELEASE = "4.0.0"
 SHARDS = 5
@@ -91,43 +93,43 @@ def lake_of(spark: SparkSession, folder: Path, tables: dict[str, Rows], held: se
     return lake
 
 
-def decided(lake: Lake, writer: WriterName) -> tuple[Rows, Rows]:
-    """The rows of offset_expiry and group_expiry that were written."""
-    decide(
+def decide(lake: Lake, writer: WriterName, *, as_of_ms: int, shards: range) -> None:
+    """Audit AUDIT_ID, in which nothing is new, after audit AUDIT_ID - 1; the state is of AUDIT_ID for once."""
+    then = datetime(2026, 1, 1, tzinfo=UTC)
+    partitions = tuple(PartitionProgress(number, 0, 1) for number in shards)
+    work = AuditWork(
         lake,
         LakeWriter(lake, AUDIT_ID, writer, lambda: None),
-        as_of_ms=NOW,
-        retention_ms=R,
-        release_version=RELEASE,
+        AuditPlan([], None),
+        AuditRow(AUDIT_ID - 1, "finished", "t", then, partitions=partitions),
+        SavedState(AUDIT_ID, (), None),
+        AuditSettings(RELEASE, R, "option", 1, NOW),
+        lambda _: None,
     )
+    decide_again(work, as_of_ms)
+
+
+def decided(lake: Lake, writer: WriterName) -> tuple[Rows, Rows]:
+    """The rows of offset_expiry and group_expiry that were written."""
+    decide(lake, writer, as_of_ms=NOW, shards=range(SHARDS * 20))
     offsets, groups = (in_order(ms_rows(lake.rows(name))) for name in ("offset_expiry", "group_expiry"))
     return offsets, groups
 
 
-@pytest.mark.parametrize("how", ["spark by the driver", "spark by tasks", "by the driver", "by tasks, in lots"])
+@by_each_writer
 def test_decisions_over_a_lake_are_those_of_the_twin(
-    spark: SparkSession,
-    tmp_path: Path,
-    tables: tuple[dict[str, Rows], set[tuple[int, str]]],
-    how: str,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, tmp_path: Path, tables: tuple[dict[str, Rows], set[tuple[int, str]]], writer: WriterName
 ) -> None:
     lake = lake_of(spark, tmp_path / "lake", *tables)
-    if how == "spark by tasks":
-        monkeypatch.setattr(decide_by_spark, "SMALLEST_HAND_ROWS", 1)
-    if how == "by tasks, in lots":
-        monkeypatch.setattr(decide_by_parts, "SMALLEST_HAND_ROWS", 1)
-        monkeypatch.setattr(decide_by_parts, "ROWS_AT_ONCE", 50)
     offsets, groups = twin_rows(*tables, RELEASE)
     assert {row["reason"] for row in groups} >= {"open_transaction", "empty_and_nothing_left"}
-    assert decided(lake, "spark" if how.startswith("spark") else "parts") == (in_order(offsets), in_order(groups))
-    files = {file.bound("minValues", "offsets_partition") for file in lake.table("offset_expiry").files()}
-    assert (len(files) > 1) == (how == "by tasks, in lots") or how.startswith("spark")
+    assert decided(lake, writer) == (in_order(offsets), in_order(groups))
 
 
-def test_files_without_statistics_are_read_whole(
+def test_files_that_others_wrote_are_read(
     spark: SparkSession, tmp_path: Path, tables: tuple[dict[str, Rows], set[tuple[int, str]]]
 ) -> None:
+    """Without statistics on offsets partitions, and with times as Spark writes them."""
     lake = lake_of(spark, tmp_path / "lake", *tables)
     for name in READ:
         spark.sql(
@@ -142,17 +144,10 @@ def test_files_without_statistics_are_read_whole(
 
 @by_each_writer
 def test_what_was_decided_before_is_kept(spark: SparkSession, tmp_path: Path, writer: WriterName) -> None:
-    """That of the last finished audit: one that was killed since has decided anew."""
     lake = Lake.create(spark, str(tmp_path / "lake"))
-    finished = rows_of("audits", {"audit_id": 1, "status": "finished", "as_of": datetime(2026, 1, 1, tzinfo=UTC)})
-    write(lake, "audits", 1, finished)
-    assert Ledger(lake).last_finished().audit_id == 1
-    for audit_id, topic in ((1, "then"), (2, "killed")):
-        rows = rows_of("offset_expiry", {"audit_id": audit_id, "topic": topic, "expires_at": None})
-        made_by = LakeWriter(lake, audit_id, "parts", lambda: None)
-        made_by.replace_parts("offset_expiry", [made_by.part_writer("offset_expiry").write(rows)])
-    by = {"as_of_ms": WEEK_MS, "retention_ms": WEEK_MS, "release_version": "4.3"}
-    decide(lake, LakeWriter(lake, 3, writer, lambda: None), **by)
+    rows = rows_of("offset_expiry", {"audit_id": 2, "offsets_partition": 7, "topic": "then", "expires_at": None})
+    write(lake, "offset_expiry", 2, rows)
+    decide(lake, writer, as_of_ms=NOW, shards=range(9))
     (kept,) = lake.rows("previous_offset_expiry").to_pylist()
-    assert (kept["audit_id"], kept["decided_by"], kept["topic"], kept["expires_at"]) == (3, 1, "then", None)
+    assert (kept["audit_id"], kept["decided_by"], kept["topic"], kept["expires_at"]) == (AUDIT_ID, 2, "then", None)
     assert lake.rows("offset_expiry").num_rows == 0

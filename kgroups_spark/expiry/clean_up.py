@@ -1,15 +1,16 @@
-"""One clean-up's decisions over the current tables of some coordinator shards: all tables as Arrow, wherever they came
+"""One clean-up of the broker's over the current tables of some coordinator shards: all as Arrow, wherever it came
 from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.expiry import group_expiry, offset_expiry
+from kgroups_spark.expiry.group_expiry import group_expiry
+from kgroups_spark.expiry.offset_expiry import offset_expiry
 from kgroups_spark.tables.schemas import arrow_schema
 
 # The columns that decisions are made by. No table of the lake: groups for which producers are noted.
@@ -43,6 +44,9 @@ DECIDED_BY = {
     "pending_offsets": ("offsets_partition", "group_id", "topic", "partition"),
     HELD_GROUPS: ("offsets_partition", "group_id"),
 }
+DECISIONS = ("offset_expiry", "group_expiry")
+
+Output = tuple[str, "pa.RecordBatch | pa.Table"]
 
 
 def columns_needed(name: str) -> pa.Schema:
@@ -52,8 +56,8 @@ def columns_needed(name: str) -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class Judging:
-    """By what is judged; times in ms."""
+class CleanUp:
+    """The moment of a clean-up, and by what it decides; times in ms. `audit_id`: that of the rows."""
 
     as_of: int
     retention_ms: int
@@ -66,9 +70,32 @@ class Judging:
         return release(self.release_version).open_transactions_by == "group"
 
     def decided(self, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
-        """The rows of offset_expiry and group_expiry for the shards whose rows are in the tables (DECIDED_BY)."""
+        """The rows of DECISIONS for the shards whose rows are in the tables (DECIDED_BY)."""
         groups, pending = tables["groups"], tables["pending_offsets"]
         offsets = offset_expiry(tables["committed_offsets"], groups, tables["group_members"], pending, **asdict(self))
         yield "offset_expiry", offsets
         held = tables[HELD_GROUPS] if self.looks_at_held_groups else None
         yield "group_expiry", group_expiry(offsets, groups, pending, **asdict(self), held_groups=held)
+
+    def behind(self, current: Iterable[Output]) -> Iterator[Output]:
+        """(table, rows): the current tables of some shards, HELD_GROUPS among them, as they come; then the decisions
+        on them."""
+        found = {name: [columns_needed(name).empty_table()] for name in DECIDED_BY}
+        for name, rows in current:
+            if name in found:
+                found[name].append(_needed(name, rows))
+            if name != HELD_GROUPS:
+                yield name, rows
+        yield from self.decided({name: pa.concat_tables(tables) for name, tables in found.items()})
+
+
+def decided_before(decisions: pa.Table, audit_id: int) -> pa.Table:
+    """Rows of offset_expiry as the rows of previous_offset_expiry that an audit keeps of them."""
+    ours = pa.repeat(pa.scalar(audit_id, pa.int64()), decisions.num_rows)
+    columns = {name: decisions[name] for name in decisions.column_names}
+    return pa.table({**columns, "audit_id": ours, "decided_by": decisions["audit_id"]})
+
+
+def _needed(name: str, rows: pa.RecordBatch | pa.Table) -> pa.Table:
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    return table.select(DECIDED_BY[name]).cast(columns_needed(name))

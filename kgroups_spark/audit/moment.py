@@ -1,0 +1,71 @@
+"""The moment for which an audit decides what expires: known as soon as the log has been read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kgroups_spark.audit.decode_range import RangeProgress
+from kgroups_spark.audit.known_times import known_times
+from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS, Judged, LogTimes, live_as_of, newest_plausible
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.times import to_epoch_ms
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When an audit judges; times in ms.
+
+    known_until_ms  up to when the log says all there was; not after as_of
+    newest_ms       the newest plausible time in the log; None: it has none
+    known           the newest times that the ledger knew before, by offsets partition
+    notes           on times and clocks that cannot be right
+    """
+
+    as_of_ms: int
+    known_until_ms: int
+    newest_ms: int | None
+    known: Mapping[int, int]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, work: AuditWork, progress: Sequence[RangeProgress]) -> Moment:
+        """As the options say; else of segments the newest time in the log, of a live cluster its present."""
+        settings = work.settings
+        known = known_times(work.lake, work.before, settings.clock_ms)
+        newest = newest_plausible(new_times(progress), settings.clock_ms, known.values())
+        now = _now(work, newest.ms)
+        if settings.as_of is None:
+            return cls(now.ms, now.ms, newest.ms, known, (*newest.notes, *now.notes))
+        return cls(settings.as_of, min(settings.as_of, now.ms), newest.ms, known, newest.notes)
+
+
+def new_times(progress: Sequence[RangeProgress]) -> list[tuple[int, LogTimes]]:
+    """The times in ranges that were not read before, with their offsets partitions."""
+    return [(each.offsets_partition, each.log_times) for each in progress if each.number >= 0]
+
+
+def _now(work: AuditWork, newest_ms: int | None) -> Judged:
+    clock_ms = work.settings.clock_ms
+    if not work.is_live:
+        return Judged(clock_ms if newest_ms is None else newest_ms)
+    before = work.before.as_of if work.before else None
+    return live_as_of(clock_ms, newest_ms, _newest_appended(work), None if before is None else to_epoch_ms(before))
+
+
+def _newest_appended(work: AuditWork) -> int | None:
+    """The newest time of what a live log got while it was read, ms: what the brokers' clocks say now."""
+    cluster = work.source.cluster if work.source is not None else None
+    if work.source is None or cluster is None:
+        return None
+    # Loaded where it is needed, as all that asks a cluster.
+    from kgroups_spark.sources.cluster import ClusterUnreachable
+    from kgroups_spark.sources.live_log import LiveLog, times_appended
+    from kgroups_spark.sources.partition_log import LeaderLost
+
+    try:
+        times = times_appended(cluster, [log for log in work.source.logs if isinstance(log, LiveLog)])
+    except (ClusterUnreachable, LeaderLost):
+        return None
+    latest = work.settings.clock_ms + CLOCKS_DIFFER_MS
+    return max((ms for ms in times if 0 <= ms <= latest), default=None)
