@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.commands.options import (
     add_engine_option,
@@ -20,16 +21,22 @@ from kgroups_spark.commands.options import (
     positive_duration_value,
     time_value,
 )
-from kgroups_spark.commands.other_retention import for_retention
 from kgroups_spark.commands.output import Column, say, write_rows
 from kgroups_spark.commands.output_file import require_place, write_file
-from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
+from kgroups_spark.commands.reading import ROWS_AT_ONCE, LakeReader, open_lake, to_rows
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.errors import UsageError
+from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.expiry.group_conditions import GROUP
+from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
+from kgroups_spark.tables.conditions import partitions_in_lots
 from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
 
 Row = dict[str, Any]
+
+# Committed offsets that are decided on at once, for another retention; an offsets partition is never cut.
+OFFSETS_AT_ONCE = 250_000
 
 NAME = "expiring"
 SUMMARY = "which committed offsets expire, when, and why"
@@ -251,28 +258,40 @@ def _parameters(asked: Asked) -> dict[str, Any]:
 
 
 def decided_anew(reader: LakeReader, asked: Asked) -> Iterator[list[Row]]:
-    """For another retention: offsets that expire as asked, some of all decisions at a time."""
+    """For another retention: offsets that expire as asked, some of all at a time. The current tables are decided on as
+    an audit with that retention would have decided."""
     assert asked.retention_ms is not None
-    moment = "coalesce(expiry.expires_at_if_empty, expiry.expires_at)" if asked.if_empty else "expiry.expires_at"
-    where, parameters = f"{moment} IS NOT NULL", {}
-    if asked.until_ms is not None and not asked.if_empty:
-        # Whoever waits from then on is due until then; a time that the client gave does not depend on the retention.
-        where += " AND (expiry.base_timestamp <= :waits_from OR expiry.base = 'expire_timestamp')"
-        parameters = {"waits_from": to_datetime(max(0, asked.until_ms - asked.retention_ms))}
-    query = (
-        "SELECT expiry.*, groups.group_type, groups.state, "
-        "committed.commit_timestamp, committed.expire_timestamp, committed.value_version FROM offset_expiry AS expiry "
-        "JOIN committed_offsets AS committed ON committed.offsets_partition = expiry.offsets_partition "
-        "AND committed.group_id = expiry.group_id AND committed.topic = expiry.topic "
-        "AND committed.partition = expiry.partition "
-        "LEFT JOIN groups ON groups.offsets_partition = expiry.offsets_partition AND groups.group_id = expiry.group_id "
-        f"WHERE {where}"
-    )
     release = reader.last_audit["release_version"]
-    for batch in reader.batches(query, parameters):
-        rows = to_rows(pa.Table.from_batches([batch]))
-        decisions = for_retention(rows, retention_ms=asked.retention_ms, release_version=release)
-        yield expiring_offsets(decisions, as_of_ms=asked.as_of_ms, until_ms=asked.until_ms, if_empty=asked.if_empty)
+    clean_up = CleanUp(asked.as_of_ms, asked.retention_ms, release, reader.audit_id)
+    numbers = reader.table_rows("committed_offsets", ["offsets_partition"])["offsets_partition"]
+    counts = {each["values"]: each["counts"] for each in numbers.value_counts().to_pylist()}
+    for lot in partitions_in_lots(counts, OFFSETS_AT_ONCE):
+        tables = {
+            name: reader.table_rows(name, columns_needed(name).names, [lot]).cast(columns_needed(name))
+            for name in DECIDED_BY
+            if name != HELD_GROUPS
+        }
+        offsets = _with_groups(_with_moment(clean_up.of_offsets(tables), asked), tables["groups"])
+        for start in range(0, offsets.num_rows, ROWS_AT_ONCE):
+            rows = to_rows(offsets.slice(start, ROWS_AT_ONCE))
+            yield expiring_offsets(rows, as_of_ms=asked.as_of_ms, until_ms=asked.until_ms, if_empty=asked.if_empty)
+
+
+def _with_moment(offsets: pa.Table, asked: Asked) -> pa.Table:
+    """Those that have a moment of expiry that is asked for."""
+    moment = offsets["expires_at"]
+    if asked.if_empty:
+        moment = pc.coalesce(offsets["expires_at_if_empty"], moment)
+    if asked.until_ms is None:
+        return offsets.filter(moment.is_valid())
+    return offsets.filter(pc.less_equal(moment, pa.scalar(to_datetime(asked.until_ms), moment.type)))
+
+
+def _with_groups(offsets: pa.Table, groups: pa.Table) -> pa.Table:
+    """With type and state of their groups; null: there is none."""
+    place = rows_among(columns_of(offsets, GROUP), columns_of(groups, GROUP))
+    found = groups.select(["group_type", "state"]).take(pa.array(place, mask=place == NOWHERE))
+    return offsets.append_column("group_type", found["group_type"]).append_column("state", found["state"])
 
 
 def expiring_offsets(

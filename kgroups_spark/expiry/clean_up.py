@@ -71,11 +71,15 @@ class CleanUp:
 
     def decided(self, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
         """The rows of DECISIONS for the shards whose rows are in the tables (DECIDED_BY)."""
-        groups, pending = tables["groups"], tables["pending_offsets"]
-        offsets = offset_expiry(tables["committed_offsets"], groups, tables["group_members"], pending, **asdict(self))
+        offsets, groups, pending = self.of_offsets(tables), tables["groups"], tables["pending_offsets"]
         yield "offset_expiry", offsets
         held = tables[HELD_GROUPS] if self.looks_at_held_groups else None
         yield "group_expiry", group_expiry(offsets, groups, pending, **asdict(self), held_groups=held)
+
+    def of_offsets(self, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of offset_expiry alone; HELD_GROUPS are not looked at."""
+        names = ("committed_offsets", "groups", "group_members", "pending_offsets")
+        return offset_expiry(*(tables[name] for name in names), **asdict(self))
 
     def behind(self, current: Iterable[Output]) -> Iterator[Output]:
         """(table, rows): the current tables of some shards, HELD_GROUPS among them, as they come; then the decisions

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.findings.evidence import Evidence, Tables
-from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.conditions import Condition, partitions_in_lots
 
 # Members and committed offsets of a lot; a lot has one offsets partition at least. A member of a group that has and
 # shall get ten partitions is about 1 kB: at most a quarter of a gigabyte, mostly a tenth of that.
@@ -51,20 +51,15 @@ def in_lots(evidence: Evidence) -> Iterator[Evidence]:
     told += evidence.tables.rows("groups", ["offsets_partition"])["offsets_partition"].unique().to_pylist()
     told += evidence.log_starts.keys()
     rows.update(dict.fromkeys(told, 0))
-    lot: list[int] = []
-    for number in sorted(rows):
-        if lot and sum(rows[each] for each in lot) + rows[number] > ROWS_AT_ONCE:
-            yield _of(evidence, lot)
-            lot = []
-        lot.append(number)
-    yield _of(evidence, lot)
+    for lot in partitions_in_lots(rows, ROWS_AT_ONCE):
+        yield _of(evidence, lot)
 
 
-def _of(evidence: Evidence, lot: Sequence[int]) -> Evidence:
-    here = set(lot)
+def _of(evidence: Evidence, lot: Condition) -> Evidence:
+    here = set(lot.value)
     return replace(
         evidence,
-        tables=OfPartitions(evidence.tables, Condition("offsets_partition", "in", list(lot))),
+        tables=OfPartitions(evidence.tables, lot),
         large_records=[each for each in evidence.large_records if each.offsets_partition in here],
         times_off=[each for each in evidence.times_off if each.offsets_partition in here],
         before=[row for row in evidence.before if row["offsets_partition"] in here],

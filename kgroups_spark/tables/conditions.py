@@ -6,7 +6,7 @@ no room for a row that meets it is not opened, a row group neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_, eq, ge, le
 from typing import Any, Literal, NamedTuple
@@ -57,3 +57,16 @@ def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:
 def all_may_hold(conditions: Iterable[Condition], bound: Callable[[str, str], Any]) -> bool:
     """Whether a file may hold a row that meets all of them; `bound("minValues", column)` as in Delta's log."""
     return all(each.may_hold(bound("minValues", each.column), bound("maxValues", each.column)) for each in conditions)
+
+
+def partitions_in_lots(rows: Mapping[int, int], at_once: int) -> Iterator[Condition]:
+    """Conditions that divide offsets partitions (with how many rows they have), in order, into lots of `at_once` rows
+    or of one partition."""
+    lot: list[int] = []
+    for number in sorted(rows):
+        if lot and sum(rows[each] for each in lot) + rows[number] > at_once:
+            yield Condition("offsets_partition", "in", lot)
+            lot = []
+        lot.append(number)
+    if lot:
+        yield Condition("offsets_partition", "in", lot)

@@ -12,7 +12,6 @@ import pytest
 from kgroups_spark.cli import main
 from kgroups_spark.commands import reading
 from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
-from kgroups_spark.commands.other_retention import for_retention
 from kgroups_spark.commands.output import plain_value
 from kgroups_spark.durations import parse_duration
 from kgroups_spark.tables.schemas import arrow_schema
@@ -20,33 +19,57 @@ from kgroups_spark.times import to_datetime
 from tests.cli.written_lake import ledger, write_lake
 from tests.expiry import test_twin
 from tests.expiry.cases import NOW, R
-from tests.expiry.test_other_retention import as_stored, decided, with_offsets_and_groups
-from tests.expiry.test_twin import generated
+from tests.expiry.test_twin import generated, twin_rows
 
 Row = dict[str, Any]
 
 
+TIMES = ("as_of", "commit_timestamp", "expire_timestamp", "current_state_timestamp")
+TIMES += ("base_timestamp", "expires_at", "expires_at_if_empty")
+
+
+def as_stored(row: Row) -> Row:
+    """A row of the twin as it stands in a table."""
+    stored = row | {name: to_datetime(row[name]) for name in TIMES if row.get(name) is not None}
+    if stored.get("topology") is not None:
+        stored["topology"] = json.dumps(stored["topology"])
+    if stored.get("resolved_regex_topics") is not None:
+        stored["resolved_regex_topics"] = list(stored["resolved_regex_topics"].items())
+    return stored
+
+
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
-    """Decisions of release 4.3 with what is known of their offsets and groups."""
+def current() -> dict[str, list[Row]]:
+    """Current tables, with times in ms."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(test_twin, "GROUPS_PER_RELEASE", 200)
-        tables, _ = generated("4.3")
-        stored = {name: [as_stored(row) for row in its] for name, its in tables.items()}
-        return with_offsets_and_groups(decided(tables, "4.3", R), stored)
+        return generated("4.3")[0]
+
+
+def decided(current: dict[str, list[Row]], retention_ms: int) -> list[Row]:
+    """The twin's decisions on offsets, with type and state of their groups."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(test_twin, "R", retention_ms)
+        offsets, _ = twin_rows(current, set(), "4.3")
+    groups = {(row["offsets_partition"], row["group_id"]): row for row in current["groups"]}
+    of_group = [groups.get((row["offsets_partition"], row["group_id"]), {}) for row in offsets]
+    return [
+        as_stored(row) | {name: group.get(name) for name in ("group_type", "state")}
+        for row, group in zip(offsets, of_group, strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")
-def location(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> str:
+def location(current: dict[str, list[Row]], tmp_path_factory: pytest.TempPathFactory) -> str:
     def table(name: str, its: list[Row]) -> pa.Table:
         schema = arrow_schema(name)
         zeros = {"metadata": "", "record_type": 1, "is_orphan": False, "is_simple": False, "member_count": 0}
+        zeros |= {"audit_id": 1, "member_id": "m", "producer_id": 1, "log_offset": 1, "committed_offset": 1}
         filled = [{field: row.get(field, zeros.get(field)) for field in schema.names} for row in its]
         return pa.Table.from_pylist(filled, schema)
 
-    groups = {(row["offsets_partition"], row["group_id"]): row for row in rows if row["state"] is not None}
-    tables = {name: table(name, rows) for name in ("offset_expiry", "committed_offsets")}
-    tables["groups"] = table("groups", list(groups.values()))
+    tables = {name: table(name, [as_stored(row) for row in its]) for name, its in current.items()}
+    tables["offset_expiry"] = table("offset_expiry", decided(current, R))
     tables["audits"] = ledger({"as_of": to_datetime(NOW), "retention_ms": R, "release_version": "4.3"})
     return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables)
 
@@ -77,11 +100,11 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_the_engine_chooses_the_rows_that_the_rules_choose(
-    options: list[str], rows: list[Row], location: str, loaded: list[int], capsys
+    options: list[str], current: dict[str, list[Row]], location: str, loaded: list[int], capsys
 ) -> None:
     assert main(["expiring", "--lake", location, "--format", "json", *options]) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    expected = in_python(options, rows)
+    expected = in_python(options, current)
     names = ["offsets_partition", "group_id", "retention_ms", "reason", "expires_at", "group_type", "state"]
     names += ["topic", "partition", "decision"] if "--offsets" in options else ["offset_count"]
     assert sorted(map(str, named(printed, names))) == sorted(map(str, named(expected, names)))
@@ -95,11 +118,10 @@ def named(rows: list[Row], names: list[str]) -> list[Row]:
     return [{name: plain_value(row[name]) for name in names} for row in rows]
 
 
-def in_python(options: list[str], rows: list[Row]) -> list[Row]:
+def in_python(options: list[str], current: dict[str, list[Row]]) -> list[Row]:
     """From all rows."""
-    if "--retention" in options:
-        retention_ms = parse_duration(options[options.index("--retention") + 1])
-        rows = for_retention(rows, retention_ms=retention_ms, release_version="4.3")
+    asked = "--retention" in options
+    rows = decided(current, parse_duration(options[options.index("--retention") + 1]) if asked else R)
     until_ms = None
     if "--within" in options:
         until_ms = NOW + parse_duration(options[options.index("--within") + 1])

@@ -18,6 +18,7 @@ from kgroups_spark.cli import main
 from kgroups_spark.commands import duckdb_reader as by_duckdb
 from kgroups_spark.commands.reading import LakeReader, SqlError, open_lake
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.expiry import CleanUp
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES
 from tests.cli.written_lake import AS_OF, add, commit, create, ledger, protocol, waiting, write_lake
@@ -225,15 +226,24 @@ def test_commands_answer_without_java_and_without_loading_spark(location: str, c
 
 
 def test_expiring_for_another_retention(location: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The current tables are decided on again. Here the table of decisions says that every offset waits."""
     assert main(["expiring", "--lake", location, "--offsets", "--format", "json"]) == 0
-    usual = capsys.readouterr().out.splitlines()
+    usual = {slot_of(row): row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert main(["expiring", "--lake", location, "--offsets", "--format", "json", "--retention", "36500d"]) == 0
-    late = capsys.readouterr().out.splitlines()
-    assert len(usual) == len(late) == tables_of("kip848-4.3")["committed_offsets"].num_rows
-    for before, after in zip(map(json.loads, usual), map(json.loads, late), strict=True):
-        assert (before["retention_ms"], after["retention_ms"]) == (604_800_000, 3_153_600_000_000)
-        moved = datetime.fromisoformat(after["expires_at"]) - datetime.fromisoformat(before["expires_at"])
-        assert moved == timedelta(days=36_493)
+    late = {slot_of(row): row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    tables = tables_of("kip848-4.3")
+    decided = CleanUp(0, 3_153_600_000_000, "4.3", 1).of_offsets(tables)
+    waits = decided.filter(decided["expires_at"].is_valid()).to_pylist()
+    assert late.keys() == {slot_of(row) for row in waits} < usual.keys()
+    assert len(usual) == tables["committed_offsets"].num_rows
+    for slot, after in late.items():
+        assert (usual[slot]["retention_ms"], after["retention_ms"]) == (604_800_000, 3_153_600_000_000)
+        times = [datetime.fromisoformat(after[name]) for name in ("base_timestamp", "expires_at")]
+        assert times[1] - times[0] == timedelta(days=36_500)
+
+
+def slot_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("offsets_partition", "group_id", "topic", "partition"))
 
 
 def test_every_table_and_view_can_be_asked_for_alone(location: str) -> None:
