@@ -5,7 +5,8 @@ To replay the shards for it would load and save their states and write all curre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from kgroups_spark.audit.outputs import PartCollector
 from kgroups_spark.audit.packed_rows import packed_by_shard
-from kgroups_spark.audit.replayed import Replayed, ReplayedParts, replayed
+from kgroups_spark.audit.replayed import replayed
 from kgroups_spark.audit.shard_stage import EXPIRY, PREVIOUS, STATE, shards_of
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.expiry.clean_up import (
@@ -28,13 +29,18 @@ from kgroups_spark.expiry.clean_up import (
     decided_before,
 )
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
-from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.conditions import Condition, partitions_in_lots
 from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.parts_writer import Part
+from kgroups_spark.tables.schemas import TABLES
 
 # The tables that it reads.
 READ = (EXPIRY, *(name for name in DECIDED_BY if name != HELD_GROUPS))
 WRITTEN = (PREVIOUS, *DECISIONS)
+# About so many committed offsets are decided on at once; an offsets partition is never cut.
+ROWS_AT_ONCE = 1 << 18
+# Where Spark writes, fewer are decided on by the driver: to deal them to tasks costs more than all else.
+SMALL_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -42,56 +48,79 @@ class DecideTask:
     """A shard's current tables -> what is decided on them. `held_groups`: of all shards, as HELD_GROUPS."""
 
     lake_uri: str
-    audit_id: int
     clean_up: CleanUp
     held_groups: pa.Table
 
+    @property
+    def audit_id(self) -> int:
+        return self.clean_up.audit_id
+
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         """(table, rows) of one shard."""
-
-        def rows(name: str) -> pa.Table:
-            return reader.rows([part for part in parts if part.table == name], name, offsets_partition)
-
-        yield PREVIOUS, decided_before(rows(EXPIRY), self.audit_id)
+        found = {name: reader.rows(_parts_of(name, parts), name, offsets_partition) for name in READ}
         held = self.held_groups.filter(pc.equal(self.held_groups["offsets_partition"], offsets_partition))
-        yield from self.clean_up.decided({**{name: rows(name) for name in READ}, HELD_GROUPS: held})
+        yield from self.decided({**found, HELD_GROUPS: held})
+
+    def decided(self, tables: Mapping[str, pa.Table]) -> Iterator[Output]:
+        """(table, rows) of the shards whose rows are in the tables (READ, HELD_GROUPS)."""
+        yield PREVIOUS, decided_before(tables[EXPIRY], self.audit_id)
+        yield from self.clean_up.decided(tables)
+
+
+def _parts_of(name: str, parts: Sequence[HistoryPart]) -> list[HistoryPart]:
+    return [part for part in parts if part.table == name]
 
 
 def decide_again(work: AuditWork, as_of_ms: int) -> None:
     """Commits previous_offset_expiry, offset_expiry and group_expiry."""
     clean_up = work.clean_up(as_of_ms)
-    task = DecideTask(work.lake.uri, work.audit_id, clean_up, _held_groups(work, clean_up))
+    task = DecideTask(work.lake.uri, clean_up, _held_groups(work, clean_up))
     if work.writer.name == "parts":
-        with told_in_one_line("what expires could not be decided"):
-            decided = _decided_here(work, task)
-        _replace(work, decided)
-        return
-    with replayed(shards_of(work.spark, work.shard_hands, _frame(work)), task, work.writer) as rows:
-        _replace(work, rows)
+        _by_parts(work, task)
+    elif _offsets(work) < SMALL_ROWS:
+        for name, rows in _decided(work, task):
+            work.writer.replace(name, work.spark.createDataFrame(pa.table(rows), TABLES[name].schema))
+    else:
+        _by_tasks(work, task)
 
 
-def _replace(work: AuditWork, decided: Replayed) -> None:
+def _decided(work: AuditWork, task: DecideTask, *where: Condition) -> Iterator[Output]:
+    """By the driver, of all shards or of some: to start tasks costs more than most lakes have to decide."""
+    tables = {name: work.lake.rows(name, columns=part_schema(name).names, conditions=where) for name in READ}
+    return task.decided({**tables, HELD_GROUPS: task.held_groups})
+
+
+def _by_parts(work: AuditWork, task: DecideTask) -> None:
+    collector, written = PartCollector(task.lake_uri, task.audit_id), list[Part]()
+    with told_in_one_line("what expires could not be decided"):
+        for lot in _lots(work):
+            for name, rows in _decided(work, task, lot):
+                written += collector.add(name, rows)
+        written += collector.rest()
     for name in WRITTEN:
-        decided.replace(work.writer, name)
+        work.writer.replace_parts(name, [part for part in written if part.table == name])
 
 
-def _decided_here(work: AuditWork, task: DecideTask) -> ReplayedParts:
-    """By the driver, shard by shard: to start tasks costs more than most lakes have to decide."""
-    reader, collector = PartReader(), PartCollector(task.lake_uri, task.audit_id)
-    given = [HistoryPart(name, uri) for name in READ for uri in work.files_before(name)]
-    written: dict[str, list[Part]] = {name: [] for name in WRITTEN}
-    for shard in work.shards:
-        for name, rows in task.outputs(reader, shard, given):
-            written[name] += collector.add(name, rows)
-    for part in collector.rest():
-        written[part.table].append(part)
-    return ReplayedParts(written)
+def _lots(work: AuditWork) -> Iterator[Condition]:
+    """Conditions that divide the shards, those with few offsets together."""
+    column = work.lake.rows("committed_offsets", columns=["offsets_partition"])["offsets_partition"]
+    rows = Counter(dict.fromkeys(work.shards, 0))
+    rows.update({each["values"]: each["counts"] for each in column.value_counts().to_pylist()})
+    return partitions_in_lots(rows, ROWS_AT_ONCE)
 
 
-def _frame(work: AuditWork) -> DataFrame:
-    """The same tables as PACKED_BY_SHARD."""
+def _by_tasks(work: AuditWork, task: DecideTask) -> None:
     packed = [packed_by_shard(work.rows_before(name), name, part_schema(name)) for name in READ]
-    return reduce(DataFrame.unionByName, packed)
+    shards = shards_of(work.spark, work.shard_hands, reduce(DataFrame.unionByName, packed))
+    with replayed(shards, task, work.writer) as decided:
+        for name in WRITTEN:
+            decided.replace(work.writer, name)
+
+
+def _offsets(work: AuditWork) -> int:
+    """How many committed offsets there are; where a file does not say it, no fewer."""
+    files = work.lake.table("committed_offsets").files()
+    return sum(int(file.stats.get("numRecords", file.size)) for file in files)
 
 
 def _held_groups(work: AuditWork, clean_up: CleanUp) -> pa.Table:

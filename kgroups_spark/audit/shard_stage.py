@@ -59,7 +59,7 @@ class Task(Protocol):
 
     @property
     def audit_id(self) -> int:
-        """Whose parts it writes."""
+        """The audit whose parts it writes."""
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         """(table, rows) of one shard."""

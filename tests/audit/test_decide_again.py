@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from kgroups_spark.audit import decide_again as decide_again_module
 from kgroups_spark.audit.decide_again import decide_again
 from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.saved_state import SavedState
@@ -119,10 +120,17 @@ def decided(lake: Lake, writer: WriterName) -> tuple[Rows, Rows]:
     return offsets, groups
 
 
-@by_each_writer
+@pytest.mark.parametrize(("writer", "small_rows"), [("parts", 0), ("spark", 0), ("spark", 50_000)])
 def test_decisions_over_a_lake_are_those_of_the_twin(
-    spark: SparkSession, tmp_path: Path, tables: tuple[dict[str, Rows], set[tuple[int, str]]], writer: WriterName
+    spark: SparkSession,
+    tmp_path: Path,
+    tables: tuple[dict[str, Rows], set[tuple[int, str]]],
+    writer: WriterName,
+    small_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(decide_again_module, "SMALL_ROWS", small_rows)
+    monkeypatch.setattr(decide_again_module, "ROWS_AT_ONCE", 50)
     lake = lake_of(spark, tmp_path / "lake", *tables)
     offsets, groups = twin_rows(*tables, RELEASE)
     assert {row["reason"] for row in groups} >= {"open_transaction", "empty_and_nothing_left"}
