@@ -17,9 +17,10 @@ NAME = "report"
 SUMMARY = "what the lake says, on one HTML page"
 DESCRIPTION = """\
 Writes one HTML file that needs no network: what expires when and what another retention would do, offsets lost at once
-if a group empties, open transactions, rewound offsets, removals and their causes, findings, groups over time, the
-migration to KIP-848, rate and bloat of __consumer_offsets, quarantine, coverage. Tables can be searched and sorted;
-under each figure stands the SQL that gave it. An existing file is overwritten."""
+if a group empties, open transactions, rewound offsets, removals and their causes, findings, groups over time,
+rebalances, the migration to KIP-848, rate and bloat of __consumer_offsets, quarantine, coverage, each group with its
+offsets and events. Tables can be searched and sorted; under each figure stands the SQL that gave it. An existing file
+is overwritten."""
 EXAMPLES = """\
 examples:
   kgroups report --lake ./lake                             into ./report.html

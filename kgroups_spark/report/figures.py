@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -47,7 +47,7 @@ class Column:
 
     @property
     def classes(self) -> str:
-        """Of its cells in the page."""
+        """The CSS classes of its cells."""
         marks = ["detail"] * self.is_detail + ["minor"] * self.is_minor
         return " ".join(["number" if self.is_number else self.kind, *marks])
 
@@ -65,12 +65,14 @@ class Table:
     is_small: bool = False  # half as wide as the page
 
     @property
+    def texts(self) -> list[list[str]]:
+        """The rows, as texts."""
+        return [[shown(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
+
+    @property
     def first_rows(self) -> list[list[str]]:
         """The rows seen at first, as texts."""
-        return [
-            [shown(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)]
-            for row in self.rows[:ROWS_SHOWN]
-        ]
+        return replace(self, rows=self.rows[:ROWS_SHOWN]).texts
 
     @property
     def has_detail(self) -> bool:
@@ -95,12 +97,13 @@ class Plot:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; without figures its sentences say all there is."""
+    """A part of the page; without figures its sentences say all there is. `has_groups`: each group follows."""
 
     name: str
     heading: str
     sentences: Sequence[str]
     figures: Sequence[Table | Plot] = ()
+    has_groups: bool = False
 
 
 def table(
@@ -117,7 +120,7 @@ def table(
     kept: list[list[Cell]] = []
     left_out = 0
     for row in rows:
-        cells = [_cell(row[column.name], column) for column in columns]
+        cells = [as_cell(row[column.name], column) for column in columns]
         budget_bytes -= len(htmlsafe_json_dumps(cells, ensure_ascii=False).encode())
         if budget_bytes < 0:
             left_out += 1
@@ -126,7 +129,8 @@ def table(
     return Table(name, caption, columns, kept, left_out, sql, is_small)
 
 
-def _cell(value: Any, column: Column) -> Cell:
+def as_cell(value: Any, column: Column) -> Cell:
+    """A value of an answer as a cell: times as texts, texts without what cannot be seen, and not too long."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float):

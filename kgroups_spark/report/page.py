@@ -11,6 +11,7 @@ import jinja2
 
 from kgroups_spark.durations import format_duration
 from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, has_long_word, visible
+from kgroups_spark.report.groups import groups_of
 from kgroups_spark.report.headlines import headlines
 from kgroups_spark.report.plots import DARK
 from kgroups_spark.report.queries import NAMES, Ask, Row, query
@@ -40,6 +41,7 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
     script = (_FOLDER / "report.js").read_text()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     lake = answers["lake"][0]
+    groups, groups_left_out = groups_of(answers)
     page: str = (
         _environment()
         .get_template("report.html")
@@ -51,6 +53,8 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
             retention=format_duration(lake["retention_ms"]),
             headlines=headlines(answers),
             sections=sections(answers),
+            groups=groups,
+            groups_left_out=groups_left_out,
             # What stands in the page is shown, never run, even if it were not escaped: nothing but this script.
             script=script,
             script_digest=digest,

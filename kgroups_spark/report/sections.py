@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,7 +25,7 @@ from kgroups_spark.report.plots import (
     svg,
 )
 from kgroups_spark.report.queries import Row, query
-from kgroups_spark.report.words import ABORTS, CAUSES, MOVES, counted_from
+from kgroups_spark.report.words import ABORTS, CAUSES, MOVES, OTHER_REBALANCE, REBALANCES, counted_from
 from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
 
 Answers = Mapping[str, Sequence[Row]]  # rows by query
@@ -51,10 +52,12 @@ def sections(answers: Answers) -> list[Section]:
         _removals(answers),
         _findings(answers),
         _groups(answers),
+        _rebalances(answers),
         _migration(answers),
         _offsets_topic(answers),
         _quarantine(answers),
         _coverage(answers),
+        *_each_group(answers),
     ]
 
 
@@ -498,6 +501,59 @@ def _by_day(answers: Answers, by: str) -> list[Row]:
         bars += [{"day": day, "series": name, "value": value} for name, value in standing.items()]
         day += timedelta(days=1)
     return bars
+
+
+def _rebalances(answers: Answers) -> Section:
+    by_day, groups, members = (answers[name] for name in ("rebalances_by_day", "rebalancing_groups", "slowest_members"))
+    if not by_day:
+        return Section("rebalances", "Rebalances", [f"No group rebalanced in the {DAYS} days before the audit."])
+    counts: Counter[tuple[datetime, str]] = Counter()
+    for row in by_day:
+        counts[row["day"], REBALANCES.get(row["cause"], OTHER_REBALANCE)] += row["rebalances"]
+    bars = [{"day": day, "series": name, "value": value} for (day, name), value in counts.items()]
+    series = list(zip([*REBALANCES.values(), OTHER_REBALANCE], (BLUE, AMBER, PURPLE, GREY), strict=True))
+    sentences = [
+        f"{counted(counts.total(), 'rebalance')} in the {DAYS} days before the audit. How long one took is known of "
+        "consumer, share and streams groups only: the log does not tell when a rebalance of a classic group began."
+    ]
+    group_columns = [
+        _GROUP,
+        _TYPE,
+        Column("rebalances", "Rebalances", "count"),
+        Column("superseded", "Superseded", "count", is_minor=True),
+        Column("longest_s", "Longest (s)", "rate"),
+        Column("newest", "The newest (UTC)", "time", is_minor=True),
+    ]
+    member_columns = [
+        _GROUP,
+        Column("client_id", "Client id"),
+        Column("slowest_member_id", "Member id", is_minor=True),
+        Column("times_last", "Times last", "count"),
+        Column("longest_s", "Longest (s)", "rate"),
+        Column("newest", "The newest (UTC)", "time", is_minor=True),
+    ]
+    caption = "Rebalances by day and cause"
+    figures: list[Table | Plot] = [
+        _last_days_plot(answers, "rebalances_by_day", caption, bars, series, "rebalances_by_day", "rebalance"),
+        _table(
+            "rebalancing_groups", "The groups that rebalanced most (50 at most)", group_columns, _in_seconds(groups)
+        ),
+    ]
+    if members:
+        caption = "The slowest members: the last of their group to reach a new epoch, the longest first (50 at most)"
+        figures.append(_table("slowest_members", caption, member_columns, _in_seconds(members)))
+    return Section("rebalances", "Rebalances", sentences, figures)
+
+
+def _in_seconds(rows: Iterable[Row]) -> list[Row]:
+    return [{**row, "longest_s": None if row["longest_ms"] is None else row["longest_ms"] / 1000} for row in rows]
+
+
+def _each_group(answers: Answers) -> list[Section]:
+    if not answers["all_groups"] and not answers["newest_events"]:
+        return []
+    sentence = "Open a group for its committed offsets, the owners of their partitions and its newest events."
+    return [Section("each-group", "Each group", [sentence], has_groups=True)]
 
 
 def _migration(answers: Answers) -> Section:

@@ -22,6 +22,25 @@ MOVES = {
     "offset_restarted": "restarted after its removal",
     "offset_skipped": "skipped ahead without members",
 }
+EVENTS = {
+    **MOVES,
+    "group_created": "group created",
+    "group_removed": "group removed",
+    "group_type_changed": "type changed",
+    "state_changed": "state changed",
+    "generation_changed": "new epoch",
+    "member_joined": "member joined",
+    "member_left": "member left",
+    "assignment_changed": "assignment changed",
+    "offset_removed": "offset removed",
+}
+# Of causes of rebalances the usual ones.
+REBALANCES = {
+    "member_joined": "a member joined",
+    "member_left": "a member left",
+    "members_changed": "members joined and left",
+}
+OTHER_REBALANCE = "another cause"
 # Of events of transactional ids.
 ABORTS = {
     "transaction_timed_out": "open for longer than its timeout",

@@ -182,6 +182,20 @@ def test_on_a_phone_a_table_has_its_most_important_columns(browser: Browser, pag
         assert box is not None and box["width"] <= PHONE[0]
 
 
+def test_the_name_of_a_group_leads_to_its_part_of_the_page(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["many"]) as it:
+        part = it.page.locator("details.group[data-group='team-00.service-00000.consumer']")
+        assert part.locator("table:visible").count() == 0
+        it.page.locator("#figure-all_groups td a", has_text="team-00.service-00000.consumer").click()
+        assert part.locator("tbody tr:visible").count() == 3
+        assert it.page.url.endswith("#group-team-00.service-00000.consumer")
+    with opened(browser, pages["hostile"]) as it:
+        link = it.page.locator("#figure-all_groups td a").first
+        link.click()
+        assert it.page.locator("details.group[open] summary b").inner_text() == link.inner_text()
+        assert it.said == []
+
+
 BROKEN_WORDS = """
 () => [...document.querySelectorAll("td.text:not(.has-long-word)")].flatMap((cell) => {
   const text = cell.firstChild;

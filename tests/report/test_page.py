@@ -89,6 +89,7 @@ def test_a_lake_of_an_audit_that_read_nothing_says_so_everywhere() -> None:
         "No offset and no group was removed in the log that was read.",
         "The last audit found nothing odd.",
         "The log that was read has no groups.",
+        "No group rebalanced in the 30 days before the audit.",
         "There are no groups of either protocol.",
         "No record was read.",
         "Every record that was read could be used.",
@@ -263,6 +264,105 @@ def test_what_is_urgent_comes_first_in_words() -> None:
     ]
 
 
+def group_parts(page: str) -> dict[str, str]:
+    """The HTML of each group's part, by its anchor."""
+    return {
+        match[1]: match[2]
+        for match in re.finditer('<details class="group" id="([^"]*)"[^>]*>(.*?)</details>', page, re.DOTALL)
+    }
+
+
+def test_each_group_has_an_anchor_with_its_offsets_owners_and_events() -> None:
+    owned = {"topic": "t", "partition": 0}
+    member = {"group_id": "a b", "member_id": "m-1", "client_id": "client-7", "client_host": "/10.0.0.7"}
+    lake = tables(
+        groups=[group_row("a b", state="Stable", member_count=1), group_row("quiet")],
+        offset_expiry=[expiry_row("a b", **owned, committed_offset=1234), expiry_row("a b", topic="t", partition=1)],
+        group_member_versions=[
+            filled("group_member_versions", member | {"log_offset": 3, "is_removed": False, "group_type": "classic"})
+            | {
+                "offsets_partition": 0,
+                "log_timestamp": AS_OF - DAY,
+                "assigned_partitions": [owned | {"topic_id": None}],
+            }
+        ],
+        group_events=[
+            event_row("state_changed", "a b", value_before="Empty", value_after="Stable", log_offset=3),
+            event_row("member_joined", "a b", member_id="m-1", log_offset=3, event_index=1),
+            event_row("offset_rewound", "a b", **owned, offset_before=9, offset_after=4, cause="unknown", log_offset=5),
+            event_row("group_removed", "gone", cause="expired", value_before="Empty"),
+        ],
+    )
+    parts = group_parts(page_of(lake))
+    assert [*parts] == ["group-a%20b", "group-gone", "group-quiet"]
+    assert Reader(parts["group-a%20b"]).of("td") == [
+        *("t", "0", "1,234", "2026-11-15 06:30:00", "client-7", "/10.0.0.7", "2026-11-15 06:30:00"),
+        *("t", "1", "5", "2026-11-15 06:30:00", "–", "–", "–"),
+        *("2026-11-15 06:30:00", "rewound", "t", "1", "9 → 4 (unknown)"),
+        *("2026-11-15 06:30:00", "member joined", "–", "–", "m-1"),
+        *("2026-11-15 06:30:00", "state changed", "–", "–", "Empty → Stable"),
+    ]
+    assert "classic, Stable, 1 member, 2 offsets" in parts["group-a%20b"]
+    assert Reader(parts["group-gone"]).of("td") == ["2026-11-15 06:30:00", "group removed", "–", "–", "expired"]
+    assert "is gone" in parts["group-gone"]
+    assert "td" not in Reader(parts["group-quiet"]).elements
+
+
+def test_of_a_group_with_many_offsets_and_events_the_first_are_shown() -> None:
+    events = [
+        event_row("offset_removed", topic=f"t{n:02}", partition=0, cause="expired", log_offset=n) for n in range(20)
+    ]
+    offsets = [expiry_row(partition=number) for number in range(40)]
+    (part,) = group_parts(page_of(tables(groups=[group_row()], offset_expiry=offsets, group_events=events))).values()
+    assert part.count("<tr>") == 2 + 30 + 15
+    assert Reader(part).of("p") == [
+        "Committed offsets and owners (the first 30 of 40)",
+        "Events, the newest first (the first 15 of 20)",
+    ]
+    assert "t19" in part and "t04" not in part
+
+
+def test_where_all_groups_have_no_room_the_urgent_ones_are_there() -> None:
+    page = page_of(many_groups(5000))
+    parts = group_parts(page)
+    assert 300 < len(parts) < 5000
+    assert f"{5000 - len(parts):,} more groups are left out of this page" in page
+    # Those that expire first: of every 30th group the offsets are due now.
+    assert {f"group-team-{n % 37:02}.service-{n:05}.consumer" for n in range(0, 5000, 30)} <= parts.keys()
+    assert [*parts] == sorted(parts)
+
+
+def test_rebalances_stand_by_day_and_the_slowest_members_by_name() -> None:
+    moments = [AS_OF - 2 * DAY + n * DAY / 86_400 for n in (0, 7.5)]
+    group = {"offsets_partition": 0, "group_id": "g", "group_type": "consumer", "is_removed": False}
+    versions = [
+        group
+        | {"log_offset": 1, "log_timestamp": moments[0], "group_epoch": 1, "member_count": 1, "state": "Reconciling"},
+    ]
+    member = {"offsets_partition": 0, "group_id": "g", "member_id": "m-1", "client_id": "client-7", "is_removed": False}
+    members = [
+        member | {"log_offset": 0, "log_timestamp": moments[0], "member_epoch": 0, "member_state": "STABLE"},
+        member | {"log_offset": 2, "log_timestamp": moments[1], "member_epoch": 1, "member_state": "STABLE"},
+    ]
+    traffic = filled("group_traffic", {"group_id": "g", "hour": AS_OF - 9 * DAY})
+    record = {"offsets_partition": 0, "group_id": "g", "log_offset": 1, "log_timestamp": moments[0], "record_type": 3}
+    page = page_of(
+        tables(
+            groups=[group_row("g", group_type="consumer")],
+            group_versions=[filled("group_versions", row) for row in versions],
+            group_member_versions=[filled("group_member_versions", row) for row in members],
+            group_records=[filled("group_records", record)],
+            group_traffic=[traffic],
+        )
+    )
+    reader = Reader(page)
+    assert any(text.startswith("1 rebalance in the 30 days before the audit. ") for text in reader.of("p"))
+    told = cells(reader)
+    slowest = ["g", "client-7", "m-1", "1", "7.5", "2026-11-14 06:30:07"]
+    assert any(told[at : at + 6] == slowest for at in range(len(told)))
+    assert 'aria-label="14 Nov 2026: 1 rebalance, ' in page
+
+
 def test_every_link_leads_to_a_section_and_none_out_of_the_page() -> None:
     reader = Reader(page_of(many_groups(30)))
     assert {link for link in reader.links if link != "data:,"} <= {f"#{name}" for name in reader.ids}
@@ -324,8 +424,10 @@ def test_names_of_the_log_are_text_wherever_they_stand() -> None:
     plain, hostile = read(), Reader(page_of(hostile_lake(), HOSTILE))
     assert "img" not in hostile.elements
     assert hostile.handlers == []
-    # One script for each table and the one of the page.
-    tables_drawn = hostile.elements.count("table")
+    # One script for each table that can be searched and the one of the page.
+    tables_drawn = (
+        hostile.elements.count("table") - hostile.elements.count("details") + hostile.elements.count("figure")
+    )
     assert hostile.elements.count("script") == tables_drawn + 1 and plain.elements.count("script") == 1
     cells = [text for text in hostile.of("td") if "onerror" in text]
     assert len(cells) > 10
@@ -368,7 +470,8 @@ def test_whatever_names_are_long_the_page_stays_small(length: int) -> None:
     )
     page = page_of(lake)
     assert len(page.encode()) < 5_000_000
-    assert ("are left out of this page" in page) == (length > 5)
+    assert ("more rows are left out of this page" in page) == (length > 5)
+    assert len(group_parts(page)) > 90
 
 
 def test_what_does_not_fit_is_counted() -> None:

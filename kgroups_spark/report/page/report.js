@@ -28,11 +28,30 @@
     return direction * String(a).localeCompare(String(b), "en", { numeric: true });
   }
 
+  // The name of a group leads to its part of the page, if it has one.
+  const groups = new Map([...document.querySelectorAll(".group")].map((group) => [group.dataset.group, group.id]));
+  function fill(column, text, leads) {
+    if (!leads || !groups.has(text)) {
+      column.textContent = text;
+      return;
+    }
+    const link = document.createElement("a");
+    link.href = "#" + groups.get(text);
+    link.textContent = text;
+    column.append(link);
+  }
+
+  function openGroup() {
+    const target = document.getElementById(location.hash.slice(1));
+    if (target?.matches(".group")) target.open = true;
+  }
+
   function enliven(figure) {
     const rows = JSON.parse(figure.querySelector("script").textContent);
     const heads = [...figure.querySelectorAll("th")];
     const kinds = heads.map((head) => head.dataset.kind);
     const classes = heads.map((head) => head.className);
+    const leads = heads.map((head) => "links" in head.dataset);
     const body = figure.querySelector("tbody");
     const tools = figure.querySelector(".tools");
     const rest = figure.querySelector(".rest");
@@ -46,7 +65,7 @@
         row.forEach((cell, index) => {
           const column = document.createElement("td");
           column.className = classes[index];
-          column.textContent = shown(cell, kinds[index]);
+          fill(column, shown(cell, kinds[index]), leads[index]);
           column.classList.toggle("has-long-word", LONG_WORD.test(column.textContent));
           line.append(column);
         });
@@ -110,5 +129,7 @@
     bar.append(title);
   });
   document.querySelectorAll("figure.table").forEach(enliven);
+  addEventListener("hashchange", openGroup);
+  openGroup();
   document.documentElement.classList.add("has-script");
 })();

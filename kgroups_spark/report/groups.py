@@ -1,0 +1,124 @@
+"""Each group by itself: its committed offsets with their owners, and its newest events, under an anchor of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from kgroups_spark.counts import counted
+from kgroups_spark.report.figures import Column, Table, as_cell, table
+from kgroups_spark.report.queries import Row, query
+from kgroups_spark.report.words import CAUSES, EVENTS
+
+BUDGET_BYTES = 600_000  # of all groups' rows in the page
+_BYTES_A_ROW, _BYTES_A_GROUP = 150, 1000  # of markup
+_LONGEST_ANCHOR = 200
+_OFFSETS = (
+    Column("topic", "Topic"),
+    Column("partition", "Partition", "count"),
+    Column("committed_offset", "Committed offset", "count"),
+    Column("commit_timestamp", "Committed (UTC)", "time", is_minor=True),
+    Column("client_id", "Owner"),
+    Column("client_host", "Its host", is_minor=True),
+    Column("owned_since", "Owner since (UTC)", "time", is_minor=True),
+)
+_EVENTS = (
+    Column("event_timestamp", "When (UTC)", "time"),
+    Column("event", "Event"),
+    Column("topic", "Topic", is_minor=True),
+    Column("partitions", "Partitions", "count", is_minor=True),
+    Column("change", "Change, member or cause", longest=80),
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of the page. `name` is as tables show it; `tables` have at most 30 offsets and 15 events."""
+
+    anchor: str
+    name: str
+    facts: str
+    tables: Sequence[Table]
+
+
+def groups_of(answers: Mapping[str, Sequence[Row]]) -> tuple[list[Group], int]:
+    """The groups by name, as many as the budget allows (the urgent ones first), and how many more there are."""
+    known = {row["group_id"]: row for row in answers["all_groups"]}
+    offsets, events = _by_group(answers["group_offsets"]), _by_group(answers["newest_events"])
+    names = list(dict.fromkeys([*_urgent(answers), *known, *events]))
+    found: list[Group] = []
+    budget = BUDGET_BYTES
+    for name in names:
+        group = _group(name, known.get(name), offsets[name], events[name])
+        budget -= _size(group)
+        if budget < 0:
+            break
+        found.append(group)
+    return sorted(found, key=lambda group: group.name), len(names) - len(found)
+
+
+def anchor_of(group_id: str) -> str:
+    """The id of the group's part of the page: its name, or where that is long its beginning and a digest."""
+    name = quote(group_id, safe="")
+    if len(name) > _LONGEST_ANCHOR:
+        name = f"{name[:_LONGEST_ANCHOR]}-{hashlib.sha256(group_id.encode()).hexdigest()[:16]}"
+    return f"group-{name}"
+
+
+def _urgent(answers: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    for name in ("expiring_groups", "open_transactions", "offset_moves", "findings"):
+        yield from (row["group_id"] for row in answers[name] if row["group_id"] is not None)
+    yield from (row["group_id"] for row in answers["if_empty"] if row["at_once"])
+
+
+def _by_group(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["group_id"]].append(row)
+    return found
+
+
+def _group(name: str, known: Row | None, offsets: Sequence[Row], events: Sequence[Row]) -> Group:
+    tables = []
+    if offsets:
+        caption = _caption("Committed offsets and owners", len(offsets), offsets[0]["partitions"])
+        tables.append(table("group_offsets", caption, _OFFSETS, offsets, query("group_offsets")))
+    if events:
+        caption = _caption("Events, the newest first", len(events), events[0]["of_group"])
+        rows = [row | {"event": EVENTS.get(row["event"], row["event"]), "change": _change(row)} for row in events]
+        tables.append(table("newest_events", caption, _EVENTS, rows, query("newest_events")))
+    return Group(anchor_of(name), str(as_cell(name, Column("group_id", "Group"))), _facts(known), tables)
+
+
+def _caption(what: str, shown: int, in_all: int) -> str:
+    return what if shown == in_all else f"{what} (the first {shown:,} of {in_all:,})"
+
+
+def _facts(known: Row | None) -> str:
+    if known is None:
+        return "is gone"
+    members, offsets = counted(known["member_count"] or 0, "member"), counted(known["offsets"], "offset")
+    return f"{known['group_type']}, {known['state']}, {members}, {offsets}"
+
+
+def _change(row: Row) -> str | None:
+    """`Stable → Empty`, `9 → 4`, the member or how many, or the cause; of several partitions only the cause."""
+    if row["member_id"] is not None:
+        return str(row["member_id"]) if row["events"] == 1 else counted(row["events"], "member")
+    cause = CAUSES.get(row["cause"], row["cause"])
+    before, after = (
+        row[f"offset_{side}"] if row[f"offset_{side}"] is not None else row[f"value_{side}"]
+        for side in ("before", "after")
+    )
+    if row["events"] > 1 or before is None or after is None:
+        return cause
+    return f"{before} → {after}" + (f" ({cause})" if cause else "")
+
+
+def _size(group: Group) -> int:
+    cells = (len(str(cell).encode()) for each in group.tables for row in each.rows for cell in row)
+    names = len(group.anchor) + 2 * len(group.name.encode())
+    return sum(cells) + names + _BYTES_A_ROW * sum(len(each.rows) for each in group.tables) + _BYTES_A_GROUP

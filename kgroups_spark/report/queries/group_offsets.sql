@@ -1,0 +1,41 @@
+WITH owners AS (
+  SELECT
+    offsets_partition,
+    group_id,
+    topic,
+    partition,
+    max_by(client_id, log_offset) AS client_id,
+    max_by(client_host, log_offset) AS client_host,
+    max(valid_from) AS owned_since
+  FROM partition_owners
+  WHERE released_log_offset IS NULL AND topic IS NOT NULL
+  GROUP BY offsets_partition, group_id, topic, partition
+),
+offsets AS (
+  SELECT
+    coalesce(stored.group_id, owners.group_id) AS group_id,
+    coalesce(stored.topic, owners.topic) AS topic,
+    coalesce(stored.partition, owners.partition) AS partition,
+    stored.committed_offset,
+    stored.commit_timestamp,
+    owners.client_id,
+    owners.client_host,
+    owners.owned_since
+  FROM committed_offsets AS stored
+  FULL JOIN owners
+    ON owners.offsets_partition = stored.offsets_partition
+    AND owners.group_id = stored.group_id
+    AND owners.topic = stored.topic
+    AND owners.partition = stored.partition
+),
+numbered AS (
+  SELECT
+    *,
+    row_number() OVER (PARTITION BY group_id ORDER BY topic, partition) AS number,
+    count(*) OVER (PARTITION BY group_id) AS partitions
+  FROM offsets
+)
+SELECT group_id, topic, partition, committed_offset, commit_timestamp, client_id, client_host, owned_since, partitions
+FROM numbered
+WHERE number <= 30
+ORDER BY group_id, topic, partition

@@ -1,0 +1,36 @@
+WITH numbered AS (
+  SELECT
+    group_id,
+    event_timestamp,
+    event,
+    cause,
+    topic,
+    nullif(count(DISTINCT partition), 0) AS partitions,
+    count(*) AS events,
+    min(member_id) AS member_id,
+    min(value_before) AS value_before,
+    min(value_after) AS value_after,
+    min(offset_before) AS offset_before,
+    min(offset_after) AS offset_after,
+    row_number() OVER (PARTITION BY group_id ORDER BY max(log_offset) DESC, event, topic) AS number,
+    count(*) OVER (PARTITION BY group_id) AS of_group
+  FROM group_events
+  GROUP BY offsets_partition, group_id, event_timestamp, event, cause, topic
+)
+SELECT
+  group_id,
+  event_timestamp,
+  event,
+  cause,
+  topic,
+  partitions,
+  events,
+  member_id,
+  value_before,
+  value_after,
+  offset_before,
+  offset_after,
+  of_group
+FROM numbered
+WHERE number <= 15
+ORDER BY group_id, number
