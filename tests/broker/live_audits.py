@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark import cli
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
@@ -21,15 +20,15 @@ AS_OF = 1_700_000_000_000
 USUAL: dict[str, Any] = {"as_of": AS_OF, "writer": "parts", "include": ()}
 
 
-def live_audit(spark: SparkSession, lake: Path, address: str, **options: Any) -> AuditSummary:
+def live_audit(session: Any, lake: Path, address: str, **options: Any) -> AuditSummary:
     """An audit of a cluster without protection, of __consumer_offsets alone; `properties` for its client."""
     client = client_properties(address, options.pop("properties", {}))
-    return run_audit(spark, AuditOptions(str(lake), client=client, **{**USUAL, **options}))
+    return run_audit(session, AuditOptions(str(lake), client=client, **{**USUAL, **options}))
 
 
-def copy_audit(spark: SparkSession, lake: Path, log: Path) -> dict[str, list[str]]:
+def copy_audit(session: Any, lake: Path, log: Path) -> dict[str, list[str]]:
     """What an audit of a copy says."""
-    run_audit(spark, AuditOptions(str(lake), [str(log)], as_of=AS_OF, release_version="4.3", writer="parts"))
+    run_audit(session, AuditOptions(str(lake), [str(log)], as_of=AS_OF, release_version="4.3", writer="parts"))
     return of_the_log(lake)
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.sources.client_properties import client_properties
 from tests.audit.lakes import contents, rows
@@ -65,10 +63,10 @@ class Night:
 
 
 class Nights:
-    """Of one cluster. Two lakes: of its live audits, and of audits of copies of its log."""
+    """Of one cluster. Two lakes: of its live audits, and of audits of copies of its log; `sessions` by lake."""
 
-    def __init__(self, spark: SparkSession, lab: Lab, folder: Path, scenarios: Mapping[str, Scenario]) -> None:
-        self._spark, self._lab, self._folder = spark, lab, folder
+    def __init__(self, sessions: Mapping[str, Any], lab: Lab, folder: Path, scenarios: Mapping[str, Scenario]) -> None:
+        self._sessions, self._lab, self._folder = sessions, lab, folder
         self._playing: dict[str, Iterator[Expected]] = {name: play(lab) for name, play in scenarios.items()}
         self._last: dict[str, Expected] = {}
 
@@ -90,7 +88,7 @@ class Nights:
             as_of = time.time_ns() // 1_000_000
             for lake, options in ((LIVE, self._live()), (COPY, self._copy())):
                 told = AuditOptions(lake=str(folders[lake]), as_of=as_of, **options)
-                summaries[lake] = run_audit(self._spark, told)
+                summaries[lake] = run_audit(self._sessions[lake], told)
 
         answer = while_the_log_stands_still(self._lab.clients, ask, audit)
         return Night(
@@ -176,8 +174,10 @@ class Played:
 
 
 @contextmanager
-def played(spark: SparkSession, folder: Path, release: str, scenarios: Mapping[str, Scenario]) -> Iterator[Played]:
-    """Nights of brokers of this release."""
+def played(
+    sessions: Mapping[str, Any], folder: Path, release: str, scenarios: Mapping[str, Scenario]
+) -> Iterator[Played]:
+    """Nights of brokers of this release; `sessions`: what audits the live broker and the copy of its log."""
     with ExitStack() as stack:
 
         def nights(name: str, scenarios: Mapping[str, Scenario], properties: Mapping[str, str]) -> Nights:
@@ -185,7 +185,7 @@ def played(spark: SparkSession, folder: Path, release: str, scenarios: Mapping[s
             stack.callback(brokers.check)
             lab = Lab(brokers, stack.enter_context(JavaClients(brokers.address)))
             stack.callback(lab.close)
-            return Nights(spark, lab, folder / name, scenarios)
+            return Nights(sessions, lab, folder / name, scenarios)
 
         # No check before the first audit, however long that takes.
         expiry = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "3600000"}

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.broker.brokers import Broker, Brokers
@@ -18,6 +17,7 @@ from tests.broker.live_audits import AuditCommand, copy_audit, last_finished, li
 from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.chosen import by_each_writer
+from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.spark
 
@@ -35,14 +35,14 @@ class FilledBroker:
 
 
 @pytest.fixture(scope="module")
-def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledBroker]:
+def filled(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledBroker]:
     folder = tmp_path_factory.mktemp("filled")
     brokers = Brokers("4.3.1", folder / "brokers", SMALL_ANSWERS)
     proxies = put_proxies_before(brokers)
     with proxies, brokers:
         fill(proxies.address)
         copy = copy_of_log(brokers.nodes, folder / "copy")
-        expected = copy_audit(spark, folder / "undisturbed", copy)
+        expected = copy_audit(local, folder / "undisturbed", copy)
         assert all(expected[name] for name in ("offset_commits", "group_records", "transaction_markers"))
         yield FilledBroker(brokers.broker, proxies.each[0], expected)
 

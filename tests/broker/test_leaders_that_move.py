@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.sources.client_properties import client_properties
 from kgroups_spark.sources.cluster import Cluster
@@ -22,6 +21,7 @@ from tests.broker.members import SILENT
 from tests.broker.proxy import Proxies, put_proxies_before
 from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.chosen import by_each_writer
+from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.spark
 
@@ -65,7 +65,7 @@ class TwoBrokers:
 
 
 @pytest.fixture(scope="module")
-def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+def both(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
     folder = tmp_path_factory.mktemp("both")
     settings = {**SMALL_ANSWERS, "auto.leader.rebalance.enable": "false"}
     brokers = Brokers("4.3.1", folder / "brokers", settings, nodes=2)
@@ -74,7 +74,7 @@ def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         make_topic_of_replicas(proxies.address)
         fill(proxies.address, replicas=2)
         copy = copy_of_log(brokers.nodes, folder / "copy")
-        yield TwoBrokers(brokers, proxies, copy_audit(spark, folder / "undisturbed", copy))
+        yield TwoBrokers(brokers, proxies, copy_audit(local, folder / "undisturbed", copy))
 
 
 def make_topic_of_replicas(address: str) -> None:

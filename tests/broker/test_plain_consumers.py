@@ -31,6 +31,7 @@ from tests.broker.brokers import Brokers, until
 from tests.broker.jars import spark_kafka_jars
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
+from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.spark
 
@@ -60,10 +61,10 @@ def lab(kafka_4_3: Brokers) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local: LocalSpark, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Without `__transaction_state`: age alone tells what may hang."""
     folder = tmp_path_factory.mktemp("plain_consumers") / "lake"
-    run_audit(spark, AuditOptions(lake=str(folder), client=client_properties(lab.address, {}), include=()))
+    run_audit(local, AuditOptions(lake=str(folder), client=client_properties(lab.address, {}), include=()))
     return folder
 
 
@@ -206,9 +207,9 @@ def gone(lab: Lab) -> tuple[int, dict[str, Offsets], dict[str, Offsets]]:
 
 
 @pytest.fixture(scope="module")
-def lake_without_them(spark: SparkSession, lab: Lab, gone: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake_without_them(local: LocalSpark, lab: Lab, gone: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported") / "lake"
-    run_audit(spark, AuditOptions(lake=str(folder), client=client_properties(lab.address, {})))
+    run_audit(local, AuditOptions(lake=str(folder), client=client_properties(lab.address, {})))
     return folder
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.broker.agreement import Agreement
-from tests.broker.nights import Played, played
+from tests.broker.nights import COPY, LIVE, Played, played
 from tests.broker.scenarios import BOTH
-
-pytestmark = pytest.mark.spark
+from tests.protocol.local_spark import LocalSpark
 
 
 @pytest.fixture(scope="module")
-def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    with played(spark, tmp_path_factory.mktemp("nights"), "3.9.2", BOTH) as nights:
+def nights(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    with played({LIVE: local, COPY: local}, tmp_path_factory.mktemp("nights"), "3.9.2", BOTH) as nights:
         yield nights
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
@@ -19,8 +18,7 @@ from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
-
-pytestmark = pytest.mark.spark
+from tests.protocol.local_spark import LocalSpark
 
 SHARE, RESET, TOPIC = "shared-jobs", "shared-again", "shared-topic"
 STATE_TABLES = ("share_group_state_records", "transaction_state_records", "share_partitions", "share_batches")
@@ -64,9 +62,9 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(local: LocalSpark, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
-    live_audit(spark, folder, lab.address, include=STATE_LOGS)
+    live_audit(local, folder, lab.address, include=STATE_LOGS)
     return folder
 
 
@@ -154,10 +152,10 @@ def test_what_the_coordinator_lists_does_not_hang_however_long_it_is_open(
     assert row["group_ids"] == ["state-group"]
 
 
-def test_an_audit_of_the_copied_logs_says_the_same(spark: SparkSession, lab: Lab, lake: Path, tmp_path: Path) -> None:
+def test_an_audit_of_the_copied_logs_says_the_same(local: LocalSpark, lab: Lab, lake: Path, tmp_path: Path) -> None:
     for folder in Path(lab.brokers.broker.data).glob("__*"):
         shutil.copytree(folder, tmp_path / "copy" / folder.name)
     copied = tmp_path / "lake"
     release = lab.release.rpartition(".")[0]
-    run_audit(spark, AuditOptions(str(copied), [str(tmp_path / "copy")], release_version=release, writer="parts"))
+    run_audit(local, AuditOptions(str(copied), [str(tmp_path / "copy")], release_version=release, writer="parts"))
     assert contents(copied, list(STATE_TABLES)) == contents(lake, list(STATE_TABLES))
