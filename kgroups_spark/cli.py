@@ -73,6 +73,7 @@ examples:
   kgroups dump /var/lib/kafka/__consumer_offsets-7        every record as JSON lines, without Spark
 
 Shell completion: eval "$(kgroups completion bash)" (zsh, fish, tcsh, powershell: kgroups completion --help)
+
 A time is ISO 8601, in UTC where it names no zone (2026-11-16T06:30, '2026-11-16 06:30Z'), or epoch milliseconds.
 A duration has a unit: 500ms, 30s, 15m, 48h, 7d.
 Rows go to stdout, all else to stderr. Exit: 0 done, 1 failed, 2 bad usage, 3 --strict, 4 --fail-if-any."""

@@ -178,7 +178,7 @@ class _Input:
 
 @dataclass(frozen=True)
 class _StoredFiles:
-    """What the lake has of these partitions, read by tasks: the saved state of one audit, and in a rebuild the history
+    """These partitions as the lake has them, read by tasks: the saved state of one audit, and in a rebuild the history
     up to the last finished one. `tables`: their paths and files."""
 
     tables: Mapping[str, tuple[str, Sequence[str]]]

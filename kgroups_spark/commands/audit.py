@@ -38,11 +38,11 @@ FIRST_TRY_MS = 20_000
 SAY_AFTER_SECONDS = 3.0
 
 NAME = "audit"
-SUMMARY = "read what is new in the log and bring the tables up to it"
+SUMMARY = "read the new records of the log into the tables"
 DESCRIPTION = """\
 Reads __consumer_offsets, from a live cluster or from segment files, and brings the lake up to it: history is added, the
 current state is rewritten, the ledger gets a row. The first audit of a lake makes it; the next one reads only what is
-new; one that finds nothing new changes nothing but the ledger. A killed audit leaves no trace that counts."""
+new; one that finds nothing new changes nothing but the ledger. An audit that is killed changes no answer."""
 EXAMPLES = """\
 examples:
   kgroups audit --lake ./lake --bootstrap-server broker1:9092
@@ -115,8 +115,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=state_logs_value,
         default=STATE_LOGS,
         metavar="L",
-        help="which other logs are read, too, where they are: share-state (__share_group_state), transaction-state "
-        "(__transaction_state), both with a comma, or none (default: both)",
+        help="which other logs to read as well, if they are there: share-state (__share_group_state), "
+        "transaction-state (__transaction_state), both (share-state,transaction-state), or none (default: both)",
     )
     add_offsets_partitions_option(parser)
     parser.add_argument("--full", action="store_true", help="read everything again, not only what is new")
@@ -136,7 +136,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_writer_option(
         parser,
-        "who writes history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
+        "which writer adds to history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
     add_take_over_option(parser)
 

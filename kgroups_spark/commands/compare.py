@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kgroups_spark.coordinator.release_differences import Difference
 
 NAME = "compare"
-SUMMARY = "what another Kafka release would make of the same log: can I upgrade, can I go back?"
+SUMMARY = "how another Kafka release would load the same log: can I upgrade, can I go back?"
 DESCRIPTION = """\
 Replays the whole history of a lake, or the segments you name, by the rules of two Kafka releases, and prints what
 differs: committed and pending offsets, groups, states, members, what expires, and where a release would not load a
@@ -48,8 +48,8 @@ examples:
   kgroups compare --lake ./lake --release-version 4.0 --group orders --format json
   kgroups compare --lake ./lake --release-version 4.2 --fail-if-any             exit 4 if something differs
 
-3.7 to 3.9 name the coordinator these releases start with, Scala's; 3.9-java is the other one. For patch releases with
-rules of their own (4.0.0, 4.1.1) give the number; without it the last one is meant."""
+3.7, 3.8 and 3.9 mean the Scala coordinator, which these releases start with; 3.9-java means the Java one. 4.0 means its
+last patch release: name an earlier one that has rules of its own (4.0.0, 4.1.1)."""
 
 FAILED_IF_ANY = 4
 
@@ -88,8 +88,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="V",
-        help="a Kafka release, as in 4.3, 3.9 or 4.0.0; twice for both, once for the second (the first is the last "
-        "audit's then; of segments the newest)",
+        help="a Kafka release, as in 4.3, 3.9 or 4.0.0; give two to compare them, or one to compare it with the last "
+        "audit's (with --segments: with the newest)",
     )
     parser.add_argument(
         "--retention",

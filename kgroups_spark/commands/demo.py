@@ -20,7 +20,7 @@ from kgroups_spark.commands.style import Style
 from kgroups_spark.report.queries import query
 
 NAME = "demo"
-SUMMARY = "the shipped segments into ./lake, and what is in them"
+SUMMARY = "audit the shipped segments into ./lake and show what is in them"
 DESCRIPTION = """\
 Audits segments that come with the package into a lake, and shows what there is to see: three weeks of a small shop's 48
 consumer groups, as Kafka 4.3.1's own coordinator wrote them. A second run finds nothing new and shows it again."""

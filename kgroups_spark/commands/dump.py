@@ -212,7 +212,7 @@ def _with_records(items: Iterator[tuple[str, Any]], path: str) -> Iterator[tuple
             yield from held_back
             yield from items
             return
-    raise UsageError(f"{path} is not a segment: it neither begins as a record batch does, nor is one in it")
+    raise UsageError(f"{path} is not a segment: there is no record batch in it")
 
 
 def _is_segment(path: str) -> bool:

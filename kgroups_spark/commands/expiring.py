@@ -347,4 +347,4 @@ def _closing_line(reader: LakeReader, found: Found, asked: Asked) -> str:
     if_empty = " if every group were empty" if asked.if_empty else ""
     retention = format_duration(asked.retention_ms or reader.last_audit["retention_ms"])
     offsets = f"{counted(found.offsets, 'offset')} of {counted(len(found.groups), 'group')}"
-    return f"to expire{until}{if_empty}, retention {retention}: {offsets} ({reader.known_as_of()})"
+    return f"{offsets} will expire{until}{if_empty}, retention {retention} ({reader.known_as_of()})"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from kgroups_spark.commands.reading import LakeReader
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
+
+_NAMED_TOPICS = 5
 
 
 class TopicPartitions(NamedTuple):
@@ -108,6 +110,11 @@ def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
             raise KgroupsError(f"no group {group!r} in the log ({reader.known_as_of()}){nearest}")
 
 
+def _named_topics(names: Collection[str]) -> str:
+    first = ", ".join(sorted(names)[:_NAMED_TOPICS])
+    return f"; there are {first}{', ...' if len(names) > _NAMED_TOPICS else ''}" if names else ""
+
+
 def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
     """Raises KgroupsError for a topic that no offset record or share partition of these groups (None: of any) is about,
     with the nearest names."""
@@ -125,5 +132,5 @@ def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], 
         if topic not in found:
             names = {row["topic"] for row in reader.sql(query.format(chosen.sql), **chosen.parameters)}
             whose = "" if groups is None else " of these groups"
-            nearest = did_you_mean(topic, names) or f"; they have {len(names):,} others"
+            nearest = did_you_mean(topic, names) or _named_topics(names)
             raise KgroupsError(f"no topic {topic!r} in the offset records{whose} ({reader.known_as_of()}){nearest}")

@@ -83,8 +83,8 @@ def waiting_groups(rows: Iterable[Row]) -> list[str]:
         return []
     names = ", ".join(f"{group} ({counted(count, 'offset')})" for group, count in sorted(groups.items()))
     return [
-        "waiting for these offsets, answered UNSTABLE_OFFSET_COMMIT meanwhile (Java consumers from 2.5 on always are): "
-        f"members of {names}"
+        f"members of {names} wait for these offsets: a consumer that asks for stable ones gets "
+        "UNSTABLE_OFFSET_COMMIT (Java consumers since 2.5 always ask so)"
     ]
 
 

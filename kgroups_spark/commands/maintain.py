@@ -24,16 +24,16 @@ Keeps a lake small and quick, between two audits and under their claim. Answers 
   1. History before --keep, if given, is reduced as Kafka's log cleaner would: the last record of each key stays,
      tombstones too, and values of aborted transactions go. The state before it is saved first, so that a rebuild
      still gives the same tables.
-  2. Small files of many nights become few, sorted by group: questions about one group read a small part of them.
+  2. The small files of many nights become few, sorted by group: a query for one group reads a small part of them.
   3. Files that no version of the last --vacuum needs are deleted.
-A killed maintenance has lost nothing; the next one does what was left over."""
+If it is killed nothing is lost, and the next run does the rest."""
 EXAMPLES = """\
 examples:
   kgroups maintain --lake ./lake                 once a week, say
   kgroups maintain --lake ./lake --keep 400d     history older than that is reduced
   kgroups maintain --lake ./lake --keep 90d --dry-run
 
---keep counts back from the newest time in the log. Reduced history cannot be had again from Kafka."""
+--keep counts back from the newest time in the log. Kafka cannot give reduced history back."""
 
 SEVEN_DAYS_MS = 7 * 86_400_000
 
@@ -63,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     add_writer_option(
         parser,
-        "who writes the new files; as for kgroups audit (spark sorts nothing)",
+        "which writer makes the new files; as for kgroups audit (spark sorts nothing)",
     )
     add_take_over_option(parser)
 

@@ -26,12 +26,12 @@ class KnownTimes:
         """Why nothing is known of the moment; None: it lies inside of the history."""
         if self.begins is not None and moment < self.begins:
             return (
-                f"{_shown(moment)} lies before the history of this lake, which begins at {_shown(self.begins)}: "
+                f"{_shown(moment)} is before the history of this lake, which begins at {_shown(self.begins)}: "
                 "what there was then is not known"
             )
         if self.ends is not None and moment > self.ends:
             return (
-                f"{_shown(moment)} lies behind the history of this lake, which ends at {_shown(self.ends)}: "
+                f"{_shown(moment)} is after the history of this lake, which ends at {_shown(self.ends)}: "
                 "what came after is not known"
             )
         return None

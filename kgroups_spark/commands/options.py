@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
+from kgroups_spark.commands.help_text import HelpFormatter
 from kgroups_spark.commands.output import FORMATS
 from kgroups_spark.coordinator import releases
 from kgroups_spark.durations import parse_duration
@@ -35,7 +36,7 @@ class OptionParser(argparse.ArgumentParser):
     """argparse that raises UsageError, knows no abbreviated options, and names the nearest command."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("formatter_class", HelpFormatter)
         kwargs.setdefault("allow_abbrev", False)  # an abbreviation would break with the next option that is added
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 

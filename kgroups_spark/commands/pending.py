@@ -25,16 +25,16 @@ from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Listings, Verdict, verdict
 
 NAME = "pending"
-SUMMARY = "open transactions and the offsets that hang in them"
+SUMMARY = "open transactions and the offsets that are pending in them"
 DESCRIPTION = """\
 Prints one row for each offset inside a transaction that had neither committed nor aborted where the log ends. Until it
-does, who asks for the group's offset waits (UNSTABLE_OFFSET_COMMIT, asked again and again; Java consumers from 2.5 on
-always wait so), and the log cleaner cannot pass. A transaction whose offsets were removed since is one row without an
-offset: it still holds back the cleaner. The age is counted up to the end of what the last audit read. One that is open
-for longer than the brokers' transaction.max.timeout.ms hangs if the transaction coordinator does not list the partition
-or does not know the producer: Kafka's own rule (kafka-transactions find-hanging), by __transaction_state as the last
-audit read it. Two-phase transactions never hang. Where that log was not read, "open longer" is all that is known. Then
-stderr names what would end it, in Kafka's words."""
+does, a consumer that fetches the group's offsets gets UNSTABLE_OFFSET_COMMIT and waits (Java consumers since 2.5 do),
+and the log cleaner cannot pass. A transaction whose offsets were removed since is one row without an offset: it still
+holds back the cleaner. The age is counted up to the end of what the last audit read. One that is open for longer than
+the brokers' transaction.max.timeout.ms hangs if the transaction coordinator does not list the partition or does not
+know the producer: Kafka's own rule (kafka-transactions find-hanging), by __transaction_state as the last audit read it.
+Two-phase transactions never hang. Where that log was not read, "open longer" is all that is known. Then stderr names
+what would end it, in Kafka's words."""
 EXAMPLES = """\
 examples:
   kgroups pending --lake ./lake
@@ -229,5 +229,5 @@ def _summary(rows: list[dict[str, Any]], *, is_listed: bool) -> str:
     hanging = {(row["offsets_partition"], row["producer_id"]) for row in rows if row["is_hanging"]}
     offsets = sum(row["log_offset"] is not None for row in rows)
     found = f"{counted(offsets, 'pending offset')} in {counted(len(transactions), 'open transaction')}"
-    how = "by Kafka's rule" if is_listed else "(open longer than any may be; __transaction_state was not read)"
+    how = "by Kafka's rule" if is_listed else "(by age alone: __transaction_state was not read)"
     return f"{found}, {len(hanging)} {'hanging' if is_listed else 'likely hanging'} {how}"

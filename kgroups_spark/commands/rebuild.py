@@ -36,7 +36,7 @@ examples:
   kgroups rebuild --lake ./lake --release-version 3.9    what the brokers would say if they ran Kafka 3.9
   kgroups rebuild --lake ./lake --as-of 2026-11-16T06:41 --retention 14d
 
-It costs two to three times the CPU of the audits that read the history. Killed, it leaves what was there before: the
+It costs two to three times the CPU of the audits that read the history. If it is killed nothing has changed: the
 next audit, or the next rebuild, does it again."""
 
 
@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_offsets_partitions_option(parser)
     add_writer_option(
         parser,
-        "who writes: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
+        "which writer is used: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
     add_take_over_option(parser)
 

@@ -14,7 +14,7 @@ from kgroups_spark.counts import sized
 from kgroups_spark.errors import KgroupsError
 
 NAME = "report"
-SUMMARY = "what the lake says, on one HTML page"
+SUMMARY = "write one HTML page with plots and tables"
 DESCRIPTION = """\
 Writes one HTML file that needs no network: what expires when and what another retention would do, offsets lost at once
 if a group empties, open transactions, rewound offsets, removals and their causes, findings, groups over time,

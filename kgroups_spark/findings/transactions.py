@@ -73,7 +73,11 @@ def verdicts(evidence: Evidence, transactions: Sequence[Row]) -> list[Verdict]:
 
 def _why(row: Row, judgement: Verdict) -> str:
     name = "" if row["transactional_id"] is None else f" (transactional.id {row['transactional_id']})"
-    said = judgement.value if judgement.is_hanging else "what the transaction coordinator says of it was not read"
+    said = (
+        judgement.value
+        if judgement.is_hanging
+        else "__transaction_state was not read, so that the coordinator may know better"
+    )
     return f"{name}; {said}"
 
 

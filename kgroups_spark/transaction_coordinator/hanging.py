@@ -30,7 +30,7 @@ class Verdict(Enum):
     TWO_PHASE = "an external coordinator ends it"
     PARTITION_NOT_LISTED = "the transaction coordinator does not list the partition"
     PRODUCER_UNKNOWN = "the transaction coordinator does not know the producer"
-    NOT_KNOWN = "open for longer than the maximum; what the transaction coordinator says of it was not read"
+    NOT_KNOWN = "open for longer than the maximum; __transaction_state, which the coordinator writes, was not read"
 
     @property
     def is_hanging(self) -> bool:

@@ -157,7 +157,7 @@ def test_what_is_no_segment_is_refused(dump, tmp_path, size):
     path = tmp_path / "rec.json"
     path.write_text('{"group": "orders-etl", "offset": 12345678901}\n' * (1 + size // 40))
     path.write_bytes(path.read_bytes()[:size])
-    said = f"kgroups: {path} is not a segment: it neither begins as a record batch does, nor is one in it\n"
+    said = f"kgroups: {path} is not a segment: there is no record batch in it\n"
     assert dump(path) == (2, [], said)
 
 

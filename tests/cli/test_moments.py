@@ -93,7 +93,7 @@ def said(capsys: Captured, *arguments: str, code: int = 0) -> tuple[str, str]:
 
 def test_a_moment_before_the_history_is_not_known(tmp_path: Path, capsys: Captured) -> None:
     location = lake(tmp_path, missing=0)
-    why = "2020-01-01 00:00:00 UTC lies before the history of this lake, which begins at "
+    why = "2020-01-01 00:00:00 UTC is before the history of this lake, which begins at "
     _, text = said(capsys, "groups", "--lake", location, "--as-of", "2020-01-01")
     assert text.startswith(why) and "0 groups" not in text
     _, text = said(capsys, "describe", "--lake", location, "--all-groups", "--as-of", "2020-01-01")
@@ -104,7 +104,7 @@ def test_a_moment_before_the_history_is_not_known(tmp_path: Path, capsys: Captur
 
 def test_a_moment_behind_the_history_is_not_known(tmp_path: Path, capsys: Captured) -> None:
     location = lake(tmp_path, missing=0)
-    why = "2030-01-01 00:00:00 UTC lies behind the history of this lake, which ends at "
+    why = "2030-01-01 00:00:00 UTC is after the history of this lake, which ends at "
     _, text = said(capsys, "groups", "--lake", location, "--as-of", "2030-01-01")
     assert "the log up to 2030" not in text and "groups (the log up to 20" in text and why in text
     _, text = said(capsys, "describe", "--lake", location, "--all-groups", "--as-of", "2030-01-01")
@@ -117,9 +117,9 @@ def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path: Path, capsys: Capt
     later = TIMES[-1] + timedelta(hours=1)
     location = lake(tmp_path, missing=0, source="kafka", as_of=later)
     _, text = said(capsys, "groups", "--lake", location, "--as-of", format_time(later))
-    assert "behind" not in text
+    assert "is after the history" not in text
     _, text = said(capsys, "groups", "--lake", location, "--as-of", format_time(later + timedelta(seconds=1)))
-    assert "behind" in text
+    assert "is after the history" in text
 
 
 @pytest.mark.parametrize("missing", [0, 5])

@@ -126,7 +126,7 @@ def test_groups_that_wait_and_what_hangs_are_told_once():
         "the command",
     ]
     (waiting,) = waiting_groups(rows)
-    assert waiting.endswith("members of billing (3 offsets)")
+    assert waiting.startswith("members of billing (3 offsets) wait for these offsets: ")
     assert waiting_groups(pending_rows(transactions, [], as_of_ms=0, max_transaction_timeout_ms=1)) == []
 
 

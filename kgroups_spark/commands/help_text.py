@@ -1,0 +1,76 @@
+"""Help in the width of the screen: prose is filled, an example's comment goes below it where both have no room."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import textwrap
+from collections.abc import Iterator
+
+_GAP = re.compile(r" {2,}")  # between an example and what it does
+_POINT = re.compile(r"\d\. ")  # of a list
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Descriptions and epilogs are written in lines of 120 columns: as they stand where these fit.
+
+    Else lines that begin at the margin are prose, up to the next blank or indented line. An indented line is an
+    example, or a point of a list, with the lines that are indented further.
+    """
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if all(len(line) <= width for line in text.splitlines()):
+            return super()._fill_text(text, width, indent)
+        return "\n".join(indent + line for item in _items(text) for line in _filled(item, width))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """The lines of an option's help. argparse's own break `share-state` at its hyphen."""
+        return _wrapped(" ".join(text.split()), width, 0, 0)
+
+
+def _items(text: str) -> Iterator[list[str]]:
+    """The lines that belong together."""
+    item: list[str] = []
+    for line in text.splitlines():
+        if item and not _continues(item, line):
+            yield item
+            item = []
+        item.append(line)
+    yield item
+
+
+def _continues(item: list[str], line: str) -> bool:
+    first, indented = _indent(item[0]), _indent(line)
+    if not line.strip() or not item[0].strip() or item[0].endswith(":"):
+        return False
+    return indented > first if first else not indented
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _filled(item: list[str], width: int) -> list[str]:
+    indent = _indent(item[0])
+    if not indent:
+        return _wrapped(" ".join(item), width, 0, 0) or [""]
+    if all(len(line) <= width for line in item):
+        return item
+    example, *rest = (part for line in item for part in _GAP.split(line.strip()))
+    if _POINT.match(example):
+        return _wrapped(" ".join([example, *rest]), width, indent, indent + 3)
+    return [
+        *_wrapped(example, width, indent, indent + 4),
+        *_wrapped(" ".join(rest), width, indent + 4, indent + 4),
+    ]
+
+
+def _wrapped(text: str, width: int, first: int, others: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=" " * first,
+        subsequent_indent=" " * others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

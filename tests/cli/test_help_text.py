@@ -1,0 +1,68 @@
+"""Help in the width of the screen: no line of prose, and no example that can be shorter, goes over its edge."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroups_spark.cli import command_line
+from kgroups_spark.commands.help_text import HelpFormatter
+
+TEXT = """\
+Prose that is written in lines as wide as the editor, and is filled where the screen
+is narrower than that.
+  1. A point of a list that is so long that it goes on in
+     a second line.
+Two.
+
+examples:
+  kgroups audit --lake ./lake            a short comment
+  kgroups expiring --lake ./lake --until 2026-11-23T08:00
+                                         a comment of its own line"""
+
+
+def shown(width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(width + 2))
+    return HelpFormatter("kgroups")._fill_text(TEXT, width, "").splitlines()
+
+
+def test_where_it_fits_it_stands_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(84, monkeypatch) == TEXT.splitlines()
+
+
+def test_where_it_does_not_prose_is_filled_and_comments_go_below_their_examples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert shown(56, monkeypatch) == [
+        "Prose that is written in lines as wide as the editor,",
+        "and is filled where the screen is narrower than that.",
+        "  1. A point of a list that is so long that it goes on",
+        "     in a second line.",
+        "Two.",
+        "",
+        "examples:",
+        "  kgroups audit --lake ./lake            a short comment",
+        "  kgroups expiring --lake ./lake --until",
+        "      2026-11-23T08:00",
+        "      a comment of its own line",
+    ]
+
+
+def helps() -> dict[str, str]:
+    """The help of every command in 80 columns."""
+    parser = command_line()
+    (commands,) = (action for action in parser._actions if action.dest == "command")
+    assert isinstance(commands.choices, dict)
+    return {"": parser.format_help()} | {name: each.format_help() for name, each in commands.choices.items()}
+
+
+def test_no_help_is_wider_than_80_columns_but_where_a_word_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    wide = [line for text in helps().values() for line in text.splitlines() if len(line) > 80]
+    assert wide == []
+
+
+def test_no_word_of_a_help_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    before = {name: text.split() for name, text in helps().items()}
+    monkeypatch.setenv("COLUMNS", "80")
+    assert {name: text.split() for name, text in helps().items()} == before
