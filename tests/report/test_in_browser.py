@@ -216,6 +216,16 @@ def test_on_a_phone_no_word_of_a_table_breaks(browser: Browser, pages: dict[str,
         assert it.page.locator("td.text:not(.has-long-word)").count() > 50
 
 
+@pytest.mark.parametrize("size", [PHONE, (768, 1024), DESKTOP], ids=["phone", "tablet", "desktop"])
+def test_tables_of_usual_names_need_no_scrolling(
+    browser: Browser, pages: dict[str, Path], size: tuple[int, int]
+) -> None:
+    wider = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
+    with opened(browser, pages["many"], size=size) as it:
+        it.page.locator("details.group").first.locator("summary").click()
+        assert it.page.locator(".scroll").evaluate_all(wider) == 0
+
+
 def test_on_a_phone_a_sentence_stands_below_the_short_cells_of_its_row(
     browser: Browser, pages: dict[str, Path]
 ) -> None:
