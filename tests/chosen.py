@@ -28,10 +28,15 @@ def seed() -> int:
     return int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1 << 32))))
 
 
+def some_of(count: int, *cases: Any) -> list[Any]:
+    """The cases as parameters, of which `make test` takes so many, by the seed; the others are part of the soak."""
+    taken = random.Random(f"{seed()} {cases}").sample(range(len(cases)), count)
+    return [case if n in taken else pytest.param(case, marks=pytest.mark.soak) for n, case in enumerate(cases)]
+
+
 def one_of(*cases: Any) -> list[Any]:
-    """The cases as parameters, of which `make test` takes one, by the seed; the others are part of the soak."""
-    taken = random.Random(f"{seed()} {cases}").choice(cases)
-    return [case if case == taken else pytest.param(case, marks=pytest.mark.soak) for case in cases]
+    """The same of one."""
+    return some_of(1, *cases)
 
 
 class Chosen:
