@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.tables.schemas import TABLES
 from tests.audit.lakes import contents, copy_until, rows
 from tests.chosen import by_each_writer
@@ -75,7 +76,7 @@ def kgroups(place, *lines):
 
 
 @by_each_writer
-def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them(place, writer):
+def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them(local, place, writer):
     """The first night is by parts: what either writer does to tables of a catalog is tried in tests/tables. Spark's
     writer is the one that an audit takes by itself here."""
     second = ["--writer", "parts"] if writer == "parts" else []
@@ -86,9 +87,10 @@ def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them
         place,
         ["sql", "CREATE SCHEMA kafka"],
         [*night, "--lake", "kafka", "--writer", "parts"],
-        [*night, "--lake", "./folder"],
     )
+    run_audit(local, AuditOptions(str(place / "folder"), [str(place / "segments")]))
     copy_until(log, place / "segments", 1.0)
+    run_audit(local, AuditOptions(str(place / "folder"), [str(place / "segments")]))
     questions = [
         ["groups", "--format", "csv"],
         ["expiring", "--within", "30d", "--offsets", "--format", "csv"],
@@ -98,11 +100,10 @@ def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them
     said, stderr = kgroups(
         place,
         [*night, "--lake", "spark_catalog.kafka", *second],
-        [*night, "--lake", "./folder"],
         *([*question, "--lake", lake] for lake in lakes for question in questions),
         ["audits", "--format", "json", "--lake", "kafka"],
     )
-    assert stderr.count("audit 2: ") == 2
+    assert stderr.count("audit 2: ") == 1
     for question in questions:
         answers = {lake: said[" ".join([*question, "--lake", lake])] for lake in lakes}
         assert len(list(csv.DictReader(io.StringIO(answers["./folder"])))) > 0, question

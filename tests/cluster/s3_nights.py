@@ -17,10 +17,12 @@ from typing import Any
 
 import pyarrow.fs
 
+from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main as kgroups
 from kgroups_spark.session import spark_session
 from tests.audit.lakes import copy_until
 from tests.cluster.data_files import data_files
+from tests.protocol.local_spark import LocalSpark, without_a_jvm
 
 # The lake as it is typed night by night.
 NIGHTS = {0.4: "s3a", 1.0: "s3"}
@@ -36,7 +38,8 @@ def main(log: Path, buckets: Path, local: Path, lakes: list[str], settings: dict
         copy_until(log, buckets / "logs" / "log", share)
         audit = ["audit", "--segments", f"{scheme}://logs/log", "--lake"]
         facts["nights"][f"auto {share}"] = said([*audit, f"{scheme}://lakes/auto"])
-        facts["nights"][f"local {share}"] = said(["audit", "--lake", f"{local}", "--segments", f"{buckets}/logs/log"])
+        with without_a_jvm():
+            run_audit(LocalSpark(), AuditOptions(str(local), [f"{buckets}/logs/log"]))
     if "spark" in lakes:
         facts["nights"]["spark"] = said([*audit, "s3a://lakes/spark", "--writer", "spark"])
     facts["files"] = {lake: sorted(data_files(buckets / "lakes" / lake, "offset_commits")) for lake in lakes}
