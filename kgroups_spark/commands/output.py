@@ -26,13 +26,14 @@ from typing import Any, Protocol, TextIO
 
 import orjson
 
-from kgroups_spark.commands.display import Pieces
+from kgroups_spark.commands.display import Pieces, display_width, filled, words
 from kgroups_spark.commands.style import OWN_MARKS
 from kgroups_spark.commands.text_table import NULL, TextTable
 from kgroups_spark.escapes import json_text, printable
 from kgroups_spark.times import format_time, format_time_for_people
 
 FORMATS = ("table", "json", "csv")
+_GOES_ON = "  "  # in front of a line that continues the one before
 
 Row = Mapping[str, Any]
 
@@ -206,9 +207,17 @@ def show(line: str, out: TextIO | None = None) -> None:
 
 def say(text: str) -> None:
     """A line for a person: on stderr, so that stdout has rows only. Control characters, line feeds too, are spelled
-    out."""
-    sys.stderr.write(printable(text) + "\n")
+    out. On a terminal a sentence goes on between words; an indented line, such as a command to copy, stays whole."""
+    for line in _lines_for(sys.stderr, printable(text)):
+        sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+def _lines_for(out: TextIO, text: str) -> list[str]:
+    if text.startswith(" ") or not out.isatty() or display_width(text) <= terminal_width(out):
+        return [text]
+    first, *others = filled(words(text), terminal_width(out) - len(_GOES_ON))
+    return [first, *(_GOES_ON + line for line in others)]
 
 
 class _Spoken(logging.Handler):

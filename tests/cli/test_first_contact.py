@@ -40,6 +40,13 @@ def test_a_topic_that_is_not_there_brings_the_nearest(
     assert "did you mean orders" in err
 
 
+def test_without_a_near_name_the_topics_that_there_are_are_named(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--group", "email-sender", "--topic", "zzz", "--lake", lake]) == 1
+    assert capsys.readouterr().err.rstrip().endswith("; there are emails")
+    assert main(["history", "--all-groups", "--topic", "zzz", "--lake", lake]) == 1
+    assert capsys.readouterr().err.rstrip().endswith(", ...")
+
+
 def test_an_unknown_table_points_to_those_that_there_are(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "SELECT * FROM gruops", "--lake", lake]) == 1
     out, err = capsys.readouterr()
