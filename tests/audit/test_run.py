@@ -17,9 +17,12 @@ from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.commands.spark_reader import SparkReader, rows_of
 from kgroups_spark.errors import UsageError
+from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.findings.evidence import Condition
 from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.times import to_epoch_ms
 from tests.audit.lakes import (
     HISTORY,
     assert_every_record_is_in_one_table,
@@ -62,6 +65,16 @@ def whole(local, log, tmp_path_factory):
 
 def test_every_record_read_is_in_exactly_one_history_table(whole):
     assert_every_record_is_in_one_table(whole)
+
+
+def test_shards_decide_by_what_the_ledger_says_on_the_tables_that_they_write(spark, whole):
+    lake = Lake.open(spark, str(whole))
+    ledger = Ledger(lake).last_finished()
+    clean_up = CleanUp(to_epoch_ms(ledger.as_of), ledger.retention_ms, ledger.release_version, 1)
+    tables = {name: lake.rows(name) for name in DECIDED_BY if name != HELD_GROUPS}
+    for name, decided in clean_up.decided({**tables, HELD_GROUPS: columns_needed(HELD_GROUPS).empty_table()}):
+        order = [(column, "ascending") for column in TABLES[name].key]
+        assert lake.rows(name).sort_by(order).to_pylist() == decided.sort_by(order).to_pylist() != []
 
 
 def test_both_writers_give_the_same_tables_night_after_night(spark, log, whole, tmp_path, monkeypatch):
