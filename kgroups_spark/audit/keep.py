@@ -43,6 +43,7 @@ from kgroups_spark.tables.kernel import TableFile
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.last_finished import IS_FINISHED
 from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.replaced import NOTHING
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tables.upkeep import Change, rewrite
 from kgroups_spark.tables.writer import LakeWriter
@@ -93,7 +94,7 @@ class Reduction:
         """How many rows would go, by table, if only those of finished audits are there."""
         counts = {}
         for name, change in self.changes():
-            rows = self.lake.read(name)
+            rows = self.lake.read(name, replaced=NOTHING)
             gone = rows.count() - change(rows).count()
             if gone and TABLES[name].kind in COUNTED:
                 counts[name] = gone
@@ -101,6 +102,19 @@ class Reduction:
 
     def changes(self) -> Iterator[tuple[str, Change]]:
         """The fate of each table's rows; markers last, as they stay with what is left of the others."""
+        replaced = self.lake.replaced
+        for name, change in self._changes():
+            yield name, partial(self._with_replaced, name, change) if replaced.touches(name) else change
+
+    def _with_replaced(self, name: str, change: Change, rows: DataFrame) -> DataFrame:
+        """Replaced rows count for nothing that is left, and go where all others go but the last of each key."""
+        replaced = self.lake.replaced
+        is_old = F.col("log_offset") < F.col("horizon")
+        gone = replaced.alone(name, rows).join(F.broadcast(self._frame), "offsets_partition", "left")
+        stays = gone.where(~F.coalesce(is_old, F.lit(False))).select(*rows.columns)
+        return change(replaced.left_out(name, rows)).unionByName(stays)
+
+    def _changes(self) -> Iterator[tuple[str, Change]]:
         read, of = self.lake.read, self._frame
         yield "offset_commits", lambda rows: reduced_offset_commits(rows, read("transaction_markers"), of)
         yield "group_records", lambda rows: reduced_group_records(rows, read("transaction_markers"), of)
@@ -160,7 +174,7 @@ class Reduction:
         if writer.name == "parts":
             files = self._old_files(name)
             return rewrite(writer, name, files, change) if files else 0
-        rows = self.lake.read(name)
+        rows = self.lake.read(name, replaced=NOTHING)
         if name == "audits":
             rows = rows.where(F.col("audit_id") <= self.old.newest)
         kept = change(rows)

@@ -36,6 +36,7 @@ class AuditOptions:
     include: tuple[str, ...] = STATE_LOGS
     offsets_partitions: int | None = None
     full: bool = False
+    accept_log_change: bool = False
     delete_retention_ms: int | None = None
     max_bytes_per_second: int | None = None
     strict: bool = False

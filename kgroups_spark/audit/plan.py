@@ -11,18 +11,15 @@ from functools import partial
 
 import numpy as np
 
+from kgroups_spark.audit.cut_back import AnotherLog, CutBack, KnownReadings, MaybeCutBack, is_untouched
 from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.delete_retention import DeleteRetention, TooOld
 from kgroups_spark.audit.ranges import LogRange
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.number_ranges import number_ranges
-from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
+from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
-
-
-class AnotherLog(UsageError):
-    """The given log is not the one that the lake holds."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,8 @@ class PartitionPlan:
     why_read_again: str | None = None
     # `reread` is read only if offsets turn out to be missing in what is new.
     undecided: TooOld | None = None
+    # What was read from somewhere on is replaced.
+    cut: CutBack | None = None
 
     @property
     def offsets_partition(self) -> int:
@@ -79,6 +78,11 @@ class AuditPlan:
         return [p.reread for p in self.partitions if p.reread is not None]
 
     @property
+    def replaced(self) -> dict[int, CutBack]:
+        """By offsets partition where its log was cut back."""
+        return {p.offsets_partition: p.cut for p in self.partitions if p.cut is not None}
+
+    @property
     def read_again(self) -> list[PartitionPlan]:
         return [p for p in self.partitions if p.read_again]
 
@@ -88,6 +92,9 @@ class AuditPlan:
         given_up = {p.offsets_partition: p.given_up for p in progress if p.given_up is not None}
         if not given_up and not any(p.undecided for p in self.partitions):
             return self
+        for each in self.partitions:
+            if each.cut is not None and each.offsets_partition in given_up:
+                raise KgroupsError(f"{each.log.where} was cut back, and {given_up[each.offsets_partition]}: try again")
         if given_up and all(r.offsets_partition in given_up for r in (*self.new_ranges, *self.reread_ranges)):
             raise KgroupsError(f"nothing could be read to its end: {next(iter(given_up.values()))}")
         left = [p.decided(progress) for p in self.partitions if p.offsets_partition not in given_up]
@@ -109,12 +116,14 @@ def plan_audit(
     full: bool = False,
     known_corrupt: Mapping[int, Collection[tuple[str, int]]] | None = None,
     delete_retention: DeleteRetention | None = None,
+    readings: KnownReadings | None = None,
 ) -> AuditPlan:
     """The new part of the logs since the last finished audit (None: the lake is empty).
 
     A partition is read again from its start if all are (`full`), or where `delete_retention` has a reason.
     `known_corrupt`: per offsets partition the file name and position of corrupt batches that stand in quarantine
-    already. Raises AnotherLog with the reason when the logs are not the lake's.
+    already. `readings`: by which a log that was cut back is known (None: it is refused). Raises AnotherLog with the
+    reason when the logs are not the lake's.
     """
     cluster_ids = {log.cluster_id for log in logs if log.cluster_id}
     if last is not None and last.cluster_id and cluster_ids and last.cluster_id not in cluster_ids:
@@ -128,7 +137,7 @@ def plan_audit(
             partial(
                 _plan_partition,
                 before=last.progress(log.partition) if last else None,
-                options=_Options(full, known.get(log.partition, ()), delete_retention),
+                options=_Options(full, known.get(log.partition, ()), delete_retention, readings),
             )
         )
         for log in logs
@@ -140,6 +149,7 @@ def plan_audit(
         for p in plans
         if p.lost_from is not None
     ]
+    notes += [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None]
     notes += [p.why_read_again for p in plans if p.why_read_again is not None]
     return AuditPlan(plans, cluster_id, notes)
 
@@ -149,6 +159,7 @@ class _Options:
     full: bool
     known_corrupt: Collection[tuple[str, int]]
     delete_retention: DeleteRetention | None
+    readings: KnownReadings | None
 
 
 def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options: _Options) -> PartitionPlan:
@@ -156,11 +167,17 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         start = log.log_start_offset
         whole = _new_range(log, start)
         return PartitionPlan(log, start, start, whole and replace(whole, begins_log=True))
-    _require_same_topic(log, before)
     if not log.is_there:
+        _require_same_topic(log, before)
         _require_nothing_was_read(log, before)
         return PartitionPlan(log, before.end_offset, before.end_offset, None, before=before)
-    _require_same_log(log, before)
+    try:
+        _require_same_topic(log, before)
+        _require_same_log(log, before)
+    except AnotherLog as refused:
+        if options.readings is None:
+            raise
+        return _plan_cut(log, options.readings.cut(log, before, refused))
     log_start = log.log_start_offset
     start = max(before.end_offset, log_start)
     new = _new_range(log, start, options.known_corrupt)
@@ -181,6 +198,18 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
         why,
         undecided,
     )
+
+
+def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:
+    """Of a log that was cut back all is read once more: the cleaner may have taken from its new end what ended
+    something before."""
+    log_start = log.log_start_offset
+    if cut.before is None:
+        whole = _new_range(log, log_start)
+        return PartitionPlan(log, log_start, log_start, whole and replace(whole, begins_log=True), cut=cut)
+    start = max(cut.from_offset, log_start)
+    new, reread = _new_range(log, start), _reread(log, log_start, start)
+    return PartitionPlan(log, log_start, start, new, reread, before=cut.before, read_again=True, cut=cut)
 
 
 def _why_read_again(
@@ -236,9 +265,9 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     some offset, or has another last batch."""
     before = _as_the_log_has_it(log, before)
     if log.end_offset < before.end_offset and before.last_batch_crc is not None:
-        raise AnotherLog(
-            f"this is another log, or one that was cut back: {log.where} ends at offset {log.end_offset}, the lake has "
-            f"read it up to {before.end_offset}; use a new lake"
+        raise MaybeCutBack(
+            f"this is another log, or one that was cut back: {log.where} ends at offset "
+            f"{log.end_offset}, the lake has read it up to {before.end_offset}; use a new lake"
         )
     epoch = log.leader_epoch_behind(before.last_batch_offset or 0)
     if before.last_leader_epoch is not None and 0 <= epoch < before.last_leader_epoch:
@@ -251,7 +280,7 @@ def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
     found = log.headers_at(before.last_batch_offset)
     _require_not_written_anew(log, before, found)
     crc = found.crc[found.base_offset == before.last_batch_offset]
-    if len(crc) and int(crc[0]) != before.last_batch_crc and _untouched(found, before):
+    if len(crc) and int(crc[0]) != before.last_batch_crc and is_untouched(found, before):
         raise AnotherLog(
             f"this is another log: the batch at offset {before.last_batch_offset} of {log.where} has checksum "
             f"{int(crc[0])}, the lake has read one with {before.last_batch_crc}; use a new lake"
@@ -294,18 +323,8 @@ def _require_not_written_anew(log: PartitionLog, before: PartitionProgress, foun
     epochs = np.minimum(found.leader_epoch, np.minimum.accumulate(epochs[::-1])[::-1])
     later = np.flatnonzero((found.base_offset < before.end_offset) & (epochs > before.last_leader_epoch))
     if len(later):
-        raise AnotherLog(
+        raise MaybeCutBack(
             f"this is another log, or one that was cut back and written again: {log.where} has a batch of leader epoch "
             f"{int(found.leader_epoch[later[0]])} at offset {int(found.base_offset[later[0]])}, the lake has read it "
             f"up to {before.end_offset} in epoch {before.last_leader_epoch}; use a new lake"
         )
-
-
-def _untouched(headers: BatchColumns, before: PartitionProgress) -> bool:
-    """Whether the cleaner never rewrote the batch. It keeps the offsets and changes the checksum, where records go,
-    where a tombstone or marker gets its delete horizon, and where old messages become a batch (of no leader epoch)."""
-    batch = np.flatnonzero(headers.base_offset == before.last_batch_offset)[0]
-    if headers.magic[batch] >= 2 and (headers.attributes[batch] & DELETE_HORIZON or headers.leader_epoch[batch] < 0):
-        return False
-    full = int(headers.last_offset[batch]) - int(headers.base_offset[batch]) + 1 == int(headers.record_count[batch])
-    return full and int(headers.last_offset[batch]) + 1 == before.end_offset

@@ -94,7 +94,8 @@ class _Rebuild:
         self.last = work.before.audit_id
         self.writer: LakeWriter = replace(work.writer, app_id=REBUILD_APP_ID)
         self.release: Release = release(work.settings.release_version)
-        self.read = what_was_read(work.lake, self.last)
+        self.replaced = work.lake.replaced
+        self.read = self.replaced.clipped(what_was_read(work.lake, self.last))
         self.read_by = ReadBy.of(self.read)
 
     def run(self) -> Rebuilt:
@@ -109,11 +110,8 @@ class _Rebuild:
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
         with self._replayed(work, counting, baselines) as replayed:
             say("rebuilding from history: committing")
-            kept = LakeAsOfAudit(work.lake, self.last)
             for name in MADE_OF_RECORDS:
-                replayed.replace(
-                    self.writer, name, baselines.before(kept.read(name)) if baselines.by_partition else None
-                )
+                replayed.replace(self.writer, name, self._kept(name, baselines))
             self._replace_quarantine(counting, baselines, replayed)
             for name in self.current:
                 replayed.replace(work.writer, name)
@@ -128,6 +126,14 @@ class _Rebuild:
             names=names,
         )
         return Rebuilt(state, added, self._record_counts(counting, added), tuple(_told(added)))
+
+    def _kept(self, name: str, baselines: Baselines) -> DataFrame | None:
+        """Rows of the table that no replay makes again: of reduced history, and those that are replaced."""
+        then = LakeAsOfAudit(self.work.lake, self.last)
+        kept = [baselines.before(then.read(name))] if baselines.by_partition else []
+        if self.replaced:
+            kept.append(self.replaced.alone(name, then.all_rows(name)))
+        return reduce(DataFrame.unionByName, kept) if kept else None
 
     def _decode_again(self, *, with_counts: bool) -> Counter[str]:
         """Appends what now decodes; how many rows by table. Without its counts where the audit goes on: it writes them
@@ -208,7 +214,7 @@ class _Rebuild:
             new["offsets_partition"].to_pylist(), new["end_offset"].to_pylist(), retention.to_pylist(), strict=True
         ):
             spans.setdefault(number, []).append((span[0], span[1]))
-        return spans
+        return {number: sorted(each) for number, each in spans.items()}
 
     def _hands(self) -> list[list[int]]:
         """The shards dealt to tasks, about as many records to each."""
@@ -234,6 +240,9 @@ class _Rebuild:
         if baselines.by_partition:
             then = LakeAsOfAudit(self.work.lake, self.last).read("quarantine")
             rows = rows.unionByName(baselines.before(then.where("reason = 'load_would_fail'")))
+        if self.replaced:
+            then = LakeAsOfAudit(self.work.lake, self.last).all_rows("quarantine")
+            rows = rows.unionByName(self.replaced.alone("quarantine", then))
         replayed.replace(self.writer, "quarantine", rows)
 
     def _record_counts(self, counting: StoredHistory, added: Counter[str]) -> Counter[tuple[int, int | None]]:

@@ -109,6 +109,7 @@ def ledger_facts(work: AuditWork, result: AuditResult, notes: list[str]) -> Ledg
             "quarantined": dict(sorted((result.quarantined + result.states.quarantined).items())),
             "record_counts": record_counts(counts),
             "notes": tuple(said),
+            "replaced_ranges": work.replaced.ranges or None,
         },
         short,
     )

@@ -19,6 +19,7 @@ from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
+from kgroups_spark.audit.cut_back import KnownReadings
 from kgroups_spark.audit.decide_again import decide_again
 from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS, DeleteRetention
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
@@ -29,6 +30,7 @@ from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.rebuild import rebuild
+from kgroups_spark.audit.restored import restored_state
 from kgroups_spark.audit.result import AuditResult, ledger_facts
 from kgroups_spark.audit.saved_state import intention, saved_state
 from kgroups_spark.audit.share_listing import complete_share_partitions
@@ -72,7 +74,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
         # A log that is not the lake's is refused before a number is claimed.
         opened = Lake.open(spark, options.lake)
         last = Ledger(opened).last_finished()
-        plan_audit(source.logs, last, full=options.full)
+        plan_audit(source.logs, last, full=options.full, readings=_readings(opened, last, options))
         plan_state_logs(source.state_logs, last, full=options.full)
     lake = Lake.create(spark, options.lake)
     writer_name, why = choose_writer(lake, options.writer)
@@ -88,6 +90,7 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
             full=options.full,
             known_corrupt=known_corrupt(lake, before),
             delete_retention=_delete_retention(lake, before, settings.delete_retention_ms) if before else None,
+            readings=_readings(lake, before, options),
         )
         work = AuditWork(
             lake,
@@ -111,6 +114,10 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
         return _audit(work, claim, [*source.notes, *filter(None, (why, claim.migrated))])
 
 
+def _readings(lake: Lake, last: AuditRow | None, options: AuditOptions) -> KnownReadings | None:
+    return None if last is None else KnownReadings.of(lake, last, accept=options.accept_log_change)
+
+
 def _delete_retention(lake: Lake, before: AuditRow, delete_retention_ms: int) -> DeleteRetention:
     return DeleteRetention.since(before, partial(readings_backwards, lake, before.audit_id - 1), delete_retention_ms)
 
@@ -120,11 +127,15 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     # What an unfinished audit made of the tables of now must go, even if nothing it read is given this time.
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
     is_new = bool(work.plan.new_ranges or work.plan.read_again or work.states.is_new or must_rewrite)
+    is_new |= bool(work.plan.replaced)
+    lake.replaced = work.replaced
     then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
     rebuilt = None
     if state.must_be_rebuilt:
         rebuilt = rebuild(work)
         work = replace(work, state=rebuilt.state, has_decoded_again=rebuilt.has_decoded_again)
+    elif work.plan.replaced:
+        work = replace(work, state=restored_state(work))
     if is_new:
         states = audit_state_logs(work, from_history=rebuilt is not None)
         if work.states.shards:

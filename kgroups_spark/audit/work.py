@@ -31,6 +31,7 @@ from kgroups_spark.sources.files import open_file
 from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
 from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.writer import LakeWriter
 
@@ -80,6 +81,15 @@ class AuditWork:
     def is_live(self) -> bool:
         """Whether brokers are read, not files."""
         return self.source is not None and self.source.client is not None
+
+    @property
+    def replaced(self) -> Replaced:
+        """What no longer counts of history, for this audit and those after it."""
+        known = self.before.replaced if self.before else NOTHING
+        return known.and_also(
+            ReplacedRange(number, cut.from_offset, cut.to_offset, self.audit_id)
+            for number, cut in self.plan.replaced.items()
+        )
 
     @cached_property
     def slots(self) -> int:

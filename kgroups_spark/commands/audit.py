@@ -121,6 +121,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_offsets_partitions_option(parser)
     parser.add_argument("--full", action="store_true", help="read everything again, not only what is new")
     parser.add_argument(
+        "--accept-log-change",
+        action="store_true",
+        help="read a partition anew whose log is another one than the lake has read (a topic that was created again, a "
+        "log that was cut back where it cannot be told from another one): what was read of it before is replaced. A "
+        "log that was surely cut back needs no option",
+    )
+    parser.add_argument(
         "--delete-retention",
         type=positive_duration_value,
         metavar="D",
@@ -236,6 +243,7 @@ def audit(
             include=arguments.include,
             offsets_partitions=arguments.offsets_partitions,
             full=arguments.full,
+            accept_log_change=arguments.accept_log_change,
             delete_retention_ms=arguments.delete_retention,
             max_bytes_per_second=arguments.max_bytes_per_second,
             strict=arguments.strict,

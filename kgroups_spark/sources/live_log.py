@@ -22,6 +22,8 @@ BYTES_PER_OFFSET = 100.0
 APPENDED_ASKED = 3
 # Less than most batches have: what is asked for where one batch is enough.
 ONE_BATCH = 4096
+# So many offsets are looked at first where a log may have been cut back.
+FIRST_LOOK_BACK = 4096
 # How long a task waits for a partition's leader once it has lost another one.
 AFTER_A_LOSS_MS = 5_000
 
@@ -86,6 +88,14 @@ class LiveLog(PartitionLog):
             self.headers[base_offset] = self._header(base_offset)
         return self.headers[base_offset]
 
+    def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
+        """Fetches the batches, ever more of them at once."""
+        end, width = min(end, self.high_watermark), FIRST_LOOK_BACK
+        while end > self.start:
+            start = max(self.start, end - width)
+            yield scan_batches(self._fetched(start, end, keep_first=start == self.start))
+            end, width = start, width * 4
+
     def missing_from(self, offset: int) -> None:
         """That would be fetching everything twice."""
 
@@ -105,19 +115,21 @@ class LiveLog(PartitionLog):
     def _header(self, offset: int) -> BatchColumns:
         """The header of the batch that holds the offset. A broker gives at least one whole batch, however little is
         asked for."""
-        log = FetchedLog(
+        return scan_batches(self._fetched(offset, offset + 1, keep_first=True, response_bytes=ONE_BATCH))
+
+    def _fetched(self, start: int, end: int, *, keep_first: bool, response_bytes: int | None = None) -> FetchedLog:
+        return FetchedLog(
             self.cluster,
             self.topic.name,
             self.number,
-            offset,
-            offset + 1,
+            start,
+            end,
             FetchLimits(timeout_ms=self.cluster.timeout_ms),
             topic_id=self.topic_id,
-            keep_first=True,
+            keep_first=keep_first,
             pace=self.pace,
-            response_bytes=ONE_BATCH,
+            response_bytes=response_bytes,
         )
-        return scan_batches(log)
 
 
 @dataclass(frozen=True)

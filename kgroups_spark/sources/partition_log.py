@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeVar
@@ -144,6 +144,10 @@ class PartitionLog(ABC):
     @abstractmethod
     def headers_at(self, base_offset: int) -> BatchColumns:
         """Some headers, that of the batch with this base offset among them if it is there."""
+
+    @abstractmethod
+    def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
+        """The headers of all batches that begin before `end`, in lots, the newest lot first; each in log order."""
 
     @abstractmethod
     def missing_from(self, offset: int) -> int | None:

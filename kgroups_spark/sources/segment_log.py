@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -82,6 +82,12 @@ class SegmentLog(PartitionLog):
 
     def headers_at(self, base_offset: int) -> BatchColumns:
         return self._scan(self.copy.segments_from(base_offset)[0])
+
+    def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
+        for segment in reversed(self.copy.segments):
+            if segment.base_offset < end:
+                headers = self._scan(segment)
+                yield headers[headers.base_offset < end]
 
     def missing_from(self, offset: int) -> int:
         return self.end_offset - offset - int(self._headers_from(offset).record_count.sum())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +17,9 @@ from pyspark.sql import DataFrame
 
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import APP_IDS, FINISHED
+from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, IS_FINISHED
 from kgroups_spark.tables.ledger_rows import newest_rows
+from kgroups_spark.tables.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 
@@ -38,6 +40,13 @@ class LakeAsOfAudit:
         ends = newest.filter(pc.field("status") == FINISHED)["audit_id"]
         return cls(lake, pc.max(ends).as_py() or 0, version)
 
+    @cached_property
+    def replaced(self) -> Replaced:
+        """The rows of history that the audit left out."""
+        conditions = [Condition("audit_id", "==", self.audit_id), IS_FINISHED]
+        told = self.lake.rows("audits", self.ledger_version, columns=[COLUMN], conditions=conditions)[COLUMN]
+        return Replaced.of(told[0].as_py() if len(told) else None)
+
     def version(self, name: str) -> int | None:
         """The table's version; None: the newest, or the lake is of a layout without that table."""
         if name == "audits":
@@ -54,7 +63,12 @@ class LakeAsOfAudit:
             return self.lake.spark.createDataFrame([], TABLES[name].schema)
         # Delta skips files of a large table by their statistics; to list those of a small one costs it a Spark job.
         is_large = TABLES[name].kind == "history"
-        return self.lake.read(name, version) if is_large else self.lake.read_files(name, version)
+        rows = self.lake.read(name, version, NOTHING) if is_large else self.lake.read_files(name, version)
+        return self.replaced.left_out(name, rows) if name in REPLACEABLE else rows
+
+    def all_rows(self, name: str) -> DataFrame:
+        """The rows of a history table, also those that are replaced."""
+        return self.lake.read(name, self.version(name), NOTHING)
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
         """As Lake.rows: without a Spark job where pyarrow reaches the lake."""
@@ -62,4 +76,5 @@ class LakeAsOfAudit:
         if version is None and name != "audits":
             empty = arrow_schema(name).empty_table()
             return empty if columns is None else empty.select(columns)
-        return self.lake.rows(name, version, columns=columns, conditions=conditions)
+        replaced = self.replaced if name in REPLACEABLE else NOTHING
+        return self.lake.rows(name, version, columns=columns, conditions=conditions, replaced=replaced)

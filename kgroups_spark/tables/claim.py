@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -125,6 +126,9 @@ class Claim:
         before = last_finished(earlier)
         since = before.audit_id if before else 0
         unfinished = tuple(each for each in earlier if each.audit_id > since and each.status == RUNNING)
+        # What was replaced stays so, whatever this audit does.
+        row = replace(row, replaced_ranges=before.replaced_ranges if before else None)
+        lake.replaced = row.replaced
         claim = cls(ledger, row, before, unfinished)
         try:
             claim.check()

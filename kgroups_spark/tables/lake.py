@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -21,10 +22,11 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.tables.catalog_schema import CatalogSchema
-from kgroups_spark.tables.conditions import Condition, all_may_hold, expression_of
+from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.failures import told_in_one_line
 from kgroups_spark.tables.folder import Folder
 from kgroups_spark.tables.kernel import Kernel, KernelTable, TableFile
+from kgroups_spark.tables.last_finished import FINISHED
 from kgroups_spark.tables.layout import (
     LAKE_VERSION,
     LAKE_VERSION_PROPERTY,
@@ -34,6 +36,7 @@ from kgroups_spark.tables.layout import (
 )
 from kgroups_spark.tables.parts_reader import dataset_of
 from kgroups_spark.tables.parts_writer import lake_file_system
+from kgroups_spark.tables.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
 from kgroups_spark.tables.spark_types import struct_in_array
 
@@ -108,14 +111,28 @@ class Lake:
         """The table's name in SQL."""
         return self.place.identifier(TABLES[name].name)
 
-    def read(self, name: str, version: int | None = None) -> DataFrame:
-        """A version of the table (default: the newest); columns that an older layout does not have are null."""
+    def read(self, name: str, version: int | None = None, replaced: Replaced | None = None) -> DataFrame:
+        """A version of the table (default: the newest); columns that an older layout does not have are null.
+
+        `replaced`: what is left out (None: what the lake knows of now).
+        """
         self._require_table(name)
         rows = self.place.read(name, version)
-        return rows if self.version >= LAKE_VERSION else _with_all_columns(rows, TABLES[name].schema)
+        rows = rows if self.version >= LAKE_VERSION else _with_all_columns(rows, TABLES[name].schema)
+        return (self.replaced if replaced is None else replaced).left_out(name, rows) if name in REPLACEABLE else rows
+
+    @cached_property
+    def replaced(self) -> Replaced:
+        """Rows of history that no reader gets: as the last finished audit says when first asked, and as an audit says
+        that has found more."""
+        from kgroups_spark.tables.ledger_rows import newest_rows  # which reads a lake
+
+        rows = newest_rows(self, columns=["audit_id", "status", COLUMN]).to_pylist()
+        last = max((row for row in rows if row["status"] == FINISHED), key=itemgetter("audit_id"), default=None)
+        return Replaced.of(last and last[COLUMN])
 
     def read_files(self, name: str, version: int | None = None) -> DataFrame:
-        """The same rows as `read`, with the same nullability, for a table of few files.
+        """All rows as `read`, with the same nullability, for a table of few files.
 
         Delta's own reader first rebuilds a table's state by Spark jobs, which costs more than the current tables have
         to say; Kernel knows their files. Tables whose files are not the whole truth (deletion vectors, column mapping)
@@ -124,7 +141,7 @@ class Lake:
         self._require_table(name)
         log = self.table(name)
         if self.is_in_catalog or log.refusal() is not None:
-            return self.read(name, version)
+            return self.read(name, version, NOTHING)
         paths = [f"{self._path(name)}/{unquote(file.path)}" for file in log.files(version)]
         schema = TABLES[name].schema
         if not paths:
@@ -140,25 +157,27 @@ class Lake:
         files: Iterable[TableFile] | None = None,
         columns: Sequence[str] | None = None,
         conditions: Sequence[Condition] = (),
+        replaced: Replaced | None = None,
     ) -> pa.Table:
         """The rows of a table, or few of a large one; where the driver can reach the files by pyarrow, without a Spark
         job.
 
         `columns` (None: all) and `conditions` choose among them; files whose statistics leave no room for such a row
-        are not opened. `files`: where the wanted rows lie (None: in any file of the version).
+        are not opened. `files`: where the wanted rows lie (None: in any file of the version). `replaced` as of `read`.
         """
         self._require_table(name)
         schema = arrow_schema(name)
         columns = schema.names if columns is None else columns
         if not self.files_in_reach:
-            chosen = self.read(name, version)
+            chosen = self.read(name, version, replaced)
             for each in conditions:
                 chosen = chosen.where(each.of(F.col(each.column), F.lit))
             return chosen.select(*columns).toArrow().cast(pa.schema([schema.field(column) for column in columns]))
         files = self.table(name).files(version) if files is None else files
         paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
         dataset = dataset_of(name, self._path(name), paths)
-        return dataset.to_table(columns=list(columns), filter=expression_of(conditions))
+        left_out = (self.replaced if replaced is None else replaced) if name in REPLACEABLE else NOTHING
+        return left_out.rows_left(name, dataset, columns, conditions)
 
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
         """The answer of `write`: it changes the table in one Delta transaction. The one place where a lake changes.

@@ -25,6 +25,7 @@ from kgroups_spark.tables.last_finished import RUNNING as RUNNING
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.ledger_rows import newest_rows
 from kgroups_spark.tables.parts_writer import PartWriter
+from kgroups_spark.tables.replaced import Replaced, ReplacedRange
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 # Each row is a file at first; so many small files become one, until it has so many rows that it stays as it is. A row
@@ -102,7 +103,13 @@ class AuditRow:
     quarantined: dict[str, int] | None = None
     record_counts: tuple[RecordCount, ...] | None = None
     notes: tuple[str, ...] | None = None
+    replaced_ranges: tuple[ReplacedRange, ...] | None = None
     state_partitions: tuple[PartitionProgress, ...] = ()
+
+    @property
+    def replaced(self) -> Replaced:
+        """The rows of history that the log no longer bears out."""
+        return Replaced(self.replaced_ranges or ())
 
     def of_state_log(self, topic: str) -> AuditRow:
         """The row as one of another log's audit: its entries stand in `partitions`."""
@@ -255,6 +262,7 @@ def _as_columns(row: dict[str, Any]) -> dict[str, Any]:
 
 def _audit_row(row: dict[str, Any]) -> AuditRow:
     progress, counts, notes = row.pop("partitions"), row.pop("record_counts"), row.pop("notes")
+    replaced = Replaced.of(row.pop("replaced_ranges")).ranges
     entries = [PartitionProgress(**each) for each in progress or ()]
     return AuditRow(
         **row,
@@ -262,4 +270,5 @@ def _audit_row(row: dict[str, Any]) -> AuditRow:
         state_partitions=tuple(each for each in entries if each.topic is not None),
         record_counts=None if counts is None else tuple(RecordCount(**each) for each in counts),
         notes=None if notes is None else tuple(notes),
+        replaced_ranges=replaced or None,
     )

@@ -41,6 +41,13 @@ PARTITION_PROGRESS = struct(
     ),
 )
 
+REPLACED_RANGE = struct(
+    required("offsets_partition", INT, "Partition of __consumer_offsets"),
+    required("from_offset", BIGINT, "First offset behind which the log was cut back"),
+    required("to_offset", BIGINT, "Next offset of what had been read"),
+    required("audit_id", BIGINT, "The audit that found it: what earlier audits read from from_offset on is replaced"),
+)
+
 RECORD_COUNT = struct(
     required("record_type", SMALLINT, "Type of the record"),
     column("value_version", SMALLINT, "Version of its value; null: tombstones"),
@@ -74,5 +81,11 @@ AUDITS = pa.schema(
         column("quarantined", map_of(BIGINT), "Rows of quarantine, by reason; null: running"),
         column("record_counts", array(RECORD_COUNT), "Records read, by type and version; null: running"),
         column("notes", array(STRING), "Notes for people: missing partitions, re-read ones, rebuilt state"),
+        column(
+            "replaced_ranges",
+            array(REPLACED_RANGE),
+            "What the log no longer has as it was read, by this audit and all before it: the log was cut back; null: "
+            "never",
+        ),
     ]
 )

@@ -30,6 +30,7 @@ VIEWS = (
     "last_audit",
     "findings_audit",
     "audit_partitions",
+    "replaced_ranges",
     "log_totals",
     "coverage",
     "known_history",

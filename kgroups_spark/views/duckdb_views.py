@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
 from kgroups_spark.tables.ledger_sums import ledger_sums
+from kgroups_spark.tables.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.views import DECIDED_BY, known_history, view_sql
 from kgroups_spark.views.needed import NAMES, needed_for
@@ -80,9 +82,16 @@ class DuckDbLake:
         self._connection: DuckDBPyConnection | None = None
         self._made: set[str] = set()
 
+    @cached_property
+    def replaced(self) -> Replaced:
+        """The rows of history that the last finished audit left out."""
+        conditions = [Condition("audit_id", "==", self.audit_id), Condition("status", "==", FINISHED)]
+        told = self.table("audits").to_table([COLUMN], filter=expression_of(conditions))[COLUMN]
+        return Replaced.of(told[0].as_py() if len(told) else None)
+
     def table(self, name: str) -> pa.dataset.Dataset:
-        """The table's rows. Columns that a lake of an older layout lacks are null, tables that it lacks are empty.
-        Raises DeltaProtocolError for a table that deltalake cannot give as files."""
+        """All of the table's rows, also those that are replaced. Columns that a lake of an older layout lacks are null,
+        tables that it lacks are empty. Raises DeltaProtocolError for a table that deltalake cannot give as files."""
         if name not in self._datasets:
             table, schema = self._tables[name], arrow_schema(name)
             self._datasets[name] = (
@@ -93,8 +102,8 @@ class DuckDbLake:
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
         """Rows of a table, without DuckDB. Files and row groups that cannot hold one that meets the conditions are not
         read, nor are other columns."""
-        chosen = None if columns is None else list(columns)
-        return self.table(name).to_table(chosen, filter=expression_of(conditions))
+        left_out = self.replaced if name in REPLACEABLE else NOTHING
+        return left_out.rows_left(name, self.table(name), columns, conditions)
 
     def query(self, query: str, parameters: dict[str, Any] | None = None) -> pa.Table:
         """The answer of a query; its parameters stand in it as $name. Raises duckdb.Error."""
@@ -137,12 +146,22 @@ class DuckDbLake:
             if name in self._made:
                 continue
             if name in TABLES:
-                self.connection.register(name, self.table(name))
+                self._make_table(name)
             elif name == known_history.NAME:
                 self.connection.execute(self._known_history())
             else:
                 self.connection.execute(self._view_sql(name))
             self._made.add(name)
+
+    def _make_table(self, name: str) -> None:
+        if name not in REPLACEABLE or not self.replaced:
+            self.connection.register(name, self.table(name))
+            return
+        self.connection.register(f"all_{name}", self.table(name))
+        columns = ", ".join(f"{sql} AS {column}" for column, sql in self.replaced.columns(name).items())
+        changed = f" REPLACE ({columns})" if columns else ""
+        left = f"SELECT *{changed} FROM all_{name} WHERE NOT ({self.replaced.condition(name)})"
+        self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {left}")
 
     def _view_sql(self, name: str) -> str:
         """The statements that make the view, so that it reads no more of the ledger than it needs."""
@@ -174,9 +193,13 @@ class DuckDbLake:
         files = pa.table(table.get_add_actions(flatten=True)).to_pydict()
         oldest, nothing = files.get("min.log_timestamp"), [None] * len(files["path"])
         without = files.get("null_count.log_timestamp", nothing)
-        if oldest is not None and all(
-            at is not None or (records is not None and records == nulls)
-            for at, records, nulls in zip(oldest, files["num_records"], without, strict=True)
+        if (
+            oldest is not None
+            and not self.replaced
+            and all(
+                at is not None or (records is not None and records == nulls)
+                for at, records, nulls in zip(oldest, files["num_records"], without, strict=True)
+            )
         ):
             return min(filter(None, oldest), default=None)
         found: datetime | None = self.query(f"SELECT min(log_timestamp) AS oldest FROM {name}")["oldest"][0].as_py()

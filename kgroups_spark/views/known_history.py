@@ -27,17 +27,30 @@ SELECT
   max(CASE WHEN NOT is_known THEN newest_log_timestamp END) AS not_known_to
 FROM (
   SELECT
-    audit_id,
-    end_offset,
-    records,
-    records_reread,
-    newest_log_timestamp,
-    :first <= 1 OR lag(end_offset) OVER (PARTITION BY offsets_partition ORDER BY audit_id) IS NOT NULL AS is_known,
+    read.audit_id,
+    read.end_offset,
+    read.records,
+    read.records_reread,
+    read.newest_log_timestamp,
+    :first <= 1 OR read.end_before IS NOT NULL AS is_known,
     greatest(
-      start_offset, coalesce(lag(end_offset) OVER (PARTITION BY offsets_partition ORDER BY audit_id), start_offset)
+      read.start_offset, least(coalesce(read.end_before, read.start_offset), min(replaced.from_offset))
     ) AS start_offset
-  FROM audit_partitions
-  WHERE audit_id >= :first
+  FROM (
+    SELECT
+      *,
+      lag(audit_id) OVER (PARTITION BY offsets_partition ORDER BY audit_id) AS audit_before,
+      lag(end_offset) OVER (PARTITION BY offsets_partition ORDER BY audit_id) AS end_before
+    FROM audit_partitions
+    WHERE audit_id >= :first
+  ) AS read
+  LEFT JOIN replaced_ranges AS replaced
+    ON replaced.offsets_partition = read.offsets_partition
+    AND replaced.audit_id > read.audit_before
+    AND replaced.audit_id <= read.audit_id
+  GROUP BY
+    read.audit_id, read.end_offset, read.records, read.records_reread, read.newest_log_timestamp, read.end_before,
+    read.start_offset
 ) AS spans
 """
 # So many of the newest audits are asked first, then always as many times more.

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
+from kgroups_spark.audit.cut_back import KnownReadings
 from kgroups_spark.audit.delete_retention import DeleteRetention
 from kgroups_spark.audit.plan import AuditPlan, plan_audit
 from kgroups_spark.audit.read_to import read_now
 from kgroups_spark.sources.segment_log import segment_logs
-from kgroups_spark.tables.ledger import FINISHED, AuditRow
+from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
 from tests.audit.cleaner import GrowingLog, records_of
 from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit_plan
 
@@ -31,12 +33,24 @@ class Nights:
     audited: Audited = field(default_factory=Audited)
     last: AuditRow | None = None
     seen: set[tuple[int, int]] = field(default_factory=set)
+    topic_id: str | None = None
+    ledger: list[AuditRow] = field(default_factory=list)
 
-    def audit(self, files: Files, *, full: bool = False, delete_retention: DeleteRetention | None = None) -> AuditPlan:
+    def audit(
+        self,
+        files: Files,
+        *,
+        full: bool = False,
+        delete_retention: DeleteRetention | None = None,
+        accept: bool = False,
+    ) -> AuditPlan:
         """One night; what it read."""
         write_folder(self.folder, files)
+        for folder in self.folder.iterdir() if self.topic_id else ():
+            (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {self.topic_id}\n")
         logs = segment_logs([str(self.folder)])
-        plan = plan_audit(logs, self.last, full=full, delete_retention=delete_retention)
+        readings = KnownReadings(self._earlier, self.audited.replaced, lambda _: 0, accept)
+        plan = plan_audit(logs, self.last, full=full, delete_retention=delete_retention, readings=readings)
         start = {p.offsets_partition: p.start_offset for p in plan.partitions}
         self.seen |= {(p, record.offset) for p, record in records_of(files) if record.offset >= start[p]}
         by_path = {str(self.folder / path): data for path, data in files.items()}
@@ -47,7 +61,13 @@ class Nights:
             for p in plan.partitions
         ]
         self.last = AuditRow(self.audited.audits, FINISHED, "host", DAY, partitions=tuple(partitions))
+        self.ledger.append(self.last)
         return plan
+
+    def _earlier(self, offsets_partition: int) -> Iterator[tuple[int, PartitionProgress]]:
+        for row in reversed(self.ledger):
+            if (progress := row.progress(offsets_partition)) is not None:
+                yield row.audit_id, progress
 
     def history(self) -> Counter[tuple[int, int]]:
         """How often each record stands in the tables that together are the log, by partition and offset."""

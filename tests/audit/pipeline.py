@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 
 from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.audit.plan import AuditPlan
@@ -38,6 +39,7 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.tables.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.tables.rows import LAST_MS, table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.object_replay import replay_partitions
@@ -63,10 +65,21 @@ class Audited:
     # What this night's replay gets: rows of what is new and of what was read again, by table.
     tonight: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     again: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    replaced: Replaced = NOTHING
+
+    def left(self) -> dict[str, list[pa.Table]]:
+        """History without what is replaced."""
+        if not self.replaced:
+            return self.history
+        return {
+            name: [self.replaced.rows_left(name, pa.dataset.dataset(pa.concat_tables(tables)), None, ())]
+            for name, tables in self.history.items()
+            if tables
+        }
 
     def rows(self, name: str) -> list[Row]:
         """Rows of a table by its key, without audit_id."""
-        tables = (self.now if name in CURRENT or name == "coordinator_state" else self.history)[name]
+        tables = (self.now if name in CURRENT or name == "coordinator_state" else self.left()).get(name, [])
         rows = [row for table in tables for row in table.to_pylist(maps_as_pydicts="strict")]
         for row in rows:
             del row["audit_id"]
@@ -270,24 +283,40 @@ def _next_night(before: Audited) -> Audited:
 def audit_plan(files: Files, plan: AuditPlan, how: How, before: Audited) -> Audited:
     """One audit of what the plan names, some of it read again."""
     after = _next_night(before)
+    after.replaced = before.replaced.and_also(
+        ReplacedRange(p, each.from_offset, each.to_offset, after.audits) for p, each in plan.replaced.items()
+    )
+    restored = {p: _state_before(after, how, p, each.from_offset) for p, each in plan.replaced.items()}
     ranges = cut([*plan.reread_ranges, *plan.new_ranges], slots=2)
     _read(files, ranges, how, after)
     progress = after.progress[len(after.progress) - len(ranges) :]
-    _replay(before, how, after, read_again(plan, progress, before.groups_with_versions))
+    _replay(before, how, after, read_again(plan, progress, after.groups_with_versions), restored)
     return after
+
+
+def _state_before(audited: Audited, how: How, p: int, log_offset: int) -> ShardState:
+    """The state that history below that offset leads to."""
+    left = audited.left()
+    corrections = corrections_of(_of_partition(left, "state_corrections", p))
+    history = _history(left, p).between(None, log_offset)
+    before = [each for each in corrections if each.log_offset <= log_offset]
+    replay = HistoryReplay(p, _night(how, audited), ShardState(), history, before)
+    for _ in replay.changes():
+        pass
+    return replay.state
 
 
 def rebuild(audited: Audited, how: How, audits: AuditSpans | None = None) -> Audited:
     """Tables of now, versions and events from history and what was corrected alone. `audits`: as Night."""
     rebuilt = Audited(names=audited.names)
     if how.by_objects:
-        rows = [replay_rows(audited.history), correction_rows(audited.rows("state_corrections"))]
+        rows = [replay_rows(audited.left()), correction_rows(audited.rows("state_corrections"))]
         _replay_rows(rows, how, rebuilt, audits)
         return rebuilt
     night = replace(_night(how, rebuilt), audits=audits or {})
     for p in sorted({progress.offsets_partition for progress in audited.progress}):
-        corrections = corrections_of(_of_partition(audited.history, "state_corrections", p))
-        _write_replayed(HistoryReplay(p, night, ShardState(), _history(audited.history, p), corrections), rebuilt)
+        corrections = corrections_of(_of_partition(audited.left(), "state_corrections", p))
+        _write_replayed(HistoryReplay(p, night, ShardState(), _history(audited.left(), p), corrections), rebuilt)
     return rebuilt
 
 
@@ -311,14 +340,20 @@ def _take(audited: Audited, name: str, rows: pa.Table, *, is_again: bool, replay
         audited.history[name].append(rows)
 
 
-def _replay(before: Audited, how: How, audited: Audited, read_again: Mapping[int, ReadAgain] | None = None) -> None:
-    """Every shard from its saved state and its rows of tonight."""
+def _replay(
+    before: Audited,
+    how: How,
+    audited: Audited,
+    read_again: Mapping[int, ReadAgain] | None = None,
+    restored: Mapping[int, ShardState] | None = None,
+) -> None:
+    """Every shard from its saved state, or the restored one, and its rows of tonight."""
     saved_rows, night = before.rows("coordinator_state"), _night(how, audited)
     state = {p: list(rows) for p, rows in itertools.groupby(saved_rows, lambda row: row["offsets_partition"])}
     shards = {p.offsets_partition for p in audited.progress} | state.keys()
     for p in sorted(shards):
         rows = [StateRow(row["entry_type"], row["group_id"], row["payload"]) for row in state.get(p, ())]
-        known = loaded(rows, night.release)
+        known = (restored or {}).get(p) or loaded(rows, night.release)
         replay: HistoryReplay | CorrectedReplay = HistoryReplay(p, night, known, _history(audited.tonight, p))
         if read_again and p in read_again:
             again = _history(audited.again, p)

@@ -87,7 +87,7 @@ class Rows:
 def told(table: pa.Table, horizons: dict[int, int]) -> dict[str, Any]:
     """What is asked of the ledger, for moments whose log lies at or above the horizons."""
     ledger = Rows(table)
-    views = in_duckdb({"audits": table}, ("audit_partitions", "log_totals"))
+    views = in_duckdb({"audits": table}, ("audit_partitions", "replaced_ranges", "log_totals"))
     last_reads: dict[int, Any] = {}
     for reading in readings_backwards(ledger, 11):  # type: ignore[arg-type]
         for number in reading.offsets_partitions:

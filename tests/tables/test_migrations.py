@@ -100,7 +100,13 @@ def made_anew(local, log, tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("layout", "writer"),
-    [(1, "parts"), soaked(1, "spark"), *(soaked(layout, "parts") for layout in (2, 3, 4, 5)), (6, "parts")],
+    [
+        (1, "parts"),
+        soaked(1, "spark"),
+        *(soaked(layout, "parts") for layout in (2, 3, 4, 5)),
+        (6, "parts"),
+        (7, "parts"),
+    ],
 )
 def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew, layout, writer):
     old = lake_of(layout, tmp_path)

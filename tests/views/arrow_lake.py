@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.kernel import TableFile
+from kgroups_spark.tables.replaced import NOTHING, Replaced
 from kgroups_spark.tables.schemas import arrow_schema
 
 
@@ -32,6 +33,7 @@ class ArrowTable:
 class ArrowLake:
     tables: Mapping[str, pa.Table]
     files_in_reach: bool = True
+    replaced: Replaced = NOTHING
 
     def table(self, name: str) -> ArrowTable:
         return ArrowTable(self.tables.get(name, arrow_schema(name).empty_table()))

@@ -12,9 +12,15 @@
 -- removed_after_ms: removed: how long after expires_at its tombstone was written; null: another outcome, or its time is not known
 
 WITH read_then AS (
-  SELECT offsets_partition, end_offset AS read_to
-  FROM audit_partitions
-  WHERE audit_id = (SELECT max(decided_by) FROM previous_offset_expiry)
+  SELECT
+    read.offsets_partition,
+    -- What was replaced since was not read then.
+    least(read.end_offset, coalesce(min(replaced.from_offset), read.end_offset)) AS read_to
+  FROM audit_partitions AS read
+  LEFT JOIN replaced_ranges AS replaced
+    ON replaced.offsets_partition = read.offsets_partition AND replaced.audit_id > read.audit_id
+  WHERE read.audit_id = (SELECT max(decided_by) FROM previous_offset_expiry)
+  GROUP BY read.offsets_partition, read.end_offset
 ),
 decided AS (
   SELECT

@@ -5,16 +5,31 @@
 -- ends: Newest log time when the last audit read the log, of a live cluster also when that was: what came after is not known; null: the log has no times
 
 -- What an audit read of its own: without the records that it read once more, from where the audit before had ended.
-WITH spans AS (
+WITH in_order AS (
   SELECT
-    audit_id,
-    newest_log_timestamp,
-    records - records_reread AS records,
-    end_offset,
-    greatest(
-      start_offset, coalesce(lag(end_offset) OVER (PARTITION BY offsets_partition ORDER BY audit_id), start_offset)
-    ) AS start_offset
+    *,
+    lag(audit_id) OVER (PARTITION BY offsets_partition ORDER BY audit_id) AS audit_before,
+    lag(end_offset) OVER (PARTITION BY offsets_partition ORDER BY audit_id) AS end_before
   FROM audit_partitions
+),
+spans AS (
+  SELECT
+    read.audit_id,
+    read.newest_log_timestamp,
+    read.records - read.records_reread AS records,
+    read.end_offset,
+    -- Where the log was cut back, it was read anew from there on.
+    greatest(
+      read.start_offset, least(coalesce(read.end_before, read.start_offset), min(replaced.from_offset))
+    ) AS start_offset
+  FROM in_order AS read
+  LEFT JOIN replaced_ranges AS replaced
+    ON replaced.offsets_partition = read.offsets_partition
+    AND replaced.audit_id > read.audit_before
+    AND replaced.audit_id <= read.audit_id
+  GROUP BY
+    read.audit_id, read.newest_log_timestamp, read.records, read.records_reread, read.end_offset, read.end_before,
+    read.start_offset
 ),
 last_ends AS (
   SELECT max(newest_log_timestamp) AS newest

@@ -1,6 +1,6 @@
 -- The last finished audit: what every other view and table is as of; no row before the first
 --
--- columns of audits but status, owner, partitions
+-- columns of audits but status, owner, partitions, replaced_ranges
 -- audit_id: Number of the audit
 -- finished_at: When it finished
 -- as_of: Time at which expiry was judged

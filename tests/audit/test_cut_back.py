@@ -1,0 +1,96 @@
+"""A log that is cut back and goes on with other records: a lake says what a new one says of the log as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kgroups_spark.audit.cut_back import AnotherLog
+from tests.audit.cleaned_nights import Nights
+from tests.audit.cleaner import Files, clean
+from tests.audit.cut_logs import CutLog, batches_in, random_night
+from tests.audit.dense_logs import dense_log
+from tests.audit.forgetful_logs import forgetful_log
+from tests.audit.pipeline import CURRENT, RECORD_TABLES, VERSIONS, Audited, How, read_zip, rebuild
+from tests.audit.test_generated_logs import LOGS
+from tests.audit.test_nights import without_outcome
+from tests.audit.test_read_again import (
+    assert_as_the_log_is,
+    assert_rebuild_says_the_same,
+    assert_versions_say_what_is,
+    log_as_it_is,
+)
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+NIGHTS = 8
+
+
+def cut_log(seed: int, release: str, partition: int = 0) -> CutLog:
+    """A log whose leaders write what random logs and a generated one hold."""
+    found = read_zip(LOGS)
+    name = sorted(found)[(31 * seed + len(release)) % len(found)]
+    generated = [batch for batch in batches_in(found[name]) if batch.magic == 2]
+    logs = [batches_in(dense_log(seed, 60)), batches_in(forgetful_log(seed)), generated, batches_in(dense_log(-seed))]
+    rng = np.random.default_rng(seed)
+    source = [batch for number in rng.permutation(len(logs)).tolist() for batch in logs[number][:60]]
+    return CutLog(source, partition)
+
+
+def now(audited: Audited) -> dict[str, Any]:
+    """Everything that a reader sees, but for events, which end with an audit."""
+    tables = {name: audited.rows(name) for name in (*CURRENT, *VERSIONS, *RECORD_TABLES)}
+    tables["offset_commits"] = [without_outcome(row) for row in tables["offset_commits"]]
+    for row in tables["quarantine"]:
+        del row["file"], row["file_position"]
+    return tables
+
+
+def audited_anyway(nights: Nights, files: Files, told: Counter[str]) -> None:
+    """One night; where it is refused, the user accepts that."""
+    try:
+        plan = nights.audit(files)
+        told.update("cut" for _ in plan.replaced)
+    except AnotherLog as refused:
+        assert "or --accept-log-change" in str(refused)
+        nights.audit(files, accept=True)
+        told["accepted"] += 1
+
+
+@pytest.mark.parametrize("release", ["4.3", "3.9"])
+def test_a_log_cut_back_anywhere_and_again_says_what_it_says_now(release: str, tmp_path: Path) -> None:
+    told: Counter[str] = Counter()
+    for seed in range(8):
+        rng, log = np.random.default_rng(seed), cut_log(seed, release)
+        nights = Nights(tmp_path / str(seed), How(release), topic_id=TOPIC_ID)
+        for night in range(NIGHTS):
+            random_night(log, rng, cut=night > 0 and rng.random() < 0.5)
+            audited_anyway(nights, log.files, told)
+            files = {str(nights.folder / path): data for path, data in log.files.items()}
+            assert now(nights.audited) == now(log_as_it_is(files, nights))
+            assert_versions_say_what_is(nights.audited)
+        assert_rebuild_says_the_same(nights.audited, How(release))
+    assert told["cut"] > 8
+    assert told["accepted"] > 0
+
+
+@pytest.mark.parametrize("release", ["4.3", "3.9"])
+def test_a_log_that_was_cleaned_before_and_behind_the_cut_says_what_it_says_now(release: str, tmp_path: Path) -> None:
+    told: Counter[str] = Counter()
+    for seed in range(8):
+        rng, log = np.random.default_rng(seed), cut_log(seed, release)
+        nights = Nights(tmp_path / str(seed), How(release), topic_id=TOPIC_ID)
+        for _ in range(NIGHTS):
+            is_cut = bool(nights.ledger) and rng.random() < 0.5
+            random_night(log, rng, cut=is_cut)
+            files = clean(log.files, drop_tombstones=bool(rng.random() < 0.5)) if rng.random() < 0.7 else log.files
+            audited_anyway(nights, files, told)
+            if nights.audited.replaced and nights.audited.replaced.ranges[-1].audit_id == nights.audited.audits:
+                assert_as_the_log_is(nights, {str(nights.folder / path): data for path, data in files.items()})
+        again = rebuild(nights.audited, How(release))
+        for name in (*CURRENT, *VERSIONS):
+            assert again.rows(name) == nights.audited.rows(name), name
+    assert told["cut"] > 8

@@ -1,0 +1,148 @@
+"""A log that was cut back, with Spark and Delta: both writers, all readers, rebuilt, and reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.audit.cut_back import AnotherLog
+from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.tables.lake import Lake
+from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.replaced import ReplacedRange
+from kgroups_spark.tables.schemas import LOG_TABLES
+from kgroups_spark.views.duckdb_views import DuckDbLake
+from kgroups_spark.views.spark_views import register_views
+from tests.audit.cleaned_nights import write_folder
+from tests.audit.cut_logs import CutLog, random_night
+from tests.audit.lakes import rows
+from tests.audit.test_cut_back import TOPIC_ID, cut_log
+from tests.chosen import by_each_writer
+
+pytestmark = pytest.mark.spark
+
+HISTORY = (*LOG_TABLES, "group_versions", "group_member_versions")
+NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "offset_expiry")
+VIEWS = ("coverage", "known_history", "offset_history", "partition_owners", "transactions", "group_history", "lag")
+MOMENTS = ("groups_as_of", "group_members_as_of", "committed_offsets_as_of", "pending_offsets_as_of")
+AS_OF = 2_000_000_000_000
+
+
+class Cut:
+    """Two partitions of a log, and a lake of it."""
+
+    def __init__(self, spark: SparkSession, folder: Path, writer: str) -> None:
+        self.spark, self.folder, self.writer = spark, folder, writer
+        self.logs = [cut_log(5, "4.3", 0), cut_log(9, "4.3", 1)]
+        self.rng = np.random.default_rng(3)
+
+    def night(self, *cut: int, lake: str = "lake", accept: bool = False) -> AuditRow:
+        for log in self.logs:
+            random_night(log, self.rng, cut=log.partition in cut)
+        return self.audit(lake, accept=accept)
+
+    def audit(self, lake: str, *, accept: bool = False) -> AuditRow:
+        write_folder(self.folder / "log", {path: data for log in self.logs for path, data in log.files.items()})
+        for folder in (self.folder / "log").iterdir():
+            (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
+        options = AuditOptions(
+            lake=str(self.folder / lake),
+            segments=[str(self.folder / "log")],
+            as_of=AS_OF,
+            offsets_partitions=50,
+            writer=self.writer,
+            accept_log_change=accept,
+        )
+        return run_audit(self.spark, options).audit
+
+    def elect(self, partition: int, kept: int) -> None:
+        log: CutLog = self.logs[partition]
+        log.elect(kept)
+        log.grow(3)
+
+    def told(self, lake: str = "lake") -> dict[str, list[str]]:
+        """What readers without Spark see."""
+        opened = DuckDbLake(str(self.folder / lake))
+        queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *NOW, *VIEWS)}
+        queries |= {name: f"SELECT * FROM {name}(TIMESTAMPTZ '1970-01-01 00:00:01.5+00')" for name in MOMENTS}
+        return {name: told(opened.query(query).to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()}
+
+    def told_by_spark(self) -> dict[str, list[str]]:
+        register_views(self.spark, Lake.open(self.spark, str(self.folder / "lake")))
+        queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *VIEWS)}
+        return {
+            name: told(self.spark.sql(query).toArrow().to_pylist(maps_as_pydicts="strict"))
+            for name, query in queries.items()
+        }
+
+
+def told(found: list[dict[str, object]], without: Collection[str] = ()) -> list[str]:
+    # A row knows its marker if the same range had both.
+    left_out = {"audit_id", "file", "file_position", "outcome", "marker_offset", *without}
+    return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in found)
+
+
+@by_each_writer
+def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(
+    spark: SparkSession, tmp_path: Path, writer: str
+) -> None:
+    log = Cut(spark, tmp_path, writer)
+    assert [log.night().replaced_ranges for _ in range(3)] == [None] * 3
+    before = rows(tmp_path / "lake", "offset_commits")
+    read_to = {entry.offsets_partition: entry.end_offset for entry in log.audit("lake").partitions or ()}
+    log.elect(0, len(log.logs[0].batches) - 2)
+    kept = log.logs[0].batches[-4].last_offset + 1
+    row = log.night()
+    assert row.replaced_ranges == (ReplacedRange(0, kept, read_to[0], 5),)
+    (note,) = [note for note in row.notes or () if "was cut back" in note]
+    assert f"from {kept} to {read_to[0] - 1} is replaced" in note
+    log.elect(0, len(log.logs[0].batches) - 4)
+    log.elect(1, len(log.logs[1].batches) - 3)
+    row = log.night()
+    assert [each.audit_id for each in row.replaced_ranges or ()] == [5, 6, 6]
+    log.night()
+    log.audit("new")
+    said = log.told()
+    assert said == log.told("new")
+    by_spark = log.told_by_spark()
+    assert by_spark == {name: said[name] for name in by_spark}
+    # History is only appended to.
+    now = rows(tmp_path / "lake", "offset_commits")
+    assert [each for each in before if each not in now] == []
+    assert len(now) > len(said["offset_commits"])
+    versions, events = (told(rows(tmp_path / "lake", name)) for name in ("group_versions", "group_events"))
+    run_rebuild(spark, RebuildOptions(lake=str(tmp_path / "lake"), writer=writer, offsets_partitions=50))
+    assert log.told() == said
+    assert told(rows(tmp_path / "lake", "group_versions")) == versions
+    assert told(rows(tmp_path / "lake", "group_events")) == events
+
+
+def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = Cut(spark, tmp_path, "parts")
+    for _ in range(3):
+        log.night()
+    log.elect(0, len(log.logs[0].batches) - 2)
+    log.night()
+    log.audit("new")
+    run_maintain(spark, MaintainOptions(lake=str(tmp_path / "lake"), keep_ms=0, writer="parts"))
+    said, new = log.told(), log.told("new")
+    assert {name: said[name] for name in NOW} == {name: new[name] for name in NOW}
+    run_rebuild(spark, RebuildOptions(lake=str(tmp_path / "lake"), writer="parts", offsets_partitions=50))
+    again = log.told()
+    assert {name: again[name] for name in NOW} == {name: new[name] for name in NOW}
+    log.elect(0, 2)
+    with pytest.raises(AnotherLog, match="or --accept-log-change, which reads the partition anew"):
+        log.audit("lake")
+    row = log.audit("lake", accept=True)
+    assert (row.replaced_ranges or ())[-1].from_offset == 0
+    log.audit("newer")
+    said, newer = log.told(), log.told("newer")
+    assert {name: said[name] for name in NOW} == {name: newer[name] for name in NOW}
