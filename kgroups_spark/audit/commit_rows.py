@@ -22,59 +22,47 @@ from kgroups_spark.tables.schemas import arrow_schema
 # Rows that one sorted part holds. It bounds a worker's memory; larger parts read no faster.
 ROWS_AT_ONCE = 1 << 17
 
-Coded = tuple[pa.RecordBatch, NDArray[np.int64]]
-
 
 class CommitBatches:
     """Rows of `offset_commits` of one range, sorted by group, topic, partition and log offset in lots of
     ROWS_AT_ONCE."""
 
-    def __init__(self, audit_id: int, offsets_partition: int, keys: OffsetKeys) -> None:
+    def __init__(self, audit_id: int, offsets_partition: int) -> None:
         self._audit_id = audit_id
         self._offsets_partition = offsets_partition
-        self._keys = keys
         self._open = OpenRows()
-        self._waiting: list[Coded] = []
+        self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
-    def add(self, records: RecordColumns, commits: OffsetCommitColumns, markers: Markers) -> Iterator[pa.Table]:
-        """Takes in a chunk; gives a lot when enough rows are complete."""
-        batch = self._batch(records, commits)
-        codes = commits.code.astype(np.int64)
-        rows = commits.rows
-        settled = self._open.settle(batch, codes, records.producer_id[rows], records.is_transactional[rows], markers)
-        for part in settled:
-            self._waiting.append(part)
-            self._rows += len(part[1])
+    def add(
+        self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
+    ) -> Iterator[pa.Table]:
+        """Takes in a chunk, whose commits have codes of `keys`; gives a lot when enough rows are complete."""
+        batch, rows = self._batch(records, commits, keys), commits.rows
+        self._wait(self._open.settle(batch, records.producer_id[rows], records.is_transactional[rows], markers))
         if self._rows >= ROWS_AT_ONCE:
             yield self._lot()
 
     def rest(self) -> Iterator[pa.Table]:
         """The rows left at the end of the range."""
-        for part in self._open.rest():
-            self._waiting.append(part)
-            self._rows += len(part[1])
+        self._wait(self._open.rest())
         if self._rows:
             yield self._lot()
 
+    def _wait(self, batches: list[pa.RecordBatch]) -> None:
+        self._waiting += batches
+        self._rows += sum(batch.num_rows for batch in batches)
+
     def _lot(self) -> pa.Table:
-        table = pa.Table.from_batches([batch for batch, _ in self._waiting]).unify_dictionaries()
-        codes = np.concatenate([codes for _, codes in self._waiting])
+        table = pa.Table.from_batches(self._waiting).unify_dictionaries()
         self._waiting, self._rows = [], 0
-        offsets = table.column("log_offset").to_numpy()
-        return table.take(pa.array(np.lexsort((offsets, self._ranks()[codes]))))
+        group_id, topic = (_ranks(table.column(name)) for name in ("group_id", "topic"))
+        partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
+        return table.take(pa.array(np.lexsort((log_offset, partition, topic, group_id))))
 
-    def _ranks(self) -> NDArray[np.int64]:
-        """For each key's code its place among all keys by group, topic and partition."""
-        keys = self._keys
-        columns = {"group_id": keys.group_id, "topic": keys.topic, "partition": pa.array(keys.partition)}
-        order = pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns])
-        ranks = np.empty(len(order), np.int64)
-        ranks[order.to_numpy()] = np.arange(len(order))
-        return ranks
-
-    def _batch(self, records: RecordColumns, commits: OffsetCommitColumns) -> pa.RecordBatch:
-        rows, keys = commits.rows, self._keys
+    def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
+        rows = commits.rows
+        used, code = np.unique(commits.code, return_inverse=True)
         n, tombstone = len(rows), commits.is_tombstone
         producer_id, producer_epoch = records.producer_id[rows], records.producer_epoch[rows]
         columns = {
@@ -82,8 +70,8 @@ class CommitBatches:
             "offsets_partition": constant(self._offsets_partition, n, pa.int32()),
             "log_offset": pa.array(records.offset[rows]),
             "log_timestamp": timestamps(records.timestamp[rows], records.timestamp[rows] < 0),
-            "group_id": pa.DictionaryArray.from_arrays(commits.code, keys.group_id),
-            "topic": pa.DictionaryArray.from_arrays(commits.code, keys.topic),
+            "group_id": pa.DictionaryArray.from_arrays(code.astype(np.int32), keys.group_id.take(pa.array(used))),
+            "topic": pa.DictionaryArray.from_arrays(code.astype(np.int32), keys.topic.take(pa.array(used))),
             "partition": pa.array(keys.partition[commits.code]),
             "committed_offset": _masked(commits.committed_offset, tombstone),
             "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
@@ -102,6 +90,17 @@ class CommitBatches:
         }
         schema = arrow_schema("offset_commits")
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
+
+
+def _ranks(texts: pa.ChunkedArray) -> NDArray[np.int64]:
+    """For each text its place among all different ones, by bytes; the chunks have one dictionary."""
+    if not texts.num_chunks:
+        return np.zeros(0, np.int64)
+    different = texts.chunk(0).dictionary
+    ranks = np.empty(len(different), np.int64)
+    ranks[pc.sort_indices(different).to_numpy()] = np.arange(len(different))
+    of_texts: NDArray[np.int64] = ranks[np.concatenate([chunk.indices.to_numpy() for chunk in texts.chunks])]
+    return of_texts
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:

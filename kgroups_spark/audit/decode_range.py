@@ -29,6 +29,7 @@ from kgroups_spark.audit.traffic import GroupTraffic
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
+from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import CHUNK_BYTES
@@ -134,6 +135,10 @@ class RangeProgress:
             self.record_counts[(pair // 256, None if version < 0 else version)] += count
 
 
+# Keys of offset commits that a range remembers: some 600,000, whose rows they spare the decoding.
+KEYS_BYTES = 64 << 20
+
+
 class RangeDecoder:
     """Reads one range: `outputs()` gives (table name, rows), `progress` is whole when it has ended."""
 
@@ -147,7 +152,7 @@ class RangeDecoder:
         self._records = records
         self._traffic, self._odd = GroupTraffic(), OddRecords()
         self._topics, self._fitting = TopicNames(), FittingCounts(log_range.offsets_partition)
-        self._batches = CommitBatches(context.audit_id, log_range.offsets_partition, self._commits.keys)
+        self._batches = CommitBatches(context.audit_id, log_range.offsets_partition)
         self.progress = RangeProgress(
             log_range.offsets_partition,
             log_range.number,
@@ -171,10 +176,9 @@ class RangeDecoder:
         counts = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
         if counts.num_rows:
             yield "group_traffic", counts
-        self._topics.settle_commits(self._commits.keys.topic)
+        self._forget_keys()
         self.progress.topics = self._topics.rows()
         self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
-        self._fitting.see(self._commits.keys.groups)
         self.progress.partition_counts = self._fitting.rest()
 
     def _item(self, item: RecordColumns | CorruptBatch, path: str | None) -> Iterator[Output]:
@@ -195,7 +199,7 @@ class RangeDecoder:
             self._traffic.add_chunk(records, commits, self._commits.keys, decoded)
             self._odd.add_chunk(records, commits, self._commits.keys, decoded)
             progress.quarantined.update(what.reason for _, what in bad)
-        for lot in self._batches.add(records, commits, ends(markers)):
+        for lot in self._batches.add(records, commits, self._commits.keys, ends(markers)):
             yield self._counted("offset_commits", lot)
         rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
         if decoded:
@@ -208,6 +212,14 @@ class RangeDecoder:
         if misread and self._is_new:
             progress.quarantined["load_would_fail"] += len(misread)
             yield self._counted("quarantine", rows.load_failures(misread, self._release))
+        if self._commits.keys.size_bytes > KEYS_BYTES:
+            self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        """Ends what goes by their codes."""
+        self._topics.settle_commits(self._commits.keys.topic)
+        self._fitting.see(self._commits.keys.groups)
+        self._commits.keys = OffsetKeys()
 
     def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:
         log_offset = self._reader.place_of(batch, path)

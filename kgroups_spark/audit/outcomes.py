@@ -19,62 +19,50 @@ OUTCOME_NAMES = {COMMIT: "committed", ABORT: "aborted"}
 
 @dataclass
 class OpenRows:
-    """Rows of offset_commits whose transaction's marker has not been read yet, with a sort key (`code`) per row."""
+    """Rows of offset_commits whose transaction's marker has not been read yet."""
 
-    _held: list[tuple[pa.RecordBatch, NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=list)
+    _held: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = field(default_factory=list)
 
     def settle(
         self,
         batch: pa.RecordBatch,
-        codes: NDArray[np.int64],
         producer_id: NDArray[np.int64],
         is_transactional: NDArray[np.bool_],
         markers: Markers,
-    ) -> list[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+    ) -> list[pa.RecordBatch]:
         """The rows, older ones included, whose outcome is known after this chunk; the others are kept back."""
         done = [self._settle_held(markers)] if self._held and len(markers) else []
         transactional = np.nonzero(is_transactional)[0]
         if not len(transactional):
-            return [part for part in [*done, (batch, codes)] if part and len(part[1])]
+            return [part for part in (*done, batch) if part.num_rows]
         offsets = batch.column("log_offset").to_numpy()
         outcome, marker_offset = _outcomes(producer_id[transactional], offsets[transactional], markers)
-        waiting = np.zeros(len(codes), np.bool_)
+        waiting = np.zeros(len(offsets), np.bool_)
         waiting[transactional] = marker_offset < 0
-        all_outcomes, all_offsets = np.full(len(codes), -2, np.int64), np.full(len(codes), -1, np.int64)
+        all_outcomes, all_offsets = np.full(len(offsets), -2, np.int64), np.full(len(offsets), -1, np.int64)
         all_outcomes[transactional], all_offsets[transactional] = outcome, marker_offset
-        self._hold(batch, codes, producer_id, waiting)
-        told = _with_outcomes(batch, all_outcomes, all_offsets)
-        ready = np.nonzero(~waiting)[0]
-        done.append((told if len(ready) == len(codes) else told.take(pa.array(ready)), codes[ready]))
-        return [part for part in done if part and len(part[1])]
+        self._hold(batch, producer_id, waiting)
+        settled = _with_outcomes(batch, all_outcomes, all_offsets)
+        done.append(settled.take(pa.array(np.nonzero(~waiting)[0])) if waiting.any() else settled)
+        return [part for part in done if part.num_rows]
 
-    def rest(self) -> list[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+    def rest(self) -> list[pa.RecordBatch]:
         """The rows whose transaction is open at the end of the range."""
-        return [(batch, codes) for batch, codes, _ in self._held]
+        return [batch for batch, _ in self._held]
 
-    def _hold(
-        self,
-        batch: pa.RecordBatch,
-        codes: NDArray[np.int64],
-        producer_id: NDArray[np.int64],
-        waiting: NDArray[np.bool_],
-    ) -> None:
+    def _hold(self, batch: pa.RecordBatch, producer_id: NDArray[np.int64], waiting: NDArray[np.bool_]) -> None:
         rows = np.nonzero(waiting)[0]
         if len(rows):
-            self._held.append((batch.take(pa.array(rows)), codes[rows], producer_id[rows]))
+            self._held.append((batch.take(pa.array(rows)), producer_id[rows]))
 
-    def _settle_held(self, markers: Markers) -> tuple[pa.RecordBatch, NDArray[np.int64]] | None:
-        batch = pa.Table.from_batches([b for b, _, _ in self._held]).combine_chunks()
-        codes = np.concatenate([c for _, c, _ in self._held])
-        producers = np.concatenate([p for _, _, p in self._held])
-        outcome, marker_offset = _outcomes(producers, batch.column("log_offset").to_numpy(), markers)
+    def _settle_held(self, markers: Markers) -> pa.RecordBatch:
+        (whole,) = pa.Table.from_batches([batch for batch, _ in self._held]).combine_chunks().to_batches()
+        producers = np.concatenate([producer_id for _, producer_id in self._held])
+        outcome, marker_offset = _outcomes(producers, whole.column("log_offset").to_numpy(), markers)
         ended = np.nonzero(marker_offset >= 0)[0]
-        whole = batch.to_batches()[0]
         self._held = []
-        self._hold(whole, codes, producers, marker_offset < 0)
-        if not len(ended):
-            return None
-        return _with_outcomes(whole, outcome, marker_offset).take(pa.array(ended)), codes[ended]
+        self._hold(whole, producers, marker_offset < 0)
+        return _with_outcomes(whole, outcome, marker_offset).take(pa.array(ended))
 
 
 def _outcomes(

@@ -101,8 +101,8 @@ def _decoded_records(
     commit_rows, other_rows, _ = classify(records)
     commit_decoder, traffic = OffsetCommitDecoder(), GroupTraffic()
     commits = commit_decoder.decode(records, commit_rows)
-    batches = CommitBatches(audit_id, offsets_partition, commit_decoder.keys)
-    for lot in (*batches.add(records, commits, ends([])), *batches.rest()):
+    batches = CommitBatches(audit_id, offsets_partition)
+    for lot in (*batches.add(records, commits, commit_decoder.keys, ends([])), *batches.rest()):
         yield "offset_commits", _without_epoch(lot)
     decoded = [
         (row, what)

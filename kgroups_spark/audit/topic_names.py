@@ -60,7 +60,8 @@ class TopicNames:
             self.add(uuid_text(ids[row].tobytes()), topics(int(code[row])), at if at < NO_TIME else -1, COMMIT)
 
     def settle_commits(self, topics: pa.StringArray) -> None:
-        """Counts what add_commits has gathered as sightings, given the topic of each code; once, before rows()."""
+        """Counts what add_commits has gathered as sightings, given the topic of each code; before rows(). The codes may
+        then be those of other keys."""
         codes = np.flatnonzero(has_id(self._ids))
         if not len(codes):
             return
@@ -72,6 +73,7 @@ class TopicNames:
         for (high, low, number), time in zip(distinct, earliest.tolist(), strict=True):
             topic = named.dictionary[int(number)].as_py()
             self.add(uuid_text(high.tobytes() + low.tobytes()), topic, time if time < NO_TIME else -1, COMMIT)
+        self._ids, self._earliest = self._ids[:0], self._earliest[:0]
 
     def _grow(self, codes: int) -> None:
         if codes > len(self._ids):

@@ -1,11 +1,9 @@
-"""Keys of offset commits (types 0 and 1), each decoded once, with a code that stays.
+"""Keys of offset commits (types 0 and 1), each decoded once.
 
 Layout: int16 record type, int16-length group, int16-length topic, int32 partition; no version, never flexible.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -19,23 +17,16 @@ from kgroups_spark.messages.slices import binary_slices, unaligned
 
 BAD_KEY = -1
 _PADDING = bytes(16)
-BAD_KEY_BYTES = 16 << 20
-
-Slot = tuple[str, str, int]  # group, topic, partition
 
 
 class OffsetKeys:
-    """Codes 0, 1, ... of the keys seen, and what they say. Arrays have one element per code.
-
-    A slot is one group, topic and partition: what one committed offset belongs to. Keys of type 0 and 1 share it
-    (T1, T3); its number is the code of the key that was seen first.
-    """
+    """Codes 0, 1, ... of the keys seen, and what they say. Arrays have one element per code. `size_bytes`: of all keys
+    that it remembers, those that cannot be decoded included."""
 
     def __init__(self) -> None:
         self._bad: set[bytes] = set()
-        self._bad_bytes = 0
+        self.size_bytes = 0
         self._groups: dict[str, int] = {}
-        self._slots: dict[Slot, int] | None = None  # kept as of the first key that may share a slot
         self._parts: list[_Keys] = []
         self._merged = _Keys.empty()
 
@@ -57,11 +48,6 @@ class OffsetKeys:
     @property
     def record_type(self) -> NDArray[np.int16]:
         return self.merged().record_type
-
-    @property
-    def slot(self) -> NDArray[np.int32]:
-        """For each key: the code of the first key of its slot."""
-        return self.merged().slot
 
     @property
     def group(self) -> NDArray[np.int32]:
@@ -111,30 +97,20 @@ class OffsetKeys:
         return self._merged
 
     def _add(self, keys: list[bytes]) -> None:
-        """Gives codes to keys not seen before."""
+        """Gives codes to keys not seen before; those that cannot be decoded are remembered, too."""
+        self.size_bytes += sum(map(len, keys))
         regular, irregular = _decode_regular(keys)
         if regular is not None:
             self._append(regular)
         for key in irregular:
             decoded = _decode_one(key)
             if isinstance(decoded, Undecodable):
-                self._remember_bad(key)
+                self._bad.add(key)
             else:
                 self._append(decoded)
 
-    def _remember_bad(self, key: bytes) -> None:
-        """Spares its decoding when it comes again. Good keys stay as long as the range; of bad ones some are enough."""
-        self._bad_bytes += len(key)
-        if self._bad_bytes > BAD_KEY_BYTES:
-            self._bad.clear()
-            self._bad_bytes = len(key)
-        self._bad.add(key)
-
     def _append(self, keys: _Keys) -> None:
-        first = len(self)
-        codes = range(first, first + len(keys))
         keys.group = self._group_codes(keys.group_id)
-        keys.slot = self._slot_codes(keys, codes)
         self._parts.append(keys)
 
     def _group_codes(self, group_ids: pa.StringArray) -> NDArray[np.int32]:
@@ -142,22 +118,12 @@ class OffsetKeys:
         codes = [self._groups.setdefault(name, len(self._groups)) for name in encoded.dictionary.to_pylist()]
         return _taken(codes, encoded)
 
-    def _slot_codes(self, keys: _Keys, codes: range) -> NDArray[np.int32]:
-        """Own codes, unless a key of another type (or other bytes of the same meaning) has the slot already."""
-        if self._slots is None:
-            if keys.is_exact.all() and (keys.record_type == 1).all():
-                return np.array(codes, np.int32)
-            known = self.merged()
-            self._slots = dict(zip(known.names(), known.slot.tolist(), strict=True))
-        slots = self._slots
-        return np.array([slots.setdefault(n, c) for n, c in zip(keys.names(), codes, strict=True)], np.int32)
-
 
 class _Keys:
-    """Decoded keys as columns; `group` and `slot` are filled in by OffsetKeys."""
+    """Decoded keys as columns; `group` is filled in by OffsetKeys."""
 
     _ARROW = ("group_id", "topic", "raw")
-    _NUMPY = ("partition", "record_type", "is_exact", "group", "slot")
+    _NUMPY = ("partition", "record_type", "is_exact", "group")
 
     def __init__(
         self,
@@ -175,13 +141,9 @@ class _Keys:
         self.record_type = record_type
         self.is_exact = is_exact
         self.group = np.zeros(len(raw), np.int32)
-        self.slot = np.zeros(len(raw), np.int32)
 
     def __len__(self) -> int:
         return len(self.raw)
-
-    def names(self) -> Iterable[Slot]:
-        return zip(self.group_id.to_pylist(), self.topic.to_pylist(), self.partition.tolist(), strict=True)
 
     @staticmethod
     def empty() -> _Keys:

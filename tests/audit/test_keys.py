@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -11,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroups_spark.audit import ranges
-from kgroups_spark.messages import group_records, known_keys, offset_keys
+from kgroups_spark.audit import decode_range, ranges
+from kgroups_spark.messages import group_records, known_keys
+from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.tables.schemas import TABLES
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import GrowingLog
 from tests.audit.dense_logs import dense_log, offset_commit
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
 from tests.audit.pipeline import RECORD_TABLES, Audited, How, audit, audit_nights, cut_ranges, random_cuts, rebuild
+from tests.audit.test_nights import logs, told
 from tests.audit.test_whole_nights import damaged
 from tests.chosen import Chosen
 from tests.records.build import batch, message
@@ -137,10 +138,30 @@ def test_compressed_messages_that_begin_below_what_was_read_are_quarantined(magi
 
 def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_keys, "MOST_BYTES", 500)
-    monkeypatch.setattr(offset_keys, "BAD_KEY_BYTES", 500)
-    decoder, keys = group_records.GroupRecordDecoder(), offset_keys.OffsetKeys()
+    decoder = group_records.GroupRecordDecoder()
     for number in range(100):
         decoder.decode(b"\0\2\0\x40" + b"%064d" % number, None)
-        keys._remember_bad(os.urandom(60))
-        assert sum(map(len, decoder._keys._known)) <= 500 and sum(map(len, keys._bad)) <= 500
-    assert decoder._keys._known and keys._bad
+        assert sum(map(len, decoder._keys._known)) <= 500
+    assert decoder._keys._known
+
+
+@pytest.mark.parametrize("release", ["4.3", "3.9"])
+def test_keys_of_commits_are_forgotten_above_so_many_bytes_and_rows_are_the_same(
+    release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
+) -> None:
+    """Also those of a transaction whose marker comes when its keys have been forgotten."""
+    forgotten = 0
+    begun = OffsetKeys.__init__
+
+    def counted(self: OffsetKeys) -> None:
+        nonlocal forgotten
+        forgotten += 1
+        begun(self)
+
+    for log, files in chosen.some(sorted(logs(release).items()), 6):
+        whole = told(audit(files, How(release, chunk_bytes=512)))
+        with monkeypatch.context() as small:
+            small.setattr(decode_range, "KEYS_BYTES", 300)
+            small.setattr(OffsetKeys, "__init__", counted)
+            assert told(audit(files, How(release, chunk_bytes=512))) == whole, log
+    assert forgotten > 20
