@@ -94,7 +94,7 @@ def scala(local, logs, tmp_path_factory):
 def hidden_night(local, logs, tmp_path_factory):
     """A lake of the first night, audited by software that knew less."""
     lake = tmp_path_factory.mktemp("hidden") / "lake"
-    with mock.patch("kgroups_local.audit.work.open_file", open_as_old):
+    with mock.patch("kgroups_spark.audit.work.open_file", open_as_old):
         audit(local, lake, logs[0])
     return lake
 
