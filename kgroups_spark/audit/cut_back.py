@@ -38,8 +38,8 @@ class MaybeCutBack(AnotherLog):
 
 @dataclass(frozen=True)
 class CutBack:
-    """What was read of a partition from `from_offset` on, up to `to_offset`, is replaced. `before`: how far it counts
-    as read then; None: nothing of it counts."""
+    """A range of a partition, read from `from_offset` up to `to_offset`, is replaced. `before`: how far it counts as
+    read then; None: nothing of it counts."""
 
     from_offset: int
     to_offset: int
@@ -49,7 +49,7 @@ class CutBack:
         """For the ledger."""
         if self.before is None:
             return (
-                f"partition {offsets_partition} is read anew (--accept-log-change): all that was read of it up to "
+                f"partition {offsets_partition} is read again (--accept-log-change): all that was read of it up to "
                 f"{self.to_offset} is replaced, the log now is {log.log_start_offset} to {log.end_offset}"
             )
         return (
@@ -64,7 +64,7 @@ Reading = tuple[int, PartitionProgress]
 
 @dataclass(frozen=True)
 class KnownReadings:
-    """What a lake knows of its log besides the last audit's entry.
+    """Knowledge of a lake about its log besides the last audit's entry.
 
     earlier     an offsets partition -> what finished audits read of it, newest first
     replaced    what no longer counts of that
@@ -88,7 +88,7 @@ class KnownReadings:
         )
 
     def cut(self, log: PartitionLog, before: PartitionProgress, refused: AnotherLog) -> CutBack:
-        """Where the log was cut back. Raises `refused`, or AnotherLog, where that cannot be told from another log."""
+        """Where the log was cut back. Raises `refused`, or AnotherLog, where that may be another log."""
         found = self._found(log, before) if isinstance(refused, MaybeCutBack) else None
         if found is not None and found.from_offset < self.reduced_to(before.offsets_partition):
             refused = AnotherLog(
@@ -100,7 +100,9 @@ class KnownReadings:
             return found
         if self.accept:
             return CutBack(0, before.end_offset, None)
-        raise AnotherLog(f"{refused}, or --accept-log-change, which reads the partition anew") from refused
+        raise AnotherLog(
+            f"{refused}, or --accept-log-change, which reads the partition again from its start"
+        ) from refused
 
     def _found(self, log: PartitionLog, before: PartitionProgress) -> CutBack | None:
         epoch = before.last_leader_epoch
@@ -123,7 +125,7 @@ class KnownReadings:
         return found.topic_id is not None and found.topic_id == log.topic_id
 
     def _counting(self, offsets_partition: int) -> Iterator[PartitionProgress]:
-        """What audits read of which nothing was replaced since, newest first."""
+        """The readings of audits of which nothing was replaced since, newest first."""
         for audit_id, entry in islice(self.earlier(offsets_partition), MOST_LOOKED_FOR):
             first_replaced = self.replaced.first_after(offsets_partition, audit_id)
             if first_replaced is None or entry.end_offset <= first_replaced:

@@ -201,7 +201,7 @@ def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options
 
 
 def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:
-    """Of a log that was cut back all is read once more: the cleaner may have taken from its new end what ended
+    """A log that was cut back is read whole once more: the cleaner may have taken from its new end what ended
     something before."""
     log_start = log.log_start_offset
     if cut.before is None:

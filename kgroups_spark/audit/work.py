@@ -84,7 +84,7 @@ class AuditWork:
 
     @property
     def replaced(self) -> Replaced:
-        """What no longer counts of history, for this audit and those after it."""
+        """The parts of history that no longer count, for this audit and those after it."""
         known = self.before.replaced if self.before else NOTHING
         return known.and_also(
             ReplacedRange(number, cut.from_offset, cut.to_offset, self.audit_id)

@@ -123,8 +123,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-log-change",
         action="store_true",
-        help="read a partition anew whose log is another one than the lake has read (a topic that was created again, a "
-        "log that was cut back where it cannot be told from another one): what was read of it before is replaced. A "
+        help="read a partition again where the log is not the one that was read (a topic that was created again, a "
+        "log that was cut back and may be another one): what was read of it before is replaced. A "
         "log that was surely cut back needs no option",
     )
     parser.add_argument(

@@ -25,8 +25,7 @@ that nobody has set yet. A state that no record tells (a rebalance that is going
 trace) is not known.
 """
 
-from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.expiry.group_expiry import group_expiry
 from kgroups_spark.expiry.offset_expiry import offset_expiry
 
-__all__ = ["CleanUp", "group_expiry", "offset_expiry"]
+__all__ = ["group_expiry", "offset_expiry"]

@@ -35,7 +35,7 @@ LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteExceptio
 
 # One commit of this process at a time: on a local disk Hadoop looks whether a version is there and then renames its own
 # to it, so that a heartbeat could take the place of a row of the ledger.
-COMMITTING = threading.Lock()
+COMMITTING = threading.RLock()
 
 Removal = Callable[["TableFile"], bool]
 

@@ -84,8 +84,8 @@ AUDITS = pa.schema(
         column(
             "replaced_ranges",
             array(REPLACED_RANGE),
-            "What the log no longer has as it was read, by this audit and all before it: the log was cut back; null: "
-            "never",
+            "Ranges that the log no longer has as they were read, by this audit and all before it: it was cut "
+            "back; null: never",
         ),
     ]
 )

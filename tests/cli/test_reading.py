@@ -18,7 +18,7 @@ from kgroups_spark.cli import main
 from kgroups_spark.commands import duckdb_reader as by_duckdb
 from kgroups_spark.commands.reading import LakeReader, SqlError, open_lake
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.expiry import CleanUp
+from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES
 from tests.cli.written_lake import AS_OF, add, commit, create, ledger, protocol, waiting, write_lake

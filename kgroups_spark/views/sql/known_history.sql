@@ -18,7 +18,7 @@ spans AS (
     read.newest_log_timestamp,
     read.records - read.records_reread AS records,
     read.end_offset,
-    -- Where the log was cut back, it was read anew from there on.
+    -- Where the log was cut back, it was read again from there on.
     greatest(
       read.start_offset, least(coalesce(read.end_before, read.start_offset), min(replaced.from_offset))
     ) AS start_offset

@@ -1,4 +1,4 @@
--- What the log no longer has as it was read, because it was cut back: the rows that audits before audit_id have of the partition from from_offset on stay in the tables, and are in no view of theirs and in no function
+-- Ranges that the log no longer has as they were read, because it was cut back: the rows that audits before audit_id have of the partition from from_offset on stay in the tables, and are in no view of theirs and in no function
 --
 -- offsets_partition of committed_offsets
 -- from_offset: First offset behind which the log was cut back
