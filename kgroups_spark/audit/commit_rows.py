@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgroups_spark.audit.outcomes import OpenRows
@@ -14,6 +13,7 @@ from kgroups_spark.audit.topic_names import has_id
 from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.schema import uuid_text
+from kgroups_spark.messages.slices import ranks
 from kgroups_spark.offsets.numbers import Markers
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.tables.rows import constant, timestamps
@@ -56,7 +56,7 @@ class CommitBatches:
     def _lot(self) -> pa.Table:
         table = pa.Table.from_batches(self._waiting).unify_dictionaries()
         self._waiting, self._rows = [], 0
-        group_id, topic = (_ranks(table.column(name)) for name in ("group_id", "topic"))
+        group_id, topic = (ranks(table.column(name).combine_chunks()) for name in ("group_id", "topic"))
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
         return table.take(pa.array(np.lexsort((log_offset, partition, topic, group_id))))
 
@@ -90,17 +90,6 @@ class CommitBatches:
         }
         schema = arrow_schema("offset_commits")
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
-
-
-def _ranks(texts: pa.ChunkedArray) -> NDArray[np.int64]:
-    """For each text its place among all different ones, by bytes; the chunks have one dictionary."""
-    if not texts.num_chunks:
-        return np.zeros(0, np.int64)
-    different = texts.chunk(0).dictionary
-    ranks = np.empty(len(different), np.int64)
-    ranks[pc.sort_indices(different).to_numpy()] = np.arange(len(different))
-    of_texts: NDArray[np.int64] = ranks[np.concatenate([chunk.indices.to_numpy() for chunk in texts.chunks])]
-    return of_texts
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:

@@ -1,9 +1,10 @@
-"""Arrow arrays of slices of one byte buffer, without a Python loop."""
+"""Arrow arrays made and ordered whole: slices of one byte buffer, ranks of texts; no Python loop."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _INLINE = 12  # a binary view of up to 12 bytes holds them itself
@@ -31,3 +32,12 @@ def unaligned(data: NDArray[np.uint8], dtype: str) -> NDArray:
     """A view whose element i is the `dtype` that starts at byte i. Indexing it gathers: about 15 ns, up to 26 bytes."""
     width = np.dtype(dtype).itemsize
     return np.ndarray((data.size - width + 1,), dtype=dtype, buffer=data, strides=(1,))
+
+
+def ranks(texts: pa.DictionaryArray) -> NDArray[np.int64]:
+    """For each text its place among all different ones, by bytes; the dictionary has each once. ["b", "a", "b"] ->
+    [1, 0, 1]."""
+    places = np.empty(len(texts.dictionary), np.int64)
+    places[pc.sort_indices(texts.dictionary).to_numpy()] = np.arange(len(places))
+    of_texts: NDArray[np.int64] = places[texts.indices.to_numpy()]
+    return of_texts

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.json
 from numpy.typing import NDArray
 
+from kgroups_spark.messages.slices import ranks
+
 # How the texts begin.
 CONSUMER_GROUP = '{"protocolType":"consumer",'
 
@@ -128,7 +130,7 @@ def _members(found: dict[str, pa.Array], value_version: pa.Int16Array) -> pa.Rec
 def _sorted_topics(topics: pa.ListArray) -> pa.ListArray:
     """Each list sorted, and what is in it twice once."""
     row, topic = pc.list_parent_indices(topics).to_numpy(), topics.flatten()
-    rank = _ranks(topic)
+    rank = ranks(topic.dictionary_encode())
     if (np.diff(rank) > 0)[row[1:] == row[:-1]].all():
         return topics
     order = np.lexsort((rank, row))
@@ -144,7 +146,7 @@ def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
     topics, partitions = assigned.flatten().flatten()
     topic, partition = pc.list_parent_indices(partitions).to_numpy(), partitions.flatten()
     row = pc.list_parent_indices(assigned).to_numpy()[topic]
-    place = (_ranks(topics)[topic] << 32) + partition.to_numpy()
+    place = (ranks(topics.dictionary_encode())[topic] << 32) + partition.to_numpy()
     if not (np.diff(place) >= 0)[row[1:] == row[:-1]].all():
         order = np.lexsort((place, row))
         topic, partition = topic[order], partition.take(pa.array(order))
@@ -153,15 +155,6 @@ def _assigned_partitions(assigned: pa.ListArray) -> pa.ListArray:
         [topics.take(pa.array(topic)), no_id, partition, no_epoch], fields=list(ASSIGNED.value_type)
     )
     return pa.ListArray.from_arrays(_offsets(row, len(assigned)), elements, type=ASSIGNED)
-
-
-def _ranks(texts: pa.StringArray) -> NDArray[np.int64]:
-    """For each text its place among all different ones, by bytes."""
-    encoded = texts.dictionary_encode()
-    ranks = np.empty(len(encoded.dictionary), np.int64)
-    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
-    of_texts: NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
-    return of_texts
 
 
 def _offsets(row: NDArray[np.int64], rows: int) -> pa.Int32Array:
