@@ -59,6 +59,7 @@ COLUMNS = (
     Column("quarantined"),
     Column("record_counts"),
     Column("notes"),
+    Column("replaced_ranges"),
 )
 # Lists and maps are too wide for a screen: their sums stand there instead.
 SCREEN_COLUMNS = (
