@@ -30,6 +30,7 @@ from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.tables.replaced import NOTHING
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.pipeline import CURRENT, Audited, Files, How, audit_night, segments_of, whole_ranges
 from tests.findings.found import ArrowTables
@@ -138,6 +139,7 @@ def _work(
         is_live=False,
         source=SimpleNamespace(),
         source_name="segments",
+        replaced=NOTHING,
         state=SimpleNamespace(why_rebuilt=None),
         chosen_partitions=True,
         offsets_partitions=lambda progress: how.offsets_partitions,
