@@ -136,7 +136,7 @@ class EndedTransactions:
             conditions=[Condition("outcome", "==", "committed"), Condition("transaction_start_offset", "is not null")],
         )
         read_to = {p["offsets_partition"]: p["end_offset"] for p in then["partitions"] or () if p["topic"] is None}
-        # What was replaced since was not read then.
+        # Ranges that were replaced since do not count as read.
         firsts = {number: lake.replaced.first_after(number, decided_by) for number in read_to}
         read_to = {number: end if (at := firsts[number]) is None else min(end, at) for number, end in read_to.items()}
         return cls(decided_by, read_to, markers)

@@ -40,7 +40,7 @@ class PartitionPlan:
     why_read_again: str | None = None
     # `reread` is read only if offsets turn out to be missing in what is new.
     undecided: TooOld | None = None
-    # What was read from somewhere on is replaced.
+    # The log was cut back: from here on its rows are replaced.
     cut: CutBack | None = None
 
     @property

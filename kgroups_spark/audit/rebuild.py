@@ -89,7 +89,7 @@ class _Rebuild:
         assert work.before is not None
         self.work = work
         self.as_of_ms = as_of_ms
-        # The tables of now that it writes.
+        # The current tables that it writes.
         self.current = () if as_of_ms is None else (*CURRENT, PREVIOUS)
         self.last = work.before.audit_id
         self.writer: LakeWriter = replace(work.writer, app_id=REBUILD_APP_ID)

@@ -187,7 +187,7 @@ class _StoredFiles:
     from_history: bool
 
     def state(self, place: Place) -> list[StateRow]:
-        """The saved state of the partition; of a rebuild what no history tells."""
+        """The saved state of the partition; in a rebuild only the entries that history does not have."""
         if self.saved_audit_id is None:
             return []
         condition = pc.field("audit_id") == self.saved_audit_id

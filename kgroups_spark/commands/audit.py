@@ -124,8 +124,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--accept-log-change",
         action="store_true",
         help="read a partition again where the log is not the one that was read (a topic that was created again, a "
-        "log that was cut back and may be another one): what was read of it before is replaced. A "
-        "log that was surely cut back needs no option",
+        "log that was cut back and may be another one). Rows that earlier audits read of it are replaced. A "
+        "log that proves to be the same needs no option",
     )
     parser.add_argument(
         "--delete-retention",

@@ -192,7 +192,7 @@ def _require_groups(groups: Sequence[str], found: Comparison) -> None:
 
 
 def summary_lines(found: Comparison) -> Iterator[str]:
-    """Lines for people, before the rows: what was compared, and what a release could not load, skips or loses."""
+    """Lines for people, before the rows: the releases, and the records that one of them cannot load, skips or loses."""
     from kgroups_spark.durations import format_duration
     from kgroups_spark.times import format_time_for_people, to_datetime
 

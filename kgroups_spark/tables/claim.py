@@ -126,7 +126,7 @@ class Claim:
         before = last_finished(earlier)
         since = before.audit_id if before else 0
         unfinished = tuple(each for each in earlier if each.audit_id > since and each.status == RUNNING)
-        # What was replaced stays so, whatever this audit does.
+        # Replaced ranges stay replaced, whatever this audit does.
         row = replace(row, replaced_ranges=before.replaced_ranges if before else None)
         lake.replaced = row.replaced
         claim = cls(ledger, row, before, unfinished)

@@ -14,7 +14,7 @@
 WITH read_then AS (
   SELECT
     read.offsets_partition,
-    -- What was replaced since was not read then.
+    -- Ranges that were replaced since do not count as read.
     least(read.end_offset, coalesce(min(replaced.from_offset), read.end_offset)) AS read_to
   FROM audit_partitions AS read
   LEFT JOIN replaced_ranges AS replaced
