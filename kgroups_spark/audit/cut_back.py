@@ -53,9 +53,8 @@ class CutBack:
                 f"{self.to_offset} is replaced, the log now is {log.log_start_offset} to {log.end_offset}"
             )
         return (
-            f"the log of partition {offsets_partition} was cut back: offsets {self.from_offset} to "
-            f"{self.to_offset - 1} as read before are replaced; the log ends at {log.end_offset} now and was read "
-            "again from its start"
+            f"the log of partition {offsets_partition} was cut back: the range from {self.from_offset} to "
+            f"{self.to_offset - 1} is replaced, the log now ends at {log.end_offset}; it was read again from its start"
         )
 
 
