@@ -39,8 +39,9 @@ SEEN = [name for name, table in TABLES.items() if table.kind in ("history", "cur
 SEEN += ["previous_offset_expiry", "last_audit", "audit_partitions", "coverage", "expiry_outcomes", "lag"]
 # The log has no folders of the other coordinators: their tables stay as they were made.
 NOW = [name for name, table in TABLES.items() if table.kind == "current" and name not in STATE_LOG_TABLES]
-# No topic was made again, and no other log is there (test_state_as_of.py has them).
-EMPTY = ("stale_offsets", "known_state_history", "transactional_producers")
+# No topic was made again, no log was cut back (audit/test_cut_back_nights.py), and no other log is there
+# (test_state_as_of.py has them).
+EMPTY = ("stale_offsets", "replaced_ranges", "known_state_history", "transactional_producers")
 RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
 Contents = dict[str, list[str]]
 
