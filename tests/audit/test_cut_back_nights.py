@@ -139,7 +139,7 @@ def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_othe
     again = log.told()
     assert {name: again[name] for name in NOW} == {name: new[name] for name in NOW}
     log.elect(0, 2)
-    with pytest.raises(AnotherLog, match="or --accept-log-change, which reads the partition anew"):
+    with pytest.raises(AnotherLog, match="or --accept-log-change, which reads the partition again from its start"):
         log.audit("lake")
     row = log.audit("lake", accept=True)
     assert (row.replaced_ranges or ())[-1].from_offset == 0
