@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tests.audit.cut_logs import CutLog, random_night
 from tests.audit.lakes import rows
 from tests.audit.test_cut_back import TOPIC_ID, cut_log
 from tests.chosen import by_each_writer
+from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.spark
 
@@ -35,10 +37,12 @@ AS_OF = 2_000_000_000_000
 
 
 class Cut:
-    """Two partitions of a log, and a lake of it."""
+    """Two partitions of a log, and a lake of it. By `parts`, Spark works where a log was cut back and after it."""
 
-    def __init__(self, spark: SparkSession, folder: Path, writer: str) -> None:
+    def __init__(self, spark: SparkSession, local: LocalSpark, folder: Path, writer: str) -> None:
         self.spark, self.folder, self.writer = spark, folder, writer
+        self.plain: Any = local if writer == "parts" else spark
+        self.was_cut = False
         self.logs = [cut_log(5, "4.3", 0), cut_log(9, "4.3", 1)]
         self.rng = np.random.default_rng(3)
 
@@ -59,12 +63,13 @@ class Cut:
             writer=self.writer,
             accept_log_change=accept,
         )
-        return run_audit(self.spark, options).audit
+        return run_audit(self.spark if self.was_cut and lake == "lake" else self.plain, options).audit
 
     def elect(self, partition: int, kept: int) -> None:
         log: CutLog = self.logs[partition]
         log.elect(kept)
         log.grow(3)
+        self.was_cut = True
 
     def told(self, lake: str = "lake") -> dict[str, list[str]]:
         """What readers without Spark see."""
@@ -90,9 +95,9 @@ def told(found: list[dict[str, object]], without: Collection[str] = ()) -> list[
 
 @by_each_writer
 def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(
-    spark: SparkSession, tmp_path: Path, writer: str
+    spark: SparkSession, local: LocalSpark, tmp_path: Path, writer: str
 ) -> None:
-    log = Cut(spark, tmp_path, writer)
+    log = Cut(spark, local, tmp_path, writer)
     assert [log.night().replaced_ranges for _ in range(3)] == [None] * 3
     before = rows(tmp_path / "lake", "offset_commits")
     read_to = {entry.offsets_partition: entry.end_offset for entry in log.audit("lake").partitions or ()}
@@ -124,9 +129,9 @@ def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(
 
 
 def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_others(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, local: LocalSpark, tmp_path: Path
 ) -> None:
-    log = Cut(spark, tmp_path, "parts")
+    log = Cut(spark, local, tmp_path, "parts")
     for _ in range(3):
         log.night()
     log.elect(0, len(log.logs[0].batches) - 2)
