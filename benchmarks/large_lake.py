@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kgroups_spark.tables.last_finished import APP_ID
+from kgroups_spark.lake.last_finished import APP_ID
+from kgroups_spark.lake.ledger import FULL_FILE_ROWS
+from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
-from kgroups_spark.tables.ledger import FULL_FILE_ROWS
-from kgroups_spark.tables.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
 
 AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)

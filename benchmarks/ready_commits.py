@@ -9,13 +9,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from benchmarks.decode_and_replay import whole_log
-from kgroups_spark.audit.decode_range import RangeDecoder, ReadContext
-from kgroups_spark.audit.outputs import plain_batches
 from kgroups_spark.coordinator.releases import NEWEST
+from kgroups_spark.decoding.range_decoder import RangeDecoder, ReadContext
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.storage.files import open_file
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tasks.outputs import plain_batches
 
 NAME = "offset_commits"
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgroups_spark.api import QUESTIONS, Lake, open_lake, run_audit
+    from kgroups_spark.data_sources.decode import decode
+    from kgroups_spark.data_sources.kafka_raw import KafkaRawDataSource
+    from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
     from kgroups_spark.errors import KgroupsError, UsageError
     from kgroups_spark.session import spark_session
-    from kgroups_spark.sources.decode import decode
-    from kgroups_spark.sources.kafka_raw import KafkaRawDataSource
-    from kgroups_spark.sources.kafka_segments import KafkaSegmentsDataSource
 
 __version__ = "0.1.0"
 
@@ -38,13 +38,13 @@ __all__ = [
 ]
 
 _MODULES = {
-    "KafkaRawDataSource": "sources.kafka_raw",
-    "KafkaSegmentsDataSource": "sources.kafka_segments",
+    "KafkaRawDataSource": "data_sources.kafka_raw",
+    "KafkaSegmentsDataSource": "data_sources.kafka_segments",
     "KgroupsError": "errors",
     "Lake": "api",
     "QUESTIONS": "api",
     "UsageError": "errors",
-    "decode": "sources.decode",
+    "decode": "data_sources.decode",
     "open_lake": "api",
     "run_audit": "api",
     "spark_session": "session",

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import pyarrow as pa
 
 from kgroups_spark.audit.options import AuditOptions, silent
-from kgroups_spark.commands.duckdb_reader import DuckDbReader, duckdb_reader
-from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.errors import UsageError
 from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
+from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kgroups_spark.audit.summary import AuditSummary
-    from kgroups_spark.commands.spark_reader import SparkReader
-    from kgroups_spark.sources.client_properties import ClientProperties
+    from kgroups_spark.client.properties import ClientProperties
+    from kgroups_spark.reading.by_spark import SparkReader
 
 Answer = TypeVar("Answer")
 
@@ -135,8 +135,8 @@ def open_lake(location: str | os.PathLike[str], spark: SparkSession | None = Non
         reader = duckdb_reader(place, must=True)
         assert reader is not None
         return LakeByDuckDb(reader)
-    from kgroups_spark.commands.spark_reader import SparkReader
-    from kgroups_spark.tables.lake import Lake as LakeTables
+    from kgroups_spark.lake.lake import Lake as LakeTables
+    from kgroups_spark.reading.by_spark import SparkReader
 
     return LakeBySpark(SparkReader(spark, LakeTables.open(spark, place)))
 
@@ -187,13 +187,13 @@ def run_audit(
     )
     from kgroups_spark.audit.run import run_audit as run
     from kgroups_spark.session import spark_session
-    from kgroups_spark.sources.s3 import is_s3
+    from kgroups_spark.storage.s3 import is_s3
 
     return run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
 
 
 def _client(bootstrap_servers: str, properties: Mapping[str, str] | None) -> ClientProperties:
-    from kgroups_spark.sources.client_properties import client_properties
+    from kgroups_spark.client.properties import client_properties
 
     return client_properties(bootstrap_servers, properties or {})
 

@@ -32,11 +32,11 @@ from kgroups_spark.commands import (
     report,
     sql,
 )
-from kgroups_spark.commands.options import OptionParser, add_lake_option
-from kgroups_spark.commands.output import say, say_lines, spoken_logs, wide_tables
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import SIGNALS, Terminated, exit_code, interruptible, is_interruption
 from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.terminal.options import OptionParser, add_lake_option
+from kgroups_spark.terminal.output import say, say_lines, spoken_logs, wide_tables
 
 COMMANDS = (
     demo,

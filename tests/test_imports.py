@@ -7,50 +7,16 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
 
-# Each may import itself and what stands before it.
-ORDER = [
-    "__version__",
-    "errors",
-    "nearest",
-    "attempts",
-    "counts",
-    "number_ranges",
-    "durations",
-    "times",
-    "escapes",
-    "interruption",
-    "java",
-    "records",
-    "messages",
-    "coordinator",
-    "share_coordinator",
-    "transaction_coordinator",
-    "offsets",
-    "sources",
-    "jvm",
-    "session",
-]
-ORDER += ["tables", "expiry", "replay", "views", "findings", "report", "audit", "commands", "api", "cli", "entry"]
-ORDER += ["__main__"]
-WITHOUT_SPARK = [
-    "errors",
-    "nearest",
-    "attempts",
-    "counts",
-    "number_ranges",
-    "durations",
-    "times",
-    "escapes",
-    "interruption",
-    "java",
-    "records",
-    "messages",
-    "coordinator",
-    "share_coordinator",
-    "transaction_coordinator",
-    "offsets",
-    "replay",
-]
+# Each may import itself and what stands before it: first what every room may use, then the rooms.
+ORDER = ["__version__", "errors", "nearest", "attempts", "counts", "number_ranges", "durations", "times", "escapes"]
+ORDER += ["interruption", "java", "jvm", "session", "records", "messages", "coordinator", "share_coordinator"]
+ORDER += ["transaction_coordinator", "offsets", "storage", "tables", "lake", "expiry", "replay", "client", "sources"]
+ORDER += ["cluster", "views", "findings", "decoding", "tasks", "history", "plan", "state_logs", "audit", "upkeep"]
+ORDER += ["compare", "report", "terminal", "reading", "commands", "data_sources", "api", "cli", "entry", "__main__"]
+WITHOUT_SPARK = ["errors", "nearest", "attempts", "counts", "number_ranges", "durations", "times", "escapes"]
+WITHOUT_SPARK += ["interruption", "java", "records", "messages", "coordinator", "share_coordinator"]
+WITHOUT_SPARK += ["transaction_coordinator", "offsets", "storage", "expiry", "replay", "client", "sources", "cluster"]
+WITHOUT_SPARK += ["findings", "decoding", "plan", "report", "terminal", "commands", "cli", "entry"]
 SPARK = {"pyspark", "delta", "py4j"}
 
 

@@ -17,7 +17,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import kgroups_spark
-from kgroups_spark.commands import duckdb_reader, report
+from kgroups_spark.commands import report
+from kgroups_spark.reading import by_duckdb as duckdb_reader
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

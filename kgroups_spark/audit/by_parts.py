@@ -7,19 +7,19 @@ from collections import Counter
 from contextlib import suppress
 
 from kgroups_spark.audit.moment import Moment
-from kgroups_spark.audit.read_on import read_on
-from kgroups_spark.audit.redecode import with_decoded_again
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
-from kgroups_spark.audit.shard_stage import EXPIRY, PREVIOUS, STATE, replay_by_parts
-from kgroups_spark.audit.stages import read_by_parts, work_folders
-from kgroups_spark.audit.task_progress import tasks_told
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
+from kgroups_spark.history.redecode import with_decoded_again
+from kgroups_spark.lake.lake import WORK_FOLDER
+from kgroups_spark.lake.parts_writer import Part, lake_file_system
+from kgroups_spark.lake.writer import parts_of
+from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.replay.history_parts import HistoryPart
-from kgroups_spark.tables.lake import WORK_FOLDER
-from kgroups_spark.tables.parts_writer import Part, lake_file_system
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
-from kgroups_spark.tables.writer import parts_of
+from kgroups_spark.tasks.read_stage import read_by_parts, work_folders
+from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, STATE, replay_by_parts
+from kgroups_spark.tasks.task_progress import tasks_told
 
 
 def audit_by_parts(work: AuditWork) -> AuditResult:

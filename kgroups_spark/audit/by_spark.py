@@ -1,7 +1,7 @@
 """An audit through Spark's own writer: works wherever Delta works.
 
-The rows that tasks read and replay come back to Spark, packed by offsets partition (packed_rows.py), and Spark writes
-them. Two actions, as of an audit by parts.
+The rows that tasks read and replay come back to Spark, packed by offsets partition (tasks/packed_rows.py), and Spark
+writes them. Two actions, as of an audit by parts.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.moment import Moment
-from kgroups_spark.audit.packed_rows import packed_by_shard, row_counts, unpacked
-from kgroups_spark.audit.read_on import read_on
-from kgroups_spark.audit.redecode import with_decoded_again
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
-from kgroups_spark.audit.shard_stage import EXPIRY, PREVIOUS, replayed_frame, shards_of
-from kgroups_spark.audit.stages import (
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.counts import counted
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.history.redecode import with_decoded_again
+from kgroups_spark.plan.read_on import read_on
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.packed_rows import packed_by_shard, row_counts, unpacked
+from kgroups_spark.tasks.read_stage import (
     PASSED_ON,
     PROGRESS,
     REPLAY_TABLES,
@@ -30,10 +32,8 @@ from kgroups_spark.audit.stages import (
     read_frame,
     require_read_once,
 )
-from kgroups_spark.audit.task_progress import tasks_told
-from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.counts import counted
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, replayed_frame, shards_of
+from kgroups_spark.tasks.task_progress import tasks_told
 
 # What the replay alone appends. Rows of quarantine come of both stages: one transaction an audit, so both together.
 BY_REPLAY = (

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 
 # A line on a screen holds so many names; the tables hold all.

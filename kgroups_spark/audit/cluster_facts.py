@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroups_spark.audit.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
-from kgroups_spark.audit.cluster_configs import Configs, describe_configs, groups_with_configs
-from kgroups_spark.audit.state_replay import Settings
+from kgroups_spark.cluster.broker_release import NEW_COORDINATOR, REBALANCE_PROTOCOLS, Broker, release_of_brokers
+from kgroups_spark.cluster.cluster import Cluster, ClusterUnreachable, TopicMetadata
+from kgroups_spark.cluster.configs import Configs, describe_configs, groups_with_configs
 from kgroups_spark.counts import counted
-from kgroups_spark.sources.cluster import Cluster, ClusterUnreachable, TopicMetadata
+from kgroups_spark.state_logs.replay import Settings
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
 DELETE_RETENTION = "delete.retention.ms"

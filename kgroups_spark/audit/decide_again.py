@@ -14,10 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from kgroups_spark.audit.outputs import PartCollector
-from kgroups_spark.audit.packed_rows import packed_by_shard
-from kgroups_spark.audit.replayed import replayed
-from kgroups_spark.audit.shard_stage import EXPIRY, PREVIOUS, STATE, shards_of
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.expiry.clean_up import (
     DECIDED_BY,
@@ -28,11 +24,15 @@ from kgroups_spark.expiry.clean_up import (
     columns_needed,
     decided_before,
 )
+from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
 from kgroups_spark.tables.conditions import Condition, partitions_in_lots
-from kgroups_spark.tables.failures import told_in_one_line
-from kgroups_spark.tables.parts_writer import Part
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.outputs import PartCollector
+from kgroups_spark.tasks.packed_rows import packed_by_shard
+from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, STATE, shards_of
+from kgroups_spark.tasks.replayed import replayed
 
 # The tables that it reads.
 READ = (EXPIRY, *(name for name in DECIDED_BY if name != HELD_GROUPS))

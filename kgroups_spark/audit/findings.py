@@ -12,19 +12,19 @@ from functools import partial
 
 import pyarrow as pa
 
-from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.findings.evidence import Evidence, LargeRecord, Row, TimesOff, TransactionState
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.findings.looked import FINDINGS, has_looked
+from kgroups_spark.lake.kernel import TableFile
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import finished_backwards
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.kernel import TableFile
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import finished_backwards
-from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import to_datetime, to_epoch_ms

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.options import STATE_LOGS, AuditOptions
 from kgroups_spark.audit.settings import AuditSettings, settle
-from kgroups_spark.audit.topic_names import CLUSTER, Sighting
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.topic_names import CLUSTER, Sighting
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.number_ranges import number_ranges
@@ -29,8 +29,8 @@ from kgroups_spark.times import to_epoch_ms
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.cluster_facts import ClusterFacts
-    from kgroups_spark.sources.client_properties import ClientProperties
-    from kgroups_spark.sources.cluster import Cluster
+    from kgroups_spark.client.properties import ClientProperties
+    from kgroups_spark.cluster.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def open_source(options: AuditOptions) -> Iterator[LogSource]:
         yield _segments(options)
         return
     # Loaded where it is needed: kafka-python takes a quarter of a second.
-    from kgroups_spark.sources.cluster import Cluster
+    from kgroups_spark.cluster.cluster import Cluster
 
     with Cluster(options.client) as cluster:
         yield _live(options, options.client, cluster)
@@ -105,7 +105,7 @@ def _of_unknown_commitment(copies: Sequence[PartitionCopy]) -> list[str]:
 
 def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> LogSource:
     from kgroups_spark.audit.cluster_facts import cluster_facts
-    from kgroups_spark.sources.live_log import live_logs
+    from kgroups_spark.cluster.live_log import live_logs
 
     clock_ms = _clock_ms()
     options.progress("asking the cluster")
@@ -128,7 +128,7 @@ def _live(options: AuditOptions, client: ClientProperties, cluster: Cluster) -> 
 
 def _live_states(options: AuditOptions, cluster: Cluster) -> tuple[dict[str, Sequence[PartitionLog]], list[str]]:
     """Other logs of the cluster, and notes on what could not be asked for: an audit does without it."""
-    from kgroups_spark.sources.live_log import NoOffsetsTopic, live_logs
+    from kgroups_spark.cluster.live_log import NoOffsetsTopic, live_logs
 
     logs: dict[str, Sequence[PartitionLog]] = {}
     notes: list[str] = []

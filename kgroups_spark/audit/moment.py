@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroups_spark.audit.decode_range import RangeProgress
-from kgroups_spark.audit.known_times import known_times
-from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS, Judged, LogTimes, live_as_of, newest_plausible
 from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS, Judged, LogTimes, live_as_of, newest_plausible
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.history.known_times import known_times
 from kgroups_spark.times import to_epoch_ms
 
 
@@ -59,8 +59,8 @@ def _newest_appended(work: AuditWork) -> int | None:
     if work.source is None or cluster is None:
         return None
     # Loaded where it is needed, as all that asks a cluster.
-    from kgroups_spark.sources.cluster import ClusterUnreachable
-    from kgroups_spark.sources.live_log import LiveLog, times_appended
+    from kgroups_spark.cluster.cluster import ClusterUnreachable
+    from kgroups_spark.cluster.live_log import LiveLog, times_appended
     from kgroups_spark.sources.partition_log import LeaderLost
 
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kgroups_spark.sources.client_properties import ClientProperties
+    from kgroups_spark.client.properties import ClientProperties
 
 
 def silent(_: str) -> None:

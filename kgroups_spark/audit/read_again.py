@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 
-from kgroups_spark.audit.decode_range import RangeProgress
-from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.replay.read_again import ReadAgain
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.lake import Lake
 
 # A note holds so many names; state_corrections has all.
 NAMES_TOLD = 3

@@ -21,28 +21,28 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.baselines import Baselines
-from kgroups_spark.audit.history_names import HistoryNames, names_of_history, sightings
-from kgroups_spark.audit.load_failures import coordinator_fails, misread
-from kgroups_spark.audit.packed_rows import packed_by_shard, row_counts, unpacked
-from kgroups_spark.audit.read_by import ReadBy
-from kgroups_spark.audit.redecode import DECODED_TABLES, added_up, decoded_again, unresolved
-from kgroups_spark.audit.replayed import Replayed, replayed
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
-from kgroups_spark.audit.shard_stage import EXPIRY, PREVIOUS, ShardTask, deal_shards, shards_of
-from kgroups_spark.audit.stages import CURRENT
-from kgroups_spark.audit.stored_history import StoredHistory
-from kgroups_spark.audit.topic_names import CLUSTER
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.topic_names import CLUSTER
+from kgroups_spark.history.baselines import Baselines
+from kgroups_spark.history.load_failures import coordinator_fails, misread
+from kgroups_spark.history.names import HistoryNames, names_of_history, sightings
+from kgroups_spark.history.redecode import DECODED_TABLES, added_up, decoded_again, unresolved
+from kgroups_spark.history.stored import StoredHistory
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.last_finished import REBUILD_APP_ID
+from kgroups_spark.lake.ledger import record_counts
+from kgroups_spark.lake.ledger_rows import records_read, what_was_read
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import AuditSpans
-from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.last_finished import REBUILD_APP_ID
-from kgroups_spark.tables.ledger import record_counts
-from kgroups_spark.tables.ledger_rows import records_read, what_was_read
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.tasks.packed_rows import packed_by_shard, row_counts, unpacked
+from kgroups_spark.tasks.read_stage import CURRENT
+from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, ShardTask, deal_shards, shards_of
+from kgroups_spark.tasks.replayed import Replayed, replayed
 
 MADE_OF_RECORDS = ("group_versions", "group_member_versions", "group_events")
 PLACE = ["offsets_partition", "log_offset"]

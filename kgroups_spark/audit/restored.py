@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.baseline import state_at
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.tables.last_finished import REBUILD_APP_ID
+from kgroups_spark.history.baseline_rows import state_at
+from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 
 
 def restored_state(work: AuditWork) -> SavedState:

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.moment import Moment, new_times
-from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.read_again import correction_notes
-from kgroups_spark.audit.read_hand import MOST_ROUNDS, is_unsettled
-from kgroups_spark.audit.read_to import not_read_now, read_now
 from kgroups_spark.audit.state_logs import StateLogsResult
-from kgroups_spark.audit.uncommitted import uncommitted_notes
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.hand_reader import MOST_ROUNDS, is_unsettled
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.number_ranges import number_ranges
-from kgroups_spark.tables.ledger import PartitionProgress, record_counts
+from kgroups_spark.plan.audit_plan import AuditPlan
+from kgroups_spark.plan.read_to import not_read_now, read_now
+from kgroups_spark.plan.uncommitted import uncommitted_notes
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

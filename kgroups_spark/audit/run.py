@@ -19,38 +19,38 @@ from kgroups_spark.attempts import attempt
 from kgroups_spark.audit.by_parts import audit_by_parts
 from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
-from kgroups_spark.audit.cut_back import KnownReadings
 from kgroups_spark.audit.decide_again import decide_again
-from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS, DeleteRetention
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.findings import find
-from kgroups_spark.audit.known_corrupt import known_corrupt
 from kgroups_spark.audit.log_source import LogSource, open_source
 from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.restored import restored_state
 from kgroups_spark.audit.result import AuditResult, ledger_facts
 from kgroups_spark.audit.saved_state import intention, saved_state
-from kgroups_spark.audit.share_listing import complete_share_partitions
 from kgroups_spark.audit.state_logs import audit_state_logs
-from kgroups_spark.audit.state_plan import plan_state_logs
 from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.audit.transaction_names import NamingWriter
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
-from kgroups_spark.tables.claim import Claim
-from kgroups_spark.tables.failures import told_in_one_line
-from kgroups_spark.tables.gone import gone_tables, make_again
-from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
-from kgroups_spark.tables.lake import CHECKPOINT_INTERVAL, Lake
-from kgroups_spark.tables.ledger import AuditRow, Ledger
-from kgroups_spark.tables.ledger_rows import readings_backwards
-from kgroups_spark.tables.log_files import tidy_logs
-from kgroups_spark.tables.unfinished import clear_up
-from kgroups_spark.tables.writer import LakeWriter
-from kgroups_spark.tables.writer_choice import choose_writer
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.gone import gone_tables, make_again
+from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
+from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
+from kgroups_spark.lake.ledger import AuditRow, Ledger
+from kgroups_spark.lake.ledger_rows import readings_backwards
+from kgroups_spark.lake.log_files import tidy_logs
+from kgroups_spark.lake.unfinished import clear_up
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer_choice import choose_writer
+from kgroups_spark.plan.audit_plan import plan_audit
+from kgroups_spark.plan.cut_back import KnownReadings
+from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS, DeleteRetention
+from kgroups_spark.plan.known_corrupt import known_corrupt
+from kgroups_spark.state_logs.plan import plan_state_logs
+from kgroups_spark.state_logs.share_listing import complete_share_partitions
+from kgroups_spark.state_logs.transaction_names import NamingWriter
 from kgroups_spark.times import to_epoch_ms
 
 # As often as a table's log gets a checkpoint, up to which it can be cleaned up.
@@ -171,7 +171,7 @@ def _ask_for_topic_offsets(work: AuditWork, result: AuditResult) -> list[str]:
         topic_offsets_notes,
         topic_offsets_table,
     )
-    from kgroups_spark.sources.cluster import ClusterUnreachable
+    from kgroups_spark.cluster.cluster import ClusterUnreachable
 
     committed = committed_partitions(work.lake)
     work.progress(f"asking for the ends of {counted(len({topic for topic, _ in committed}), 'topic')}")

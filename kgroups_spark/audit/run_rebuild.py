@@ -14,32 +14,32 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark import __version__
 from kgroups_spark.audit.changes import Changes, tables_of_now
-from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.audit.findings import find
-from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.options import silent
-from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.result import AuditResult, ledger_facts
 from kgroups_spark.audit.saved_state import intention, saved_state
 from kgroups_spark.audit.settings import AuditSettings, RetentionSource
-from kgroups_spark.audit.share_listing import complete_share_partitions
 from kgroups_spark.audit.state_logs import audit_state_logs
-from kgroups_spark.audit.state_plan import StatePlan
 from kgroups_spark.audit.summary import AuditSummary
-from kgroups_spark.audit.transaction_names import NamingWriter
 from kgroups_spark.audit.work import TABLES_ALONE, AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.counts import counted
+from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.errors import UsageError
-from kgroups_spark.tables.claim import Claim
-from kgroups_spark.tables.gone import gone_tables, make_again
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import AuditRow, Ledger
-from kgroups_spark.tables.unfinished import clear_up
-from kgroups_spark.tables.writer import LakeWriter
-from kgroups_spark.tables.writer_choice import choose_writer
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.gone import gone_tables, make_again
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow, Ledger
+from kgroups_spark.lake.unfinished import clear_up
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer_choice import choose_writer
+from kgroups_spark.plan.audit_plan import AuditPlan
+from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.state_logs.plan import StatePlan
+from kgroups_spark.state_logs.share_listing import complete_share_partitions
+from kgroups_spark.state_logs.transaction_names import NamingWriter
 from kgroups_spark.times import to_epoch_ms
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroups_spark.audit.history_names import HistoryNames
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
-from kgroups_spark.tables.claim import Claim
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import AuditRow
+from kgroups_spark.history.names import HistoryNames
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow
 
 # Tables that history cannot tell anything of, or not yet.
 # Lakes of older layouts have no table group_events: what it would hold is made of their history.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kgroups_spark.audit.delete_retention import DEFAULT_DELETE_RETENTION_MS
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.state_replay import Settings as StateSettings
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
 from kgroups_spark.coordinator.releases import NEWEST
+from kgroups_spark.plan.delete_retention import DEFAULT_DELETE_RETENTION_MS
+from kgroups_spark.state_logs.replay import Settings as StateSettings
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.cluster_facts import ClusterFacts
@@ -20,8 +20,9 @@ RetentionSource = Literal["option", "broker", "default"]
 @dataclass(frozen=True)
 class AuditSettings:
     """Settings that nobody asked for are settled. `as_of`: epoch ms; None: as the log's times and the clock say
-    (log_times.py). `clock_ms`: this machine's clock when the audit began. `offsets_partitions`: None: the only number
-    that fits every group's hash. `states`: of the other coordinators; None: as the last audit that knew them."""
+    (decoding/log_times.py). `clock_ms`: this machine's clock when the audit began. `offsets_partitions`: None: the only
+    number that fits every group's hash. `states`: of the other coordinators; None: as the last audit that knew
+    them."""
 
     release_version: str
     retention_ms: int

@@ -3,10 +3,9 @@
     saved state, or all history --+
     ranges to read ---------------+--> a task per partition: read, decode, replay --> rows of STATE_LOG_TABLES
 
-A partition is a shard, and one task reads and replays it (state_partition.py). By `parts` tasks read the stored files
-themselves, write Parquet, and the manifest is committed; by `spark` stored rows come in the frame, and the packed rows
-that come out are committed. An audit without such logs,
-in a lake that never saw any, does nothing here.
+A partition is a shard, and one task reads and replays it (state_logs/partition.py). By `parts` tasks read the stored
+files themselves, write Parquet, and the manifest is committed; by `spark` stored rows come in the frame, and the packed
+rows that come out are committed. An audit without such logs, in a lake that never saw any, does nothing here.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from kgroups_spark.audit.outputs import MANIFEST, PartCollector, manifest_batch, part_line
-from kgroups_spark.audit.packed_rows import PACKED, packed, packed_outputs, row_counts, unpacked
 from kgroups_spark.audit.saved_state import state_files
-from kgroups_spark.audit.stages import progress_from_json, progress_to_json, require_read_once
-from kgroups_spark.audit.state_partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
-from kgroups_spark.audit.state_range import RECORDS, Output
-from kgroups_spark.audit.state_replay import KEPT, Settings, StateRecord
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.counts import counted
+from kgroups_spark.lake.ledger import PartitionProgress
+from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, LeaderLost
-from kgroups_spark.sources.s3 import with_storage
-from kgroups_spark.tables.ledger import PartitionProgress
-from kgroups_spark.tables.parts_reader import dataset_of
-from kgroups_spark.tables.parts_writer import Part
+from kgroups_spark.state_logs.partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
+from kgroups_spark.state_logs.range_decoder import RECORDS, Output
+from kgroups_spark.state_logs.replay import KEPT, Settings, StateRecord
+from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
+from kgroups_spark.tasks.outputs import MANIFEST, PartCollector, manifest_batch, part_line
+from kgroups_spark.tasks.packed_rows import PACKED, packed, packed_outputs, row_counts, unpacked
+from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json, require_read_once
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.decode_range import ReadContext
     from kgroups_spark.audit.work import AuditWork
+    from kgroups_spark.decoding.range_decoder import ReadContext
 
 STATE_TABLE = "state_log_state"
 # The columns of a record's key, by log.
@@ -74,7 +73,7 @@ class StateLogsResult:
     rows_added: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
-    share_partitions: pa.Table | None = None  # as stored, not committed: share_listing.py completes them
+    share_partitions: pa.Table | None = None  # as stored, not committed: state_logs/share_listing.py completes them
 
 
 def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLogsResult:

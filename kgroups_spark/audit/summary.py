@@ -10,7 +10,7 @@ from kgroups_spark.audit.expiry_outcomes import outcome_line
 from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.durations import format_duration
-from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.times import format_time_for_people
 
 

@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, OffsetAnswer, TopicMetadata
+from kgroups_spark.cluster.errors import UNKNOWN_TOPIC
 from kgroups_spark.counts import counted
-from kgroups_spark.sources.cluster import EARLIEST, LATEST, Cluster, OffsetAnswer, TopicMetadata
-from kgroups_spark.sources.kafka_errors import UNKNOWN_TOPIC
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms

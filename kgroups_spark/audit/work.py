@@ -10,30 +10,30 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
-from kgroups_spark.audit.history_names import sightings
 from kgroups_spark.audit.log_source import LogSource
-from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
-from kgroups_spark.audit.partition_count import fitting_by_partition, partition_count
-from kgroups_spark.audit.plan import AuditPlan
-from kgroups_spark.audit.ranges import LogRange, cut, deal, deal_to_fetchers
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
-from kgroups_spark.audit.shard_stage import ShardTask
-from kgroups_spark.audit.state_plan import StatePlan
-from kgroups_spark.audit.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
+from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
+from kgroups_spark.decoding.partition_count import fitting_by_partition, partition_count
+from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange, cut, deal, deal_to_fetchers
+from kgroups_spark.decoding.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.expiry.clean_up import CleanUp
+from kgroups_spark.history.names import sightings
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.replay.replay_shard import Night
-from kgroups_spark.sources.files import open_file
-from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import AuditRow
-from kgroups_spark.tables.replaced import NOTHING, Replaced, ReplacedRange
+from kgroups_spark.state_logs.plan import StatePlan
+from kgroups_spark.storage.files import open_file
 from kgroups_spark.tables.rows import table_batch
-from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.tasks.replay_stage import ShardTask
 
 # The ledger's word for a source, where nothing is read.
 TABLES_ALONE = "tables"
@@ -141,8 +141,8 @@ class AuditWork:
         context = ReadContext(self.audit_id, self.settings.release_version, open_file, latest_ms=latest_ms)
         if self.source is None or self.source.client is None:
             return context
-        from kgroups_spark.sources.fetch import FetchLimits
-        from kgroups_spark.sources.live_log import Fetcher
+        from kgroups_spark.cluster.fetch import FetchLimits
+        from kgroups_spark.cluster.live_log import Fetcher
 
         client = self.source.client
         limits = FetchLimits(min(len(self.hands), self.slots), self.max_bytes_per_second, client.timeout_ms)

@@ -9,8 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kgroups_spark.audit.options import STATE_LOGS
-from kgroups_spark.commands.file_systems import require_readable
-from kgroups_spark.commands.options import (
+from kgroups_spark.errors import UsageError
+from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.reading.file_systems import require_readable
+from kgroups_spark.reading.reader import require_lake_path
+from kgroups_spark.reading.spark import start_spark
+from kgroups_spark.terminal.options import (
     add_lake_option,
     add_offsets_partitions_option,
     add_take_over_option,
@@ -22,16 +26,12 @@ from kgroups_spark.commands.options import (
     release_value,
     time_value,
 )
-from kgroups_spark.commands.output import say_lines
-from kgroups_spark.commands.progress import work_told
-from kgroups_spark.commands.reading import require_lake_path
-from kgroups_spark.commands.spark import start_spark
-from kgroups_spark.errors import UsageError
-from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.terminal.output import say_lines
+from kgroups_spark.terminal.progress import work_told
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary
-    from kgroups_spark.sources.client_properties import ClientProperties
+    from kgroups_spark.client.properties import ClientProperties
 
 # For how long a cluster is tried before anything is begun, unless default.api.timeout.ms says otherwise.
 FIRST_TRY_MS = 20_000
@@ -196,9 +196,9 @@ def check_sources(arguments: argparse.Namespace) -> None:
 
 def _client(arguments: argparse.Namespace) -> ClientProperties:
     """How to reach the cluster; that it can be reached is tried before Spark takes its time to start."""
-    from kgroups_spark.sources.client_properties import client_properties, read_properties_file
-    from kgroups_spark.sources.cluster import Cluster
-    from kgroups_spark.sources.live_log import live_logs
+    from kgroups_spark.client.properties import client_properties, read_properties_file
+    from kgroups_spark.cluster.cluster import Cluster
+    from kgroups_spark.cluster.live_log import live_logs
     from kgroups_spark.sources.segments import OFFSETS_TOPIC
 
     properties = read_properties_file(arguments.command_config) if arguments.command_config else {}

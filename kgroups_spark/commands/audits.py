@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.commands.options import (
+from kgroups_spark.counts import counted
+from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, is_of_log
+from kgroups_spark.lake.removed_audits import Removal, maintenances, removed_up_to
+from kgroups_spark.reading.reader import LakeReader, open_lake, to_rows
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.terminal.options import (
     add_engine_option,
     add_format_option,
     add_lake_option,
     positive_count_value,
 )
-from kgroups_spark.commands.output import Column, say, say_lines, write_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
-from kgroups_spark.counts import counted
-from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.last_finished import ABANDONED, RUNNING, STATUSES, is_of_log
-from kgroups_spark.tables.removed_audits import Removal, maintenances, removed_up_to
+from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
 
 Row = dict[str, Any]
 

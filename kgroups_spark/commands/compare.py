@@ -9,8 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kgroups_spark.commands.display import words
-from kgroups_spark.commands.options import (
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.reading.reader import require_lake, require_lake_path
+from kgroups_spark.reading.spark import start_spark
+from kgroups_spark.terminal.display import words
+from kgroups_spark.terminal.options import (
     OptionParser,
     add_format_option,
     add_lake_option,
@@ -18,18 +23,13 @@ from kgroups_spark.commands.options import (
     positive_duration_value,
     release_value,
 )
-from kgroups_spark.commands.output import Column, say_lines, screen_width, show, write_rows
-from kgroups_spark.commands.progress import work_told
-from kgroups_spark.commands.reading import require_lake, require_lake_path
-from kgroups_spark.commands.spark import start_spark
-from kgroups_spark.commands.style import Style
-from kgroups_spark.counts import counted
-from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.terminal.output import Column, say_lines, screen_width, show, write_rows
+from kgroups_spark.terminal.progress import work_told
+from kgroups_spark.terminal.style import Style
 
 if TYPE_CHECKING:
-    from kgroups_spark.audit.compare import Comparison
-    from kgroups_spark.coordinator.release_differences import Difference
+    from kgroups_spark.compare.comparison import Comparison
+    from kgroups_spark.compare.differences import Difference
 
 NAME = "compare"
 SUMMARY = "how another Kafka release would load the same log: can I upgrade, can I go back?"
@@ -160,11 +160,11 @@ def _compare_segments(arguments: argparse.Namespace) -> Comparison:
 
 def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
     spark = start_spark(NAME, location)
-    from kgroups_spark.audit.compare import Side, compare
+    from kgroups_spark.compare.comparison import Side, compare
     from kgroups_spark.coordinator.expiry_rules import expiry_rules
-    from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
-    from kgroups_spark.tables.lake import Lake
-    from kgroups_spark.tables.ledger import Ledger
+    from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
+    from kgroups_spark.lake.lake import Lake
+    from kgroups_spark.lake.ledger import Ledger
     from kgroups_spark.times import to_epoch_ms
 
     use_hadoops_storage(spark)
@@ -245,7 +245,7 @@ def _partitions(numbers: Any) -> str:
 
 def count_lines(found: Comparison) -> Iterator[str]:
     """Lines for people, behind the rows: how many groups and offsets differ."""
-    from kgroups_spark.audit.compare_causes import is_unserved
+    from kgroups_spark.compare.causes import is_unserved
 
     b = found.b.release_version
     served = [each for each in found.differences if each.what != "load" and not is_unserved(each)]

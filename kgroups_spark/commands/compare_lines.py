@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from kgroups_spark.commands.display import words
-from kgroups_spark.commands.output import table_cell
-from kgroups_spark.commands.style import Style
-from kgroups_spark.commands.text_table import NULL, TextTable
-from kgroups_spark.coordinator.release_differences import (
+from kgroups_spark.compare.differences import (
     COMMITTED,
     GROUP,
     GROUP_EXPIRY,
@@ -19,6 +15,10 @@ from kgroups_spark.coordinator.release_differences import (
     Difference,
 )
 from kgroups_spark.counts import counted
+from kgroups_spark.terminal.display import words
+from kgroups_spark.terminal.output import table_cell
+from kgroups_spark.terminal.style import Style
+from kgroups_spark.terminal.text_table import NULL, TextTable
 
 _INDENT = "  "
 

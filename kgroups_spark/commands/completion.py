@@ -13,8 +13,8 @@ import shlex
 import sys
 from collections.abc import Iterator
 
-from kgroups_spark.commands.options import lake_location, name_value
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.terminal.options import lake_location, name_value
 
 NAME = "completion"
 SUMMARY = "print a shell completion script"
@@ -97,7 +97,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 def group_names(arguments: argparse.Namespace) -> list[str]:
     """Names of the lake's groups that a shell can take as they stand; none where it cannot be read at once."""
-    from kgroups_spark.commands.duckdb_reader import duckdb_reader
+    from kgroups_spark.reading.by_duckdb import duckdb_reader
 
     try:
         arguments.lake = _typed_lake(os.environ.get("COMP_LINE", "")) or arguments.lake

@@ -9,16 +9,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kgroups_spark.commands.display import list_items, words
-from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
-from kgroups_spark.commands.group_description import DEAD, OFFSET_ROW, Description, OffsetSums, What, describe_groups
-from kgroups_spark.commands.group_options import add_group_options, asked_groups
 from kgroups_spark.commands.moments import known_times
-from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
-from kgroups_spark.commands.output import Column, say_lines, show, write_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake
 from kgroups_spark.counts import counted
 from kgroups_spark.escapes import shell_word
+from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
+from kgroups_spark.reading.group_description import DEAD, OFFSET_ROW, Description, OffsetSums, What, describe_groups
+from kgroups_spark.reading.group_options import add_group_options, asked_groups
+from kgroups_spark.reading.reader import LakeReader, open_lake
+from kgroups_spark.terminal.display import list_items, words
+from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, time_value
+from kgroups_spark.terminal.output import Column, say_lines, show, write_rows
 from kgroups_spark.times import format_time, format_time_for_people, to_datetime
 
 NAME = "describe"

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgroups_spark.commands.options import name_value
-from kgroups_spark.commands.output import json_line, say
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.terminal.options import name_value
+from kgroups_spark.terminal.output import json_line, say
 
 if TYPE_CHECKING:
     from kgroups_spark.messages.coordinator_logs import CoordinatorLog
@@ -224,7 +224,7 @@ def _may_begin_a_segment(path: str) -> bool:
     """Whether the first bytes can be those of a record batch, as far as they are there: a base offset below 2^56, a
     possible length, a known magic (Kafka: DefaultRecordBatch.java, LegacyRecord.java)."""
     from kgroups_spark.records.headers import LARGEST_BATCH, SMALLEST_LENGTH
-    from kgroups_spark.sources.files import open_file
+    from kgroups_spark.storage.files import open_file
 
     with open_file(path) as file:
         head = bytes(file.read(17))

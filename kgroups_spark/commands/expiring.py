@@ -13,7 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.commands.options import (
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.errors import UsageError
+from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.expiry.group_conditions import GROUP
+from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
+from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, open_lake, to_rows
+from kgroups_spark.tables.conditions import partitions_in_lots
+from kgroups_spark.terminal.options import (
     add_engine_option,
     add_format_option,
     add_lake_option,
@@ -21,16 +29,8 @@ from kgroups_spark.commands.options import (
     positive_duration_value,
     time_value,
 )
-from kgroups_spark.commands.output import Column, say, write_rows
-from kgroups_spark.commands.output_file import require_place, write_file
-from kgroups_spark.commands.reading import ROWS_AT_ONCE, LakeReader, open_lake, to_rows
-from kgroups_spark.counts import counted
-from kgroups_spark.durations import format_duration
-from kgroups_spark.errors import UsageError
-from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
-from kgroups_spark.expiry.group_conditions import GROUP
-from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
-from kgroups_spark.tables.conditions import partitions_in_lots
+from kgroups_spark.terminal.output import Column, say, write_rows
+from kgroups_spark.terminal.output_file import require_place, write_file
 from kgroups_spark.times import format_time_for_people, to_datetime, to_epoch_ms
 
 Row = dict[str, Any]

@@ -21,7 +21,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kgroups_spark.commands.group_options import (
+from kgroups_spark.commands.moments import known_times
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.escapes import printable, shell_word
+from kgroups_spark.messages.group_partition import offsets_partition
+from kgroups_spark.reading.group_options import (
     add_group_options,
     add_topic_option,
     asked_groups,
@@ -30,14 +35,9 @@ from kgroups_spark.commands.group_options import (
     require_known,
     require_known_topics,
 )
-from kgroups_spark.commands.moments import known_times
-from kgroups_spark.commands.options import add_engine_option, add_lake_option, time_value
-from kgroups_spark.commands.output import csv_rows, say, say_lines
-from kgroups_spark.commands.reading import ROWS_AT_ONCE, LakeReader, open_lake
-from kgroups_spark.counts import counted
-from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.escapes import printable, shell_word
-from kgroups_spark.messages.group_partition import offsets_partition
+from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, open_lake
+from kgroups_spark.terminal.options import add_engine_option, add_lake_option, time_value
+from kgroups_spark.terminal.output import csv_rows, say, say_lines
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "export-offsets"

@@ -9,26 +9,26 @@ from functools import partial
 from typing import Any
 
 from kgroups_spark.commands.audits import removal_lines
-from kgroups_spark.commands.display import filled, words
-from kgroups_spark.commands.options import (
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.escapes import printable
+from kgroups_spark.findings.finding import KINDS, SEVERITIES
+from kgroups_spark.findings.looked import has_looked
+from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards
+from kgroups_spark.lake.removed_audits import maintenances, removal_of
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.reading.reader import LakeReader, Rows, open_lake, to_rows
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.layout import FINDINGS_BEFORE_7
+from kgroups_spark.terminal.display import filled, words
+from kgroups_spark.terminal.options import (
     add_engine_option,
     add_format_option,
     add_lake_option,
     names_value,
     positive_count_value,
 )
-from kgroups_spark.commands.output import Column, say, say_lines, screen_width, show, write_rows
-from kgroups_spark.commands.reading import LakeReader, Rows, open_lake, to_rows
-from kgroups_spark.counts import counted
-from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.escapes import printable
-from kgroups_spark.findings.finding import KINDS, SEVERITIES
-from kgroups_spark.findings.looked import has_looked
-from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.last_finished import IS_FINISHED, finished_backwards
-from kgroups_spark.tables.layout import FINDINGS_BEFORE_7
-from kgroups_spark.tables.removed_audits import maintenances, removal_of
+from kgroups_spark.terminal.output import Column, say, say_lines, screen_width, show, write_rows
 from kgroups_spark.times import format_time_for_people
 
 NAME = "findings"

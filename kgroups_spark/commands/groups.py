@@ -6,7 +6,10 @@ import argparse
 from typing import Any
 
 from kgroups_spark.commands.moments import known_times
-from kgroups_spark.commands.options import (
+from kgroups_spark.counts import counted
+from kgroups_spark.reading.reader import LakeReader, Rows, open_lake
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.terminal.options import (
     GROUP_STATES,
     GROUP_TYPE_ALIASES,
     GROUP_TYPES,
@@ -16,10 +19,7 @@ from kgroups_spark.commands.options import (
     names_value,
     time_value,
 )
-from kgroups_spark.commands.output import Column, say, say_lines, write_rows
-from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
-from kgroups_spark.counts import counted
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
 from kgroups_spark.times import to_datetime
 
 NAME = "groups"

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from kgroups_spark.commands.describe import assignment_text, tasks_text
-from kgroups_spark.commands.display import words
-from kgroups_spark.commands.gone_groups import REMOVAL_CAUSES
-from kgroups_spark.commands.group_options import (
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import UsageError
+from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
+from kgroups_spark.reading.group_options import (
     Condition,
     add_group_options,
     add_topic_option,
@@ -21,12 +22,11 @@ from kgroups_spark.commands.group_options import (
     require_known,
     require_known_topics,
 )
-from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, time_value
-from kgroups_spark.commands.options import positive_count_value as count_value
-from kgroups_spark.commands.output import Column, say, write_rows
-from kgroups_spark.commands.reading import LakeReader, Rows, open_lake
-from kgroups_spark.counts import counted
-from kgroups_spark.errors import UsageError
+from kgroups_spark.reading.reader import LakeReader, Rows, open_lake
+from kgroups_spark.terminal.display import words
+from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, time_value
+from kgroups_spark.terminal.options import positive_count_value as count_value
+from kgroups_spark.terminal.output import Column, say, write_rows
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "history"

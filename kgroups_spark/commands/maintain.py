@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from kgroups_spark.commands.options import (
+from kgroups_spark.errors import UsageError
+from kgroups_spark.reading.reader import require_lake, require_lake_path
+from kgroups_spark.reading.spark import start_spark
+from kgroups_spark.terminal.options import (
     add_lake_option,
     add_take_over_option,
     add_writer_option,
     lake_location,
     positive_duration_value,
 )
-from kgroups_spark.commands.output import say_lines
-from kgroups_spark.commands.progress import work_told
-from kgroups_spark.commands.reading import require_lake, require_lake_path
-from kgroups_spark.commands.spark import start_spark
-from kgroups_spark.errors import UsageError
+from kgroups_spark.terminal.output import say_lines
+from kgroups_spark.terminal.progress import work_told
 
 NAME = "maintain"
 SUMMARY = "compact small files, vacuum, and reduce old history"
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_lake_path(location)
     require_lake(location)
     spark = start_spark(NAME, location)
-    from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
+    from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 
     with work_told("maintenance failed; it can be repeated") as progress:
         options = MaintainOptions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from kgroups_spark.commands.reading import LakeReader
+from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.times import format_time_for_people
 
 

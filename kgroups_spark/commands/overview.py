@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroups_spark.commands.display import words
 from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
-from kgroups_spark.commands.options import GROUP_STATES, GROUP_TYPES
-from kgroups_spark.commands.output import table_cell
-from kgroups_spark.commands.style import Style
-from kgroups_spark.commands.text_table import NULL, TextTable
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.escapes import shell_word
 from kgroups_spark.findings.finding import SEVERITIES
 from kgroups_spark.report.words import CAUSES, MOVES, counted_from
+from kgroups_spark.terminal.display import words
+from kgroups_spark.terminal.options import GROUP_STATES, GROUP_TYPES
+from kgroups_spark.terminal.output import table_cell
+from kgroups_spark.terminal.style import Style
+from kgroups_spark.terminal.text_table import NULL, TextTable
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 
 Rows = Sequence[dict[str, Any]]

@@ -6,7 +6,10 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kgroups_spark.commands.held_back import (
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.findings.listings import listings, open_on_partition
+from kgroups_spark.reading.held_back import (
     abort_command,
     about_hanging,
     bytes_behind,
@@ -14,13 +17,10 @@ from kgroups_spark.commands.held_back import (
     logs_read,
     waiting_groups,
 )
-from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option, duration_value
-from kgroups_spark.commands.output import Column, say, say_lines, write_rows
-from kgroups_spark.commands.reading import LakeReader, open_lake, to_rows
-from kgroups_spark.counts import counted
-from kgroups_spark.durations import format_duration
-from kgroups_spark.findings.listings import listings, open_on_partition
+from kgroups_spark.reading.reader import LakeReader, open_lake, to_rows
 from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, duration_value
+from kgroups_spark.terminal.output import Column, say, say_lines, write_rows
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.transaction_coordinator.hanging import Listings, Verdict, verdict
 

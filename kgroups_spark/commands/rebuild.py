@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kgroups_spark.commands.options import (
+from kgroups_spark.reading.reader import require_lake, require_lake_path
+from kgroups_spark.reading.spark import start_spark
+from kgroups_spark.terminal.options import (
     add_lake_option,
     add_offsets_partitions_option,
     add_take_over_option,
@@ -15,10 +17,8 @@ from kgroups_spark.commands.options import (
     release_value,
     time_value,
 )
-from kgroups_spark.commands.output import say_lines
-from kgroups_spark.commands.progress import work_told
-from kgroups_spark.commands.reading import require_lake, require_lake_path
-from kgroups_spark.commands.spark import start_spark
+from kgroups_spark.terminal.output import say_lines
+from kgroups_spark.terminal.progress import work_told
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary

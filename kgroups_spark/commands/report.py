@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 
-from kgroups_spark.commands.options import add_engine_option, add_lake_option
-from kgroups_spark.commands.output import say
-from kgroups_spark.commands.output_file import require_place, write_file
-from kgroups_spark.commands.progress import Progress
-from kgroups_spark.commands.reading import open_lake
 from kgroups_spark.counts import sized
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.reading.reader import open_lake
+from kgroups_spark.terminal.options import add_engine_option, add_lake_option
+from kgroups_spark.terminal.output import say
+from kgroups_spark.terminal.output_file import require_place, write_file
+from kgroups_spark.terminal.progress import Progress
 
 NAME = "report"
 SUMMARY = "write one HTML page with plots and tables"

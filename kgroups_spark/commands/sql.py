@@ -14,18 +14,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.commands.display import words
 from kgroups_spark.commands.moments import incomplete_history
-from kgroups_spark.commands.options import add_engine_option, add_format_option, add_lake_option
-from kgroups_spark.commands.output import Column, say, say_lines, show, write_rows
-from kgroups_spark.commands.reading import LakeReader, Rows, open_lake, to_rows
-from kgroups_spark.commands.sql_prompt import Prompt
-from kgroups_spark.commands.sql_statements import is_for_prompt, statements
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on, is_interruption
 from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.reading.reader import LakeReader, Rows, open_lake, to_rows
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.terminal.display import words
+from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option
+from kgroups_spark.terminal.output import Column, say, say_lines, show, write_rows
+from kgroups_spark.terminal.sql_prompt import Prompt
+from kgroups_spark.terminal.sql_statements import is_for_prompt, statements
 from kgroups_spark.views import FUNCTIONS, VIEWS
 from kgroups_spark.views.descriptions import described
 from kgroups_spark.views.needed import NAMES, needed_for

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
+from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
 from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
 from kgroups_spark.replay.shard_history import ShardHistory
-from kgroups_spark.tables.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Files that a reader keeps open.

@@ -12,7 +12,7 @@ directory with a malformed one out of service.
 from __future__ import annotations
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sources.files import path_in, read_text_if_there
+from kgroups_spark.storage.files import path_in, read_text_if_there
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED_TO = "cleaner-offset-checkpoint"

@@ -22,7 +22,6 @@ from kgroups_spark.records.bounds import NO_EPOCH, Bounds
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.headers import MARK_BYTES, BatchMark
 from kgroups_spark.records.segment import ANYWHERE, CHUNK_BYTES, RAW_BYTES, read_segment
-from kgroups_spark.sources.files import folder_of, open_file
 from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.sources.segments import (
@@ -34,6 +33,7 @@ from kgroups_spark.sources.segments import (
     open_segment,
     settled,
 )
+from kgroups_spark.storage.files import folder_of, open_file
 
 # A piece can be planned so often without a record of it.
 MOST_PLANS = 20

@@ -32,7 +32,8 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.records.bounds import LARGEST_SPAN, Bounds
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from kgroups_spark.sources.files import (
+from kgroups_spark.sources.high_watermarks import committed_offsets
+from kgroups_spark.storage.files import (
     Entry,
     FileVersion,
     OpenFile,
@@ -42,7 +43,6 @@ from kgroups_spark.sources.files import (
     open_file,
     read_text,
 )
-from kgroups_spark.sources.high_watermarks import committed_offsets
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_NAME = re.compile(r"(\d{20})\.log(\.swap)?")

@@ -8,7 +8,7 @@ from pathlib import Path
 from kgroups_spark.errors import KgroupsError, UsageError
 
 # The layout of the tables: raised when they change in a way that older software would misread.
-# How an older lake gets there: migrations.py.
+# How an older lake gets there: lake/migrations.py.
 LAKE_VERSION = 8
 LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
 

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from kgroups_spark.errors import UsageError
+from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
+from kgroups_spark.lake.ledger_sums import ledger_sums
+from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
-from kgroups_spark.tables.ledger_sums import ledger_sums
-from kgroups_spark.tables.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.views import DECIDED_BY, known_history, view_sql
 from kgroups_spark.views.needed import NAMES, needed_for

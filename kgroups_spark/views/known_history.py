@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from kgroups_spark.lake.last_finished import FINISHED
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.last_finished import FINISHED
 from kgroups_spark.views import Dialect, statements
 
 NAME = "known_history"

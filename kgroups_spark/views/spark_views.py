@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import LOG_TABLES, TABLES
 from kgroups_spark.views import known_history, view_sql
 from kgroups_spark.views.needed import NAMES

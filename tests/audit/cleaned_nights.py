@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from kgroups_spark.audit.cut_back import KnownReadings
-from kgroups_spark.audit.delete_retention import DeleteRetention
-from kgroups_spark.audit.plan import AuditPlan, plan_audit
-from kgroups_spark.audit.read_to import read_now
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.plan.audit_plan import AuditPlan, plan_audit
+from kgroups_spark.plan.cut_back import KnownReadings
+from kgroups_spark.plan.delete_retention import DeleteRetention
+from kgroups_spark.plan.read_to import read_now
 from kgroups_spark.sources.segment_log import segment_logs
-from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
 from tests.audit.cleaner import GrowingLog, records_of
 from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit_plan
 

@@ -14,23 +14,23 @@ from unittest import mock
 import pyarrow as pa
 
 from kgroups_spark.audit.changes import Changes, TablesOfNow
-from kgroups_spark.audit.decode_range import RangeProgress
 from kgroups_spark.audit.findings import evidence_of, findings_table
-from kgroups_spark.audit.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.audit.moment import Moment
-from kgroups_spark.audit.plan import AuditPlan, PartitionPlan
-from kgroups_spark.audit.ranges import LogRange
 from kgroups_spark.audit.result import AuditResult, LedgerFacts, ledger_facts, quarantined_by_reason
 from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.expiry.clean_up import HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
+from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
 from kgroups_spark.sources.partition_log import PartitionLog
-from kgroups_spark.tables.ledger import AuditRow
-from kgroups_spark.tables.replaced import NOTHING
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.pipeline import CURRENT, Audited, Files, How, audit_night, segments_of, whole_ranges
 from tests.findings.found import ArrowTables
@@ -111,7 +111,7 @@ def _history(newest: dict[int, int] | None) -> Any:
         assert newest is not None, "history was asked"
         return {number: ms for number, ms in newest.items() if number in partitions and ms <= latest_ms}
 
-    return mock.patch("kgroups_spark.audit.known_times.newest_in_history", found)
+    return mock.patch("kgroups_spark.history.known_times.newest_in_history", found)
 
 
 def _work(

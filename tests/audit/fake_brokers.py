@@ -15,7 +15,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from kgroups_spark.sources.cluster import (
+from kgroups_spark.cluster.cluster import (
     ClusterUnreachable,
     KafkaRefused,
     OffsetAnswer,

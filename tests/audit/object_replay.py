@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.history_rows import MARKER_COLUMNS
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.group_events import GroupEvents
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
@@ -24,6 +23,7 @@ from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.coordinator.transactions import EndedTransaction
+from kgroups_spark.decoding.record_rows import MARKER_COLUMNS
 from kgroups_spark.messages.group_records import JsonRecord
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.messages.schema import reader

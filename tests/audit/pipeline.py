@@ -20,17 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadContext
-from kgroups_spark.audit.plan import AuditPlan
-from kgroups_spark.audit.ranges import LogRange, cut
 from kgroups_spark.audit.read_again import read_again
-from kgroups_spark.audit.stages import PASSED_ON
-from kgroups_spark.audit.topic_names import TopicNames
-from kgroups_spark.audit.traffic import summed
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.decoding.group_traffic import summed
+from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange, cut
+from kgroups_spark.decoding.topic_names import TopicNames
+from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.offsets.replay import ALL_GROUPS
+from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay.corrected import HistoryReplay, corrections_of
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
@@ -39,9 +39,9 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.sources.partition_log import SegmentPiece
-from kgroups_spark.tables.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.tables.rows import LAST_MS, table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tasks.read_stage import PASSED_ON
 from tests.audit.object_replay import replay_partitions
 from tests.audit.object_rows import correction_rows, in_log_order, replay_rows, state_rows
 

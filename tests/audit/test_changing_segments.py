@@ -17,17 +17,18 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from kgroups_spark.audit import ranges
-from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadContext
-from kgroups_spark.audit.plan import AnotherLog, plan_audit
-from kgroups_spark.audit.ranges import LogRange, cut
-from kgroups_spark.audit.read_on import read_on
-from kgroups_spark.audit.read_to import read_now
-from kgroups_spark.audit.uncommitted import uncommitted_offsets
+from kgroups_spark.decoding import ranges
+from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange, cut
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.sources import files, segments
+from kgroups_spark.plan.audit_plan import AnotherLog, plan_audit
+from kgroups_spark.plan.read_on import read_on
+from kgroups_spark.plan.read_to import read_now
+from kgroups_spark.plan.uncommitted import uncommitted_offsets
+from kgroups_spark.sources import segments
 from kgroups_spark.sources.segment_log import segment_logs
-from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.storage import files
 from tests.audit.cleaner import clean
 from tests.chosen import Chosen
 from tests.records.build import batch

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit import cluster_configs, cluster_facts
+from kgroups_spark.audit import cluster_facts
 from kgroups_spark.audit.cluster_facts import ClusterFacts
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.settings import settle
+from kgroups_spark.cluster import configs as cluster_configs
 from tests.audit.fake_brokers import FakeBrokers, topic
 
 OFFSETS = "__consumer_offsets"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.compare import Comparison, Side, compare
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
-from kgroups_spark.coordinator.release_differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
+from kgroups_spark.compare.comparison import Comparison, Side, compare
+from kgroups_spark.compare.differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.lake import Lake
 from tests.coordinator.oracle_differences import expected, fails
 from tests.coordinator.test_generated_logs import LOGS, answers
 from tests.coordinator.test_release_differences import loaded, place

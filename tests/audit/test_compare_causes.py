@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgroups_spark.audit.compare_causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
-from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD, Difference
+from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
+from kgroups_spark.compare.differences import WITHOUT_LOAD, Difference
 
 RULE, EXPIRY_RULE = "a rule of the coordinator", "a rule of expiry"
 

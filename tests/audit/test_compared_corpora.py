@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from kgroups_spark.coordinator.release_differences import (
+from kgroups_spark.compare.differences import (
     COMMITTED,
     GROUP,
     LOAD,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.partition_count import fitting_partition_counts, partition_count
+from kgroups_spark.decoding.partition_count import fitting_partition_counts, partition_count
 from tests.audit import broker_answers
 from tests.audit.pipeline import Audited, How, audit, read_zip
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroups_spark.audit.cut_back import AnotherLog
+from kgroups_spark.plan.cut_back import AnotherLog
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import Files, clean
 from tests.audit.cut_logs import CutLog, batches_in, random_night

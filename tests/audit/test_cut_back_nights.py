@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.cut_back import AnotherLog
-from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import AuditRow
-from kgroups_spark.tables.replaced import ReplacedRange
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.replaced import ReplacedRange
+from kgroups_spark.plan.cut_back import AnotherLog
 from kgroups_spark.tables.schemas import LOG_TABLES
+from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from kgroups_spark.views.spark_views import register_views
 from tests.audit.cleaned_nights import write_folder

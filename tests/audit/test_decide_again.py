@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.audit import decide_again as decide_again_module
 from kgroups_spark.audit.decide_again import decide_again
-from kgroups_spark.audit.plan import AuditPlan
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import AuditRow, PartitionProgress
-from kgroups_spark.tables.writer import LakeWriter
-from kgroups_spark.tables.writer_choice import WriterName
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer_choice import WriterName
+from kgroups_spark.plan.audit_plan import AuditPlan
 from tests.chosen import by_each_writer
 from tests.expiry import test_twin
 from tests.expiry.cases import NOW, R

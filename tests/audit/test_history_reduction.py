@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from kgroups_spark.audit.history_reduction import (
+from kgroups_spark.history.horizons import horizons_frame
+from kgroups_spark.history.reduction import (
     reduced_group_records,
     reduced_markers,
     reduced_offset_commits,
@@ -15,7 +16,6 @@ from kgroups_spark.audit.history_reduction import (
     reduced_traffic,
     reduced_versions,
 )
-from kgroups_spark.audit.horizons import horizons_frame
 from kgroups_spark.tables.schemas import TABLES
 from tests.tables.table_rows import MOMENT, rows_of
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroups_spark.audit import decode_range, ranges
+from kgroups_spark.decoding import range_decoder as decode_range
+from kgroups_spark.decoding import ranges
 from kgroups_spark.messages import group_records, known_keys
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.tables.schemas import TABLES

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.plan import AnotherLog
+from kgroups_spark.plan.audit_plan import AnotherLog
 from kgroups_spark.records.headers import HEADER_BYTES
 from tests.audit.test_changing_segments import PLANNED, Broker, Lake, commit, state
 from tests.chosen import Chosen

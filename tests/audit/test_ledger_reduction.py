@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroups_spark.audit.ledger_reduction import old_audits, reduced_ledger
-from kgroups_spark.audit.read_by import ReadBy
-from kgroups_spark.commands.held_back import logs_read
+from kgroups_spark.lake.ledger_rows import readings_backwards, what_was_read
+from kgroups_spark.lake.removed_audits import Removal, removal_note, removal_of, removed_up_to
+from kgroups_spark.reading.held_back import logs_read
+from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.tables.conditions import expression_of
-from kgroups_spark.tables.ledger_rows import readings_backwards, what_was_read
-from kgroups_spark.tables.removed_audits import Removal, removal_note, removal_of, removed_up_to
 from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.upkeep.ledger_reduction import old_audits, reduced_ledger
 from kgroups_spark.views.known_history import inlined, spans
 from tests.tables.table_rows import rows_of
 from tests.views.arrow_tables import in_duckdb

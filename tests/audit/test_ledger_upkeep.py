@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.cli import main
+from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from tests.chosen import by_each_writer
 from tests.cli.written_lake import AS_OF, ledger, write_lake

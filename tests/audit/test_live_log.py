@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroups_spark.audit.decode_range import RangeDecoder, RangeProgress, ReadContext
-from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit
-from kgroups_spark.audit.ranges import LogRange
+from kgroups_spark.cluster.cluster import FetchAnswer, OffsetAnswer
+from kgroups_spark.cluster.errors import NotAuthorized
+from kgroups_spark.cluster.fetch import FetchLimits
+from kgroups_spark.cluster.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
+from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.sources.cluster import FetchAnswer, OffsetAnswer
-from kgroups_spark.sources.fetch import FetchLimits
-from kgroups_spark.sources.kafka_errors import NotAuthorized
-from kgroups_spark.sources.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
+from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
-from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
 from tests.audit.test_plan import commits, damaged, marker
 from tests.records.build import batch
 from tests.sources.fake_cluster import FakeCluster

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroups_spark.audit.ranges import LogRange, deal_to_fetchers, leader
+from kgroups_spark.decoding.ranges import LogRange, deal_to_fetchers, leader
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece
 
 GB = 1 << 30

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType, TimestampType
 
-from kgroups_spark.audit.log_ends import log_ends_as_of
+from kgroups_spark.history.log_ends import log_ends_as_of
 from kgroups_spark.times import to_epoch_ms
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.audit.decode_range import RangeProgress
-from kgroups_spark.audit.log_times import (
+from kgroups_spark.decoding.log_times import (
     CHECK_MS,
     CLOCKS_DIFFER_MS,
     LONGEST_JUMP_MS,
@@ -19,10 +18,11 @@ from kgroups_spark.audit.log_times import (
     live_as_of,
     newest_plausible,
 )
-from kgroups_spark.audit.stages import progress_from_json, progress_to_json
+from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.tables.rows import LAST_MS
+from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
 from tests.audit.conclusions import CLOCK_MS, night
 from tests.audit.pipeline import How, borders, cut_ranges
 from tests.findings.logs import DAY, HOUR, MINUTE, Log

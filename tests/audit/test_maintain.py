@@ -16,16 +16,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.baseline import state_at
-from kgroups_spark.audit.maintain import MaintainOptions, MaintainSummary, run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.claim import Claim, ClaimLost
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import Ledger
+from kgroups_spark.history.baseline_rows import state_at
+from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.upkeep.maintain import MaintainOptions, MaintainSummary, run_maintain
 from tests.audit.lakes import contents, copy_until, rows, versions
 from tests.audit.pipeline import unordered
 from tests.crash.commit_points import CommitPoint, photographs

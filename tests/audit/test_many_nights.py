@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.plan.audit_plan import AnotherLog
 from tests.audit.cleaned_nights import random_night, write_folder
 from tests.audit.cleaner import GrowingLog
 from tests.audit.dense_logs import dense_log

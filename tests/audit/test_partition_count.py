@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroups_spark.audit.partition_count import MOST_PARTITIONS, fitting_partition_counts, partition_count
+from kgroups_spark.decoding.partition_count import MOST_PARTITIONS, fitting_partition_counts, partition_count
 
 # Partitions among 50, as Kafka's own classes say.
 AMONG_50 = {"a": 47, "test-group": 12, "connect-sink-1": 42, "schema-registry": 29, "café": 21, "😀": 49}

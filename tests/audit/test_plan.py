@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.decode_range import RangeDecoder, ReadContext
-from kgroups_spark.audit.plan import AnotherLog, AuditPlan, plan_audit
+from kgroups_spark.decoding.range_decoder import RangeDecoder, ReadContext
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.group_records import GroupRecordDecoder
-from kgroups_spark.sources.files import open_file
+from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.sources.segment_log import segment_logs
-from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.storage.files import open_file
 from tests.audit.cleaner import clean
 from tests.audit.pipeline import Row
 from tests.records.build import KeyValue, batch, message

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
-from kgroups_spark.audit.plan import plan_audit
 from kgroups_spark.audit.read_again import damaged_batches
 from kgroups_spark.audit.result import quarantined_by_reason
-from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.coordinator import group_snapshots
+from kgroups_spark.decoding.topic_names import TopicNames
+from kgroups_spark.plan.audit_plan import plan_audit
+from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.replay import replay_shard
 from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.tables.schemas import arrow_schema

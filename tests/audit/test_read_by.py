@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from kgroups_spark.audit.read_by import ReadBy
-from kgroups_spark.audit.shard_stage import deal_shards
-from kgroups_spark.tables.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
-from kgroups_spark.tables.ledger_rows import entries_of
+from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
+from kgroups_spark.lake.ledger_rows import entries_of
+from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tasks.replay_stage import deal_shards
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.packed_rows import unpacked
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.audit.shard_stage import ShardTask, replayed_frame, shards_of
-from kgroups_spark.audit.stored_history import StoredHistory
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.history.stored import StoredHistory
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.corrected import corrections_of
 from kgroups_spark.replay.replay_shard import Night
-from kgroups_spark.tables.lake import Lake
 from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tasks.packed_rows import unpacked
+from kgroups_spark.tasks.replay_stage import ShardTask, replayed_frame, shards_of
 from tests.audit.cleaned_nights import Nights, write_folder
 from tests.audit.cleaner import Files, GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night

@@ -1,4 +1,4 @@
-"""A live log that is written and cleaned while it is read: what was read is a state that the log had (read_hand.py)."""
+"""A live log that is cleaned while it is read: the rows are a state that it had (decoding/hand_reader.py)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.audit import commit_rows, outputs
-from kgroups_spark.audit.decode_range import RangeProgress, ReadContext
-from kgroups_spark.audit.delete_retention import DeleteRetention, LastReads
-from kgroups_spark.audit.plan import AuditPlan, plan_audit
-from kgroups_spark.audit.read_hand import MOST_ROUNDS, readings
 from kgroups_spark.audit.result import unsettled, unsettled_note
-from kgroups_spark.audit.stages import _read_hand, work_folders
-from kgroups_spark.audit.traffic import summed
+from kgroups_spark.cluster import fetch
+from kgroups_spark.cluster.cluster import FetchAnswer, OffsetAnswer
+from kgroups_spark.cluster.fetch import FetchLimits
+from kgroups_spark.cluster.live_log import PieceOpener, live_logs
+from kgroups_spark.decoding import commit_rows
+from kgroups_spark.decoding.group_traffic import summed
+from kgroups_spark.decoding.hand_reader import MOST_ROUNDS, readings
+from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.sources import fetch
-from kgroups_spark.sources.cluster import FetchAnswer, OffsetAnswer
-from kgroups_spark.sources.fetch import FetchLimits
-from kgroups_spark.sources.live_log import PieceOpener, live_logs
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.plan.audit_plan import AuditPlan, plan_audit
+from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
-from kgroups_spark.tables.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks import outputs
+from kgroups_spark.tasks.read_stage import _read_hand, work_folders
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.cleaner import GrowingLog, batches_of
 from tests.chosen import Chosen

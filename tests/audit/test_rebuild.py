@@ -14,9 +14,9 @@ import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.reading.by_spark import SparkReader
 from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
 from tests.audit.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.chosen import by_each_writer

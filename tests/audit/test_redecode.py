@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.audit.redecode import _decoded
+from kgroups_spark.history.redecode import _decoded
 from tests.audit.test_plan import commits
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit import ranges
 from kgroups_spark.audit.findings import SMALL_TABLE_ROWS, LakeTables
-from kgroups_spark.audit.plan import AnotherLog
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.commands.spark_reader import SparkReader, rows_of
+from kgroups_spark.decoding import ranges
 from kgroups_spark.errors import UsageError
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.findings.evidence import Condition
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import Ledger
-from kgroups_spark.tables.replaced import NOTHING
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.plan.audit_plan import AnotherLog
+from kgroups_spark.reading.by_spark import SparkReader, rows_of
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.lakes import (

@@ -7,7 +7,7 @@ import copy
 import duckdb
 import pytest
 
-from kgroups_spark.audit.state_keep import BASELINE, FRAME, RULES, reduced_state_log
+from kgroups_spark.state_logs.keep import BASELINE, FRAME, RULES, reduced_state_log
 from tests.audit.state_nights import StateNights
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit import run, run_rebuild
-from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.share_coordinator.listed import share_lag
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
+from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from tests.audit.lakes import contents, rows
 from tests.audit.state_nights import ends_of_batches
 from tests.chosen import by_each_writer, one_of

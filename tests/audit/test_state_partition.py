@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroups_spark.audit.state_replay import Settings
 from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.state_logs.replay import Settings
 from tests.audit.state_nights import StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
 from tests.records.build import batch

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kgroups_spark.audit import run
-from kgroups_spark.tables import lake as lakes
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake import lake as lakes
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.views.duckdb_views import duckdb_views
 from tests.audit.lakes import contents, copy_until
 from tests.audit.test_corpora import CORPORA

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
+from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from tests.audit.lakes import rows
 from tests.findings.logs import HOUR, Log
 

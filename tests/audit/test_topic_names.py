@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.audit.topic_names import TopicNames
+from kgroups_spark.decoding.topic_names import TopicNames
 from kgroups_spark.messages.schema import uuid_text
 
 # Ids by number, as 16 bytes; 0 is none.

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from kgroups_spark import attempts
-from kgroups_spark.audit.read_hand import MOST_ROUNDS
 from kgroups_spark.audit.result import Shortfall, unsettled_note
+from kgroups_spark.decoding.hand_reader import MOST_ROUNDS
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence

@@ -11,7 +11,7 @@ import pytest
 
 from kgroups_spark import cli
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
-from kgroups_spark.sources.client_properties import client_properties
+from kgroups_spark.client.properties import client_properties
 from tests.audit.lakes import rows
 from tests.broker.small_log import of_the_log
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from kgroups_spark.client.properties_file import read_properties_file
+from kgroups_spark.data_sources.kafka_raw import KafkaRawDataSource
 from kgroups_spark.session import spark_session
-from kgroups_spark.sources.kafka_raw import KafkaRawDataSource
-from kgroups_spark.sources.properties_file import read_properties_file
 
 
 def main(address: str, properties_file: str, event_log: str) -> None:

@@ -26,18 +26,18 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark import cli
 from kgroups_spark.audit import by_spark
-from kgroups_spark.audit.decode_range import ReadContext
-from kgroups_spark.audit.ranges import LogRange
-from kgroups_spark.audit.shard_stage import ShardTask, replayed_frame, shards_of
-from kgroups_spark.audit.stages import read_frame
+from kgroups_spark.client.properties import client_properties, read_properties_file
+from kgroups_spark.cluster.fetch import FetchLimits
+from kgroups_spark.cluster.live_log import Fetcher
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.decoding.range_decoder import ReadContext
+from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.session import spark_session
-from kgroups_spark.sources.client_properties import client_properties, read_properties_file
-from kgroups_spark.sources.fetch import FetchLimits
-from kgroups_spark.sources.files import open_file
-from kgroups_spark.sources.live_log import Fetcher
 from kgroups_spark.sources.partition_log import FetchPiece
+from kgroups_spark.storage.files import open_file
+from kgroups_spark.tasks.read_stage import read_frame
+from kgroups_spark.tasks.replay_stage import ShardTask, replayed_frame, shards_of
 
 LOG4J = """
 <Configuration status="ERROR">

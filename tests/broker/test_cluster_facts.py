@@ -22,11 +22,11 @@ from confluent_kafka.admin import (
 )
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kgroups_spark.audit.broker_release import METADATA_VERSION, NEWEST_METADATA_VERSION
 from kgroups_spark.audit.cluster_facts import ClusterFacts, cluster_facts
 from kgroups_spark.audit.topic_offsets import topic_offsets, topic_offsets_table
-from kgroups_spark.sources.client_properties import client_properties
-from kgroups_spark.sources.cluster import Cluster
+from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster.broker_release import METADATA_VERSION, NEWEST_METADATA_VERSION
+from kgroups_spark.cluster.cluster import Cluster
 from tests.broker.brokers import JAVA, QUIET, Brokers, Security, until
 from tests.broker.jars import kafka_jars
 from tests.broker.members import SILENT

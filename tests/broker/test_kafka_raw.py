@@ -12,8 +12,8 @@ import pytest
 
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
-from kgroups_spark.sources.files import open_file
 from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.storage.files import open_file
 from tests.broker.brokers import Brokers, Security
 from tests.broker.small_log import copy_of_log, fill
 

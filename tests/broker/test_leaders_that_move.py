@@ -12,8 +12,8 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from kgroups_spark.sources.client_properties import client_properties
-from kgroups_spark.sources.cluster import Cluster
+from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster.cluster import Cluster
 from tests.audit.lakes import assert_every_record_is_in_one_table
 from tests.broker.brokers import Brokers, until
 from tests.broker.live_audits import copy_audit, last_finished, live_audit

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
-from kgroups_spark.sources.client_properties import client_properties
+from kgroups_spark.client.properties import client_properties
 from tests.audit.lakes import rows
 from tests.broker.answers import OFFSETS_TOPIC, Asking, end_offsets
 from tests.broker.brokers import Brokers, until

@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kgroups_spark.sources.client_properties import client_properties
-from kgroups_spark.sources.cluster import Cluster
+from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster.cluster import Cluster
 from tests.audit.lakes import rows
 from tests.broker.brokers import HOST, Brokers, Security, until
 from tests.broker.live_audits import AuditCommand, last_finished

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from kgroups_spark.commands.demo import SEGMENTS
-from kgroups_spark.commands.duckdb_reader import _with_dollars as with_dollars
-from kgroups_spark.commands.reading import LakeReader, Rows, to_rows
+from kgroups_spark.reading.by_duckdb import _with_dollars as with_dollars
+from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_datetime

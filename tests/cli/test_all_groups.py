@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands import group_description
-from kgroups_spark.commands.duckdb_reader import DuckDbReader
+from kgroups_spark.reading import group_description
+from kgroups_spark.reading.by_duckdb import DuckDbReader
 from tests.cli.written_lake import AS_OF, ledger, waiting, write_lake
 from tests.tables.table_rows import rows_of
 

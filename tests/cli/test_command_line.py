@@ -141,7 +141,7 @@ def run_python(*arguments, **environment):
 @pytest.fixture(autouse=True)
 def nobody_set_spark_up(monkeypatch):
     """Not even a test that has started it before."""
-    monkeypatch.setattr("kgroups_spark.commands.spark.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.reading.spark.may_have_catalog", lambda: False)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
 
 
@@ -167,7 +167,7 @@ def test_bad_usage_is_one_message_and_exit_2(line, message, capsys):
 
 @pytest.mark.parametrize("line", ["expiring", "audit --segments .", "demo"])
 def test_a_schema_is_refused_at_once_where_nobody_set_up_a_catalog(line, capsys, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.commands.reading.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.reading.reader.may_have_catalog", lambda: False)
     assert main([*line.split(), "--lake", "nothing"]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgroups_spark.audit.compare_causes import OTHER_GROUP, with_causes
 from kgroups_spark.commands.compare_lines import difference_lines
-from kgroups_spark.commands.style import Style
-from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD, Difference
+from kgroups_spark.compare.causes import OTHER_GROUP, with_causes
+from kgroups_spark.compare.differences import WITHOUT_LOAD, Difference
+from kgroups_spark.terminal.style import Style
 
 KIP_915 = "3.9 does not know the records of consumer groups and skips them (KIP-915)"
 LATER = "2026-11-23T05:34:14.142Z"

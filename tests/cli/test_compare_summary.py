@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.audit.compare import Comparison, Facts, Side
 from kgroups_spark.cli import main
 from kgroups_spark.commands import compare
 from kgroups_spark.commands.compare import columns, count_lines, summary_lines
-from kgroups_spark.coordinator.release_differences import WITHOUT_LOAD, Difference
+from kgroups_spark.compare.comparison import Comparison, Facts, Side
+from kgroups_spark.compare.differences import WITHOUT_LOAD, Difference
 from kgroups_spark.errors import UsageError
 
 DAY = 86_400_000

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.commands.duckdb_reader import duckdb_reader
-from kgroups_spark.commands.reading import ROWS_AT_ONCE, LakeReader, SqlError
-from kgroups_spark.commands.spark_reader import SparkReader
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.reading.by_duckdb import duckdb_reader
+from kgroups_spark.reading.by_spark import SparkReader
+from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
 from tests.cli.written_lake import ledger, waiting, write_lake
 from tests.views.recorded import tables_of_all

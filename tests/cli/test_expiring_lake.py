@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands import reading
 from kgroups_spark.commands.expiring import expiring_groups, expiring_offsets
-from kgroups_spark.commands.output import plain_value
 from kgroups_spark.durations import parse_duration
+from kgroups_spark.reading import reader as reading
 from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.terminal.output import plain_value
 from kgroups_spark.times import to_datetime
 from tests.cli.written_lake import ledger, write_lake
 from tests.expiry import test_twin

@@ -12,10 +12,10 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.findings import COLUMNS, EXAMPLES
-from kgroups_spark.commands.reading import LakeReader
 from kgroups_spark.findings.finding import KINDS
+from kgroups_spark.lake.last_finished import IS_FINISHED
+from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.last_finished import IS_FINISHED
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)

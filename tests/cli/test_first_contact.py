@@ -58,8 +58,8 @@ def test_an_unknown_table_points_to_those_that_there_are(lake: str, capsys: pyte
 def test_reading_needs_the_smaller_installation(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroups_spark.commands.reading.has_pyspark", lambda: False)
-    monkeypatch.setattr("kgroups_spark.commands.duckdb_reader.find_spec", lambda name: None)
+    monkeypatch.setattr("kgroups_spark.reading.reader.has_pyspark", lambda: False)
+    monkeypatch.setattr("kgroups_spark.reading.by_duckdb.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -81,7 +81,7 @@ def test_the_report_names_the_extra_that_it_needs(
 def test_spark_without_pandas_names_the_extra(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroups_spark.commands.spark.find_spec", lambda name: None)
+    monkeypatch.setattr("kgroups_spark.reading.spark.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake, "--engine", "spark"]) == 1
     said = "kgroups: PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'\n"
     assert capsys.readouterr() == ("", said)

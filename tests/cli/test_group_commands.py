@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands import describe, export_offsets, gone_groups, history
-from kgroups_spark.commands.reading import ROWS_AT_ONCE
+from kgroups_spark.commands import describe, export_offsets, history
 from kgroups_spark.coordinator.group_events import EVENTS
 from kgroups_spark.coordinator.removal_causes import CAUSES
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.reading import gone_groups
+from kgroups_spark.reading.reader import ROWS_AT_ONCE
 from kgroups_spark.share_coordinator import rows as share_events
 from kgroups_spark.times import parse_time, to_datetime
 from kgroups_spark.transaction_coordinator import rows as transaction_events

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.commands.reading import Rows
+from kgroups_spark.reading.reader import Rows
 from tests.cli.story_reader import ArrowReader
 from tests.cli.test_group_commands import Said, gone_piece_by_piece, kgroups  # noqa: F401  (a fixture)
 from tests.views.arrow_tables import in_spark

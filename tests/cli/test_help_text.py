@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroups_spark.cli import command_line
-from kgroups_spark.commands.help_text import HelpFormatter
+from kgroups_spark.terminal.help_text import HelpFormatter
 
 TEXT = """\
 Prose that is written in lines as wide as the editor, and is filled where the screen

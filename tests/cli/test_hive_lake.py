@@ -28,7 +28,7 @@ CORPORA = ROOT / "tests" / "data" / "corpora" / "corpora.zip"
 COMMANDS = """
 import json, sys
 from kgroups_spark.cli import main
-from kgroups_spark.commands.spark import start_spark
+from kgroups_spark.reading.spark import start_spark
 spark = start_spark("test")
 for line in json.loads(sys.argv[1]):
     if line[0] == "sql":

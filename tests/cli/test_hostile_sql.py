@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.commands.duckdb_reader import duckdb_reader
-from kgroups_spark.commands.reading import LakeReader, SqlError
-from kgroups_spark.commands.spark_functions import FUNCTIONS_OF_SPARK, TABLE_FUNCTIONS_OF_SPARK
-from kgroups_spark.commands.spark_queries import SETTINGS
-from kgroups_spark.commands.spark_reader import SparkReader
-from kgroups_spark.tables.java_classes import items_of
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.java_classes import items_of
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.reading.by_duckdb import duckdb_reader
+from kgroups_spark.reading.by_spark import SparkReader
+from kgroups_spark.reading.reader import LakeReader, SqlError
+from kgroups_spark.reading.spark_functions import FUNCTIONS_OF_SPARK, TABLE_FUNCTIONS_OF_SPARK
+from kgroups_spark.reading.spark_queries import SETTINGS
 from tests.chosen import Chosen
 from tests.cli import hostile_sql as hostile
 from tests.cli.written_lake import ledger, write_lake

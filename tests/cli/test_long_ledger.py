@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands.reading import open_lake
+from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP_OF
+from kgroups_spark.reading.reader import open_lake
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.parts_writer import ROWS_PER_GROUP_OF
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from tests.cli.written_lake import AS_OF, add, ledger, waiting, write_lake
@@ -145,7 +145,7 @@ def test_findings_of_an_old_audit_ask_for_its_row_alone(loaded: list[tuple[int, 
 
 def test_a_row_in_the_middle_of_a_long_file_is_found_by_its_row_group(tmp_path: Path) -> None:
     """Files of the ledger have few rows a row group: of one row no more than these are decoded."""
-    from kgroups_spark.tables.parts_writer import PartWriter
+    from kgroups_spark.lake.parts_writer import PartWriter
 
     (tmp_path / "audits").mkdir()
     part = PartWriter("audits", str(tmp_path), 1).write(ledger(*(audit(number) for number in range(1, LONG + 1))))

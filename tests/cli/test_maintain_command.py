@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.audit.maintain import LEAST_VACUUM_MS
 from kgroups_spark.cli import main, parse
 from kgroups_spark.commands.maintain import SEVEN_DAYS_MS
+from kgroups_spark.upkeep.maintain import LEAST_VACUUM_MS
 
-JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
+JOB = Path(__file__).parent.parent.parent / "jobs" / "upkeep/maintain.py"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.commands.output_file import require_place, write_file
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.terminal.output_file import require_place, write_file
 
 
 def test_a_page_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_link_that_somebody_has_put_in_the_way_is_not_followed(
         (tmp_path / name).symlink_to(theirs)
     write_file(str(output), b"new")
     assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")
-    monkeypatch.setattr("kgroups_spark.commands.output_file.secrets.token_hex", lambda _: "00")
+    monkeypatch.setattr("kgroups_spark.terminal.output_file.secrets.token_hex", lambda _: "00")
     with pytest.raises(KgroupsError, match="File exists"):
         write_file(str(output), b"newer")
     assert (output.read_bytes(), theirs.read_bytes()) == (b"new", b"theirs")

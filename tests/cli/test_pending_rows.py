@@ -1,13 +1,5 @@
 from datetime import UTC, datetime, timedelta
 
-from kgroups_spark.commands.held_back import (
-    LogRead,
-    abort_command,
-    about_hanging,
-    bytes_behind,
-    log_offsets_behind,
-    waiting_groups,
-)
 from kgroups_spark.commands.pending import (
     COLUMNS,
     CONTRACT_COLUMNS,
@@ -16,6 +8,14 @@ from kgroups_spark.commands.pending import (
     with_other_partitions,
 )
 from kgroups_spark.findings.listings import listings
+from kgroups_spark.reading.held_back import (
+    LogRead,
+    abort_command,
+    about_hanging,
+    bytes_behind,
+    log_offsets_behind,
+    waiting_groups,
+)
 from kgroups_spark.tables.current import OPEN_TRANSACTIONS, PENDING_OFFSETS
 from kgroups_spark.times import to_epoch_ms
 

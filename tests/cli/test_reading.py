@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands import duckdb_reader as by_duckdb
-from kgroups_spark.commands.reading import LakeReader, SqlError, open_lake
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.expiry.clean_up import CleanUp
+from kgroups_spark.reading import by_duckdb as by_duckdb
+from kgroups_spark.reading.reader import LakeReader, SqlError, open_lake
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES
 from tests.cli.written_lake import AS_OF, add, commit, create, ledger, protocol, waiting, write_lake
@@ -127,7 +127,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def instead(location: str, command: str) -> Any:
         asked.append(location)
 
-    monkeypatch.setattr("kgroups_spark.commands.reading.open_by_spark", instead)
+    monkeypatch.setattr("kgroups_spark.reading.reader.open_by_spark", instead)
     return asked
 
 

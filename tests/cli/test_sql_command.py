@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.cli import main
-from kgroups_spark.commands.sql_statements import statements
+from kgroups_spark.terminal.sql_statements import statements
 from tests.cli.written_lake import ledger, write_lake
 from tests.views.recorded import tables_of
 

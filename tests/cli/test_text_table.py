@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroups_spark.commands.display import Pieces, display_width, list_items, words
-from kgroups_spark.commands.text_table import NULL, TextTable
 from kgroups_spark.escapes import cell_text, printable
+from kgroups_spark.terminal.display import Pieces, display_width, list_items, words
+from kgroups_spark.terminal.text_table import NULL, TextTable
 
 
 def table(headings, *rows):

@@ -21,15 +21,17 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from kgroups_spark.audit import shard_stage, stages, work
+from kgroups_spark.audit import work
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake import reach
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.parts_writer import lake_file_system
+from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.session import PER_SESSION, spark_session
-from kgroups_spark.sources.s3 import Task
-from kgroups_spark.tables import reach
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.parts_writer import lake_file_system
-from kgroups_spark.tables.writer_choice import choose_writer
+from kgroups_spark.storage.s3 import Task
+from kgroups_spark.tasks import read_stage as stages
+from kgroups_spark.tasks import replay_stage as shard_stage
 
 # Each night: how the first frame of tasks is disturbed, and the second.
 NIGHTS = {0.4: ("fails", "executor dies"), 1.0: ("is slow", "")}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.sources import s3
-from kgroups_spark.sources.files import file_system, list_folder, open_file, read_text_if_there
+from kgroups_spark.storage import s3
+from kgroups_spark.storage.files import file_system, list_folder, open_file, read_text_if_there
 from tests.cluster.object_store import object_store
 
 

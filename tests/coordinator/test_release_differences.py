@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from kgroups_spark.coordinator.release_differences import (
+from kgroups_spark.compare.differences import (
     Difference,
     Loaded,
     LoadFailure,
@@ -17,7 +17,7 @@ from kgroups_spark.coordinator.release_differences import (
     differences,
     reason,
 )
-from kgroups_spark.coordinator.release_rules import EXPIRY_RULES, RULES, WITHOUT_TRACE, expiry_reason, tried_releases
+from kgroups_spark.compare.rules import EXPIRY_RULES, RULES, WITHOUT_TRACE, expiry_reason, tried_releases
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
 from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.oracle_answers import replay_all

@@ -15,10 +15,10 @@ from typing import Any
 from unittest import mock
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
-from kgroups_spark.commands.duckdb_reader import DuckDbReader
-from kgroups_spark.commands.reading import LakeReader
-from kgroups_spark.commands.spark_reader import SparkReader
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.reading.by_duckdb import DuckDbReader
+from kgroups_spark.reading.by_spark import SparkReader
+from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from tests.audit.lakes import assert_every_record_is_in_one_table, contents_of, rows
@@ -56,8 +56,8 @@ def at_each_commit(act: Callable[[CommitPoint, str], None]) -> Iterator[None]:
 
     with (
         mock.patch.object(Lake, "commit", watched),
-        mock.patch("kgroups_spark.tables.lake.in_parallel", one_by_one),
-        mock.patch("kgroups_spark.tables.unfinished.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.lake.lake.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.lake.unfinished.in_parallel", one_by_one),
     ):
         yield
 

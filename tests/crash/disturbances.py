@@ -17,11 +17,11 @@ from unittest import mock
 
 from deltalake import DeltaTable
 
-from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.claim import ClaimLost
-from kgroups_spark.tables.last_finished import FINISHED, STATUSES
+from kgroups_spark.lake.claim import ClaimLost
+from kgroups_spark.lake.last_finished import FINISHED, STATUSES
+from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from tests.audit.lakes import contents
 from tests.audit.pipeline import read_folder
 from tests.crash.brokers_log import BrokersLog
@@ -164,7 +164,7 @@ class Disturbances:
             if tried.kind == "swap":
                 tried.swapped = log.swap()
                 return
-            with mock.patch("kgroups_spark.tables.owner.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
                 audit(self.spark, lake, log.folder, take_over=True)
             left.update(_commits(lake))
 

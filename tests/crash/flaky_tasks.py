@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kgroups_spark.audit import shard_stage, stages
 from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.lake import writer as lake_writer
 from kgroups_spark.session import spark_session
-from kgroups_spark.tables import writer as lake_writer
+from kgroups_spark.tasks import read_stage as stages
+from kgroups_spark.tasks import replay_stage as shard_stage
 
 
 def first_attempt_fails(write: Callable[..., Any], marks: str) -> Callable[..., Any]:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.tables.claim import Claim, ClaimLost
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.ledger import AuditRow, Ledger
-from kgroups_spark.tables.owner import Owner
+from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow, Ledger
+from kgroups_spark.lake.owner import Owner
+from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.unfinished import clear_up
 from tests.audit.lakes import contents, rows
 from tests.chosen import by_each_writer
 from tests.crash.commit_points import (
@@ -202,7 +202,7 @@ def test_an_audit_that_is_taken_over_between_its_look_at_the_claim_and_its_commi
     def take_over(point, when):
         if (point, when) == (("group_versions", "append", 0), BEFORE):
             with monkeypatch.context() as elsewhere:
-                elsewhere.setattr("kgroups_spark.tables.owner.this_host", lambda: "elsewhere")
+                elsewhere.setattr("kgroups_spark.lake.owner.this_host", lambda: "elsewhere")
                 opened = Lake.open(session, str(lake))
                 with Claim.take(opened, take_over=True) as claim:
                     clear_up(opened, claim)

@@ -135,26 +135,26 @@ COMPARE = ("compare", "--lake", "{lake}", "--release-version", "4.3", "--release
 LONG_QUERY = "SELECT count(*) FROM range(1000000000000) a, range(100000) b"
 # What is called when the signal comes, after how many seconds.
 MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
-    "tables are made": (AUDIT, "kgroups_spark.tables.lake:Lake.create_table", 0.05),
+    "tables are made": (AUDIT, "kgroups_spark.lake.lake:Lake.create_table", 0.05),
     "segments are planned": (AUDIT, "kgroups_spark.audit.run:plan_audit", 0),
     "stage 1": (AUDIT, "kgroups_spark.audit.by_parts:read_by_parts", 1),
     "stage 2": (AUDIT, "kgroups_spark.audit.by_parts:replay_by_parts", 0.3),
-    "history is committed": (AUDIT, "kgroups_spark.tables.writer:LakeWriter.append_parts", 0.05),
-    "tables are replaced": (AUDIT, "kgroups_spark.tables.writer:LakeWriter.replace_parts", 0.02),
+    "history is committed": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.append_parts", 0.05),
+    "tables are replaced": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.replace_parts", 0.02),
     "findings are looked for": (AUDIT, "kgroups_spark.audit.run:find", 0.1),
     "rebuild": (("rebuild", "--lake", "{lake}"), "kgroups_spark.audit.run_rebuild:rebuild", 0.2),
-    "history is reduced": (KEEP, "kgroups_spark.audit.maintain:reduction", 0.2),
-    "files are brought together": (KEEP, "kgroups_spark.audit.maintain:optimize", 0.2),
-    "files are deleted": (KEEP, "kgroups_spark.audit.maintain:vacuum", 0.2),
+    "history is reduced": (KEEP, "kgroups_spark.upkeep.maintain:reduction", 0.2),
+    "files are brought together": (KEEP, "kgroups_spark.upkeep.maintain:optimize", 0.2),
+    "files are deleted": (KEEP, "kgroups_spark.upkeep.maintain:vacuum", 0.2),
     "releases are compared": (COMPARE, "kgroups_spark.commands.compare:_compare", 6),
     "report by Spark": (
         ("report", "--lake", "{lake}", "--output", "{new}.html", "--engine", "spark"),
-        "kgroups_spark.commands.spark_reader:SparkReader.arrow",
+        "kgroups_spark.reading.by_spark:SparkReader.arrow",
         1,
     ),
     "query by Spark": (
         ("sql", "--engine", "spark", "--lake", "{lake}", LONG_QUERY),
-        "kgroups_spark.commands.spark_reader:SparkReader.arrow",
+        "kgroups_spark.reading.by_spark:SparkReader.arrow",
         4,
     ),
 }
@@ -199,11 +199,11 @@ def test_commands_without_spark_end_with_one_line(
 ) -> None:
     lake = str(recorded)
     page = ("report", "--lake", lake, "--output", str(tmp_path / "report.html"))
-    arrow = "kgroups_spark.commands.duckdb_reader:DuckDbReader.arrow"
+    arrow = "kgroups_spark.reading.by_duckdb:DuckDbReader.arrow"
     moments: dict[str, tuple[tuple[str, ...], str, float]] = {
         "a broker that never answers": (
             ("audit", "--lake", str(tmp_path / "new"), "--bootstrap-server", silent_broker),
-            "kgroups_spark.sources.cluster:Cluster.__init__",
+            "kgroups_spark.cluster.cluster:Cluster.__init__",
             1,
         ),
         "report asks": (page, "kgroups_spark.report.page:query", 0),

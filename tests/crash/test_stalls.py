@@ -13,9 +13,9 @@ from unittest import mock
 
 import pytest
 
-from kgroups_spark.audit.maintain import MaintainOptions, run_maintain
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-from kgroups_spark.tables.claim import ClaimLost
+from kgroups_spark.lake.claim import ClaimLost
+from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from tests.audit.lakes import versions
 from tests.chosen import one_of
 from tests.crash.commit_points import (
@@ -39,7 +39,7 @@ def stalled_at(point: CommitPoint, do: Callable[[], object], other: Callable[[],
     def act(at: CommitPoint, when: str) -> None:
         if (at, when) == (point, BEFORE) and not left:
             left["stalled"] = 0
-            with mock.patch("kgroups_spark.tables.owner.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
                 other()
             left.update(versions(lake))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark import cli
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.lake import Lake
 from tests.chosen import by_each_writer
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.processes import next_log_of

@@ -26,10 +26,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet
 
-from kgroups_spark.tables.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.parts_reader import dataset_of
-from kgroups_spark.tables.parts_writer import Part, PartWriter
+from kgroups_spark.lake.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.lake.parts_writer import Part, PartWriter
 
 
 @dataclass(frozen=True)
@@ -271,11 +271,11 @@ def in_this_process() -> Iterator[None]:
         return [call() for call in calls]
 
     with (
-        mock.patch("kgroups_spark.tables.lake.Kernel", lambda spark: FakeKernel(spark.store)),
-        mock.patch("kgroups_spark.tables.lake.dataset_of", _remembered),
-        mock.patch("kgroups_spark.tables.lake.in_parallel", one_by_one),
-        mock.patch("kgroups_spark.tables.unfinished.in_parallel", one_by_one),
-        mock.patch("kgroups_spark.tables.owner.this_host", lambda: threading.current_thread().name),
+        mock.patch("kgroups_spark.lake.lake.Kernel", lambda spark: FakeKernel(spark.store)),
+        mock.patch("kgroups_spark.lake.lake.dataset_of", _remembered),
+        mock.patch("kgroups_spark.lake.lake.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.lake.unfinished.in_parallel", one_by_one),
+        mock.patch("kgroups_spark.lake.owner.this_host", lambda: threading.current_thread().name),
         mock.patch.object(Lake, "files_in_reach", True),
     ):
         yield

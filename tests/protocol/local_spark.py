@@ -28,9 +28,9 @@ from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from kgroups_spark.tables import lake
-from kgroups_spark.tables.hadoop_storage import use_hadoops_storage
-from kgroups_spark.tables.kernel import TableFile
+from kgroups_spark.lake import lake
+from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
+from kgroups_spark.lake.kernel import TableFile
 from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version
 
 # Each writes files of its own, which is what most of a small audit costs.
@@ -255,7 +255,7 @@ def without_a_jvm() -> Iterator[None]:
             use_hadoops_storage(spark)
 
     with (
-        mock.patch("kgroups_spark.tables.lake.Kernel", kernel_of),
+        mock.patch("kgroups_spark.lake.lake.Kernel", kernel_of),
         mock.patch("kgroups_spark.audit.run.use_hadoops_storage", storage_of),
     ):
         yield

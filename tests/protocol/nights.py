@@ -9,16 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.claim import Claim
-from kgroups_spark.tables.kernel import TableFile
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import REBUILD_APP_ID
-from kgroups_spark.tables.ledger import AuditRow, Ledger, PartitionProgress
-from kgroups_spark.tables.parts_writer import Part
-from kgroups_spark.tables.unfinished import clear_up
-from kgroups_spark.tables.upkeep import restore_files
-from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.kernel import TableFile
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import REBUILD_APP_ID
+from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress
+from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.unfinished import clear_up
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.upkeep.optimize import restore_files
 from tests.tables.table_rows import rows_of
 
 # The tables that these write; a lake has no others here.

@@ -17,13 +17,13 @@ from unittest import mock
 
 import pytest
 
-from kgroups_spark.tables.claim import Claim, ClaimLost
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import ABANDONED
-from kgroups_spark.tables.ledger import Ledger, _arrow
-from kgroups_spark.tables.parts_writer import PartWriter
+from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import ABANDONED
+from kgroups_spark.lake.ledger import Ledger, _arrow
+from kgroups_spark.lake.parts_writer import PartWriter
+from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.unfinished import clear_up
 from tests.protocol.fake_delta import FakeStore, Logs, Version, _file, fake_lake, in_this_process
 from tests.protocol.nights import WRITTEN, assert_whole, audit, maintain, rebuild
 from tests.protocol.turns import TO_ITS_END, Choose, Turns, by_stretches
@@ -178,7 +178,7 @@ def test_an_audit_that_stalls_while_it_calls_another_one_abandoned_does_not_make
 
     def watched(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
         if operation == "abandon" and not later:
-            with mock.patch("kgroups_spark.tables.owner.this_host", lambda: "elsewhere"):
+            with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
                 later.append(Claim.take(lake, take_over=True))
         return commit(self, table, operation, write)
 
@@ -198,7 +198,7 @@ def test_who_fails_after_it_was_taken_over_says_so_unless_it_had_finished(trials
     with pytest.raises(said), Claim.take(lake) as claim:
         if has_finished:
             claim.finish()
-        with mock.patch("kgroups_spark.tables.owner.this_host", lambda: "elsewhere"):
+        with mock.patch("kgroups_spark.lake.owner.this_host", lambda: "elsewhere"):
             Claim.take(lake, take_over=True).release()
         raise ZeroDivisionError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kgroups_spark.sources import cluster
-from kgroups_spark.sources.cluster import EARLIEST, FetchAnswer, OffsetAnswer, PartitionMetadata, TopicMetadata
+from kgroups_spark.cluster import cluster
+from kgroups_spark.cluster.cluster import EARLIEST, FetchAnswer, OffsetAnswer, PartitionMetadata, TopicMetadata
 
 TOPIC_ID = "t" * 22
 

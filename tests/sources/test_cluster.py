@@ -12,9 +12,8 @@ import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 
-from kgroups_spark.sources.broker_connection import BrokerConnection
-from kgroups_spark.sources.client_properties import client_properties
-from kgroups_spark.sources.cluster import (
+from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster.cluster import (
     EARLIEST,
     LATEST,
     AuthenticationFailed,
@@ -27,6 +26,7 @@ from kgroups_spark.sources.cluster import (
     WrongProtocol,
     topic_id_text,
 )
+from kgroups_spark.cluster.connection import BrokerConnection
 from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.sources.fake_cluster import FakeTime, fake_time
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kgroups_spark.client.config_providers import resolve
+from kgroups_spark.client.properties import client_properties
+from kgroups_spark.client.property import BadClientProperty
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sources.client_properties import client_properties
-from kgroups_spark.sources.client_property import BadClientProperty
-from kgroups_spark.sources.config_providers import resolve
 
 CLASS = "org.apache.kafka.common.config.provider"
 ENV = {"config.providers": "env", "config.providers.env.class": f"{CLASS}.EnvVarConfigProvider"}

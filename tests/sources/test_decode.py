@@ -6,8 +6,8 @@ import pytest
 
 import kgroups_spark
 from kgroups_spark.cli import main
+from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sources.kafka_segments import KafkaSegmentsDataSource
 from tests import recorded_state_logs
 from tests.messages.vectors import KEY_OF_TYPE
 

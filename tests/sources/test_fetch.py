@@ -7,11 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgroups_spark.records.columns import CorruptBatch
-from kgroups_spark.records.segment import read_segment
-from kgroups_spark.sources import fetch
-from kgroups_spark.sources.cluster import FetchAnswer
-from kgroups_spark.sources.fetch import (
+from kgroups_spark.cluster import fetch
+from kgroups_spark.cluster.cluster import FetchAnswer
+from kgroups_spark.cluster.errors import KafkaRefused, NotAuthorized
+from kgroups_spark.cluster.fetch import (
     FetchedLog,
     FetchLimits,
     LogStartMoved,
@@ -19,7 +18,8 @@ from kgroups_spark.sources.fetch import (
     TopicGone,
     UnreadableLog,
 )
-from kgroups_spark.sources.kafka_errors import KafkaRefused, NotAuthorized
+from kgroups_spark.records.columns import CorruptBatch
+from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import LeaderLost
 from tests.records.build import KeyValue, batch, compress, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time

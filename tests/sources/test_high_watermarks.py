@@ -9,10 +9,10 @@ import pytest
 
 from kgroups_spark.audit.log_source import open_source
 from kgroups_spark.audit.options import AuditOptions
-from kgroups_spark.audit.plan import plan_audit
-from kgroups_spark.sources.files import UnreadableFolder
+from kgroups_spark.plan.audit_plan import plan_audit
 from kgroups_spark.sources.high_watermarks import BadCheckpoint, committed_offsets, parse_checkpoint
 from kgroups_spark.sources.segment_log import segment_logs
+from kgroups_spark.storage.files import UnreadableFolder
 from tests.audit.test_changing_segments import Broker, Lake
 
 TOPIC = "__consumer_offsets"
@@ -44,7 +44,7 @@ def test_a_file_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, ki
 
 def test_a_checkpoint_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path, 21)
-    monkeypatch.setattr("kgroups_spark.sources.files.MOST_TEXT_BYTES", 10)
+    monkeypatch.setattr("kgroups_spark.storage.files.MOST_TEXT_BYTES", 10)
     with pytest.raises(UnreadableFolder, match="cannot be read: it has more than 0 MiB"):
         committed_offsets(str(tmp_path))
 

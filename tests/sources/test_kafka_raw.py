@@ -12,21 +12,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.errors import UsageError
-from kgroups_spark.sources import kafka_raw
-from kgroups_spark.sources.cluster import PartitionMetadata, TopicMetadata
-from kgroups_spark.sources.fetch import LogStartMoved
-from kgroups_spark.sources.kafka_raw import (
+from kgroups_spark.cluster.cluster import PartitionMetadata, TopicMetadata
+from kgroups_spark.cluster.fetch import LogStartMoved
+from kgroups_spark.cluster.live_log import LiveLog, LiveLogs
+from kgroups_spark.data_sources import kafka_raw
+from kgroups_spark.data_sources.kafka_raw import (
     DataLoss,
     FetchedSpans,
     KafkaRawDataSource,
     parse_options,
     plan_spans,
 )
-from kgroups_spark.sources.kafka_segments import KafkaSegmentsDataSource
-from kgroups_spark.sources.live_log import LiveLog, LiveLogs
-from kgroups_spark.sources.read_options import BadOption
-from kgroups_spark.sources.record_frame import RECORDS
+from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
+from kgroups_spark.data_sources.read_options import BadOption
+from kgroups_spark.data_sources.record_frame import RECORDS
+from kgroups_spark.errors import UsageError
 from tests.records.build import KeyValue, batch, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster
 

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from kgroups_spark.sources.kafka_segments import CorruptLog, KafkaSegmentsDataSource, SegmentRange, parse_options
-from kgroups_spark.sources.read_options import BadOption
-from kgroups_spark.sources.record_frame import BYTES_PER_BATCH, RECORDS
+from kgroups_spark.data_sources.kafka_segments import CorruptLog, KafkaSegmentsDataSource, SegmentRange, parse_options
+from kgroups_spark.data_sources.read_options import BadOption
+from kgroups_spark.data_sources.record_frame import BYTES_PER_BATCH, RECORDS
 from kgroups_spark.sources.segments import NoPartitions
 from tests.records.build import batch, message
 

@@ -17,12 +17,12 @@ from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from kgroups_spark.audit.cluster_facts import cluster_facts
+from kgroups_spark.client.properties import client_properties
+from kgroups_spark.cluster import patience
+from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
+from kgroups_spark.cluster.live_log import live_logs
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.sources import patience
-from kgroups_spark.sources.client_properties import client_properties
-from kgroups_spark.sources.cluster import Cluster
-from kgroups_spark.sources.fetch import FetchedLog, FetchLimits
-from kgroups_spark.sources.live_log import live_logs
 from tests.chosen import Chosen
 from tests.records.build import batch
 from tests.sources.fake_broker import FakeBroker

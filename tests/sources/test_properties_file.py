@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kgroups_spark.client.properties_file import read_properties_file
+from kgroups_spark.client.property import BadClientProperty
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sources.client_property import BadClientProperty
-from kgroups_spark.sources.properties_file import read_properties_file
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.sources.files import FolderNotFound, UnreadableFolder
 from kgroups_spark.sources.segments import (
     MixedClusters,
     NoPartitions,
@@ -15,6 +14,7 @@ from kgroups_spark.sources.segments import (
     find_partitions,
     last_batch,
 )
+from kgroups_spark.storage.files import FolderNotFound, UnreadableFolder
 from tests.records.build import batch
 
 TOPIC = "__consumer_offsets"

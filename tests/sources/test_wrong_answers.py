@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 
-from kgroups_spark.sources.answers import fetch_answer
-from kgroups_spark.sources.cluster import EARLIEST, ClusterUnreachable, FetchAnswer, KafkaRefused, WrongProtocol
+from kgroups_spark.cluster.answers import fetch_answer
+from kgroups_spark.cluster.cluster import EARLIEST, ClusterUnreachable, FetchAnswer, KafkaRefused, WrongProtocol
 from kgroups_spark.sources.partition_log import LeaderLost
 from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
 from tests.sources.test_cluster import Metadata, Start, cluster_at, metadata, start

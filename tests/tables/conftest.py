@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.lake import Lake
 from tests.small_lakes import STORE_OF_KERNEL
 
 

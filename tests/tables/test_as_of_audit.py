@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kgroups_spark.tables.as_of_audit import LakeAsOfAudit
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import APP_ID, REBUILD_APP_ID
-from kgroups_spark.tables.ledger import AuditRow, Ledger
-from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import APP_ID, REBUILD_APP_ID
+from kgroups_spark.lake.ledger import AuditRow, Ledger
+from kgroups_spark.lake.writer import LakeWriter
 from tests.tables.table_rows import MOMENT, rows_of
 
 pytestmark = pytest.mark.spark

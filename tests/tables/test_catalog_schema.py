@@ -10,16 +10,16 @@ import pytest
 from pyspark.sql import functions as F
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.claim import Claim, ClaimLost
-from kgroups_spark.tables.fence import Fence
-from kgroups_spark.tables.kernel import AlreadyWritten
-from kgroups_spark.tables.lake import Lake, table_properties
+from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.fence import Fence
+from kgroups_spark.lake.kernel import AlreadyWritten
+from kgroups_spark.lake.lake import Lake, table_properties
+from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.lake.unfinished import remove_unfinished
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
-from kgroups_spark.tables.ledger import Ledger
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.unfinished import remove_unfinished
-from kgroups_spark.tables.writer import LakeWriter
-from kgroups_spark.tables.writer_choice import choose_writer
 from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
@@ -166,7 +166,7 @@ def test_a_claim_that_sparks_writer_left_out_without_a_word_is_read_back(lake, m
     with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
         raise ZeroDivisionError
     before = len(Ledger(lake).rows())
-    monkeypatch.setattr("kgroups_spark.tables.kernel.KernelTable.last_transaction", lambda *_: None)
+    monkeypatch.setattr("kgroups_spark.lake.kernel.KernelTable.last_transaction", lambda *_: None)
     newest = Ledger.newest
     without_it = [[row for row in newest(Ledger(lake)) if row.audit_id != claim.audit_id]]
     monkeypatch.setattr(Ledger, "newest", lambda self: without_it.pop() if without_it else newest(self))

@@ -1,5 +1,5 @@
 """The log of a table stays short, and keeps the version that readers go back to: checkpoints, and old versions, which
-are ours to delete (log_files.py)."""
+are ours to delete (lake/log_files.py)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.kernel import KernelTable
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.last_finished import APP_ID
-from kgroups_spark.tables.log_files import KEPT_MS, files_before, old_versions, remove_old_versions, tidy_logs
+from kgroups_spark.lake.kernel import KernelTable
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import APP_ID
+from kgroups_spark.lake.log_files import KEPT_MS, files_before, old_versions, remove_old_versions, tidy_logs
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.duckdb_views import _go_back_to
 

@@ -12,13 +12,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.claim import Claim, ClaimLost
-from kgroups_spark.tables.kernel import AlreadyWritten, KernelTable
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.kernel import AlreadyWritten, KernelTable
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
+from kgroups_spark.lake.owner import Owner, process_start, this_host
+from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.tables.layout import LAKE_VERSION
-from kgroups_spark.tables.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
-from kgroups_spark.tables.owner import Owner, process_start, this_host
-from kgroups_spark.tables.unfinished import clear_up
 from tests.crash.processes import PATIENCE_S
 
 pytestmark = pytest.mark.spark
@@ -216,7 +216,7 @@ def test_an_audit_finishes_once(lake):
 
 
 def test_a_ledger_of_many_audits_stays_a_few_files(lake, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.tables.ledger.MANY_FILES", 4)
+    monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 4)
     for _ in range(5):
         with Claim.take(lake) as claim:
             claim.finish(notes=("n",))
@@ -266,7 +266,7 @@ def test_the_newest_rows_are_found_without_opening_older_files(lake, monkeypatch
 
 
 def test_a_ledger_that_is_optimized_while_it_is_made_few_files_loses_and_doubles_no_row(spark, lake, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.tables.ledger.MANY_FILES", 2)
+    monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 2)
     ledger, rows = Ledger(lake), Lake.rows
     for audit_id in (1, 2):
         ledger.append(fake_row(audit_id, "running"))
@@ -283,8 +283,8 @@ def test_a_ledger_that_is_optimized_while_it_is_made_few_files_loses_and_doubles
 
 
 def test_files_that_are_full_are_not_written_again(lake, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.tables.ledger.MANY_FILES", 3)
-    monkeypatch.setattr("kgroups_spark.tables.ledger.FULL_FILE_ROWS", 4)
+    monkeypatch.setattr("kgroups_spark.lake.ledger.MANY_FILES", 3)
+    monkeypatch.setattr("kgroups_spark.lake.ledger.FULL_FILE_ROWS", 4)
     ledger, seen = Ledger(lake), []
     for audit_id in range(1, 19):
         ledger.append(fake_row(audit_id, "finished"))
@@ -335,7 +335,7 @@ def test_a_claim_is_given_up_six_hours_after_its_last_heartbeat(lake):
 
 
 def test_heartbeats_are_no_rows_and_go_on_until_the_claim_is_released_or_lost(lake, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.tables.claim.BEAT_EVERY", timedelta(milliseconds=1))
+    monkeypatch.setattr("kgroups_spark.lake.claim.BEAT_EVERY", timedelta(milliseconds=1))
     ledger, beats = Ledger(lake), threading.Semaphore(0)
     beat = Ledger.beat
     monkeypatch.setattr(Ledger, "beat", lambda self, *now: (beat(self, *now), beats.release()))

@@ -7,7 +7,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PythonException
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.failures import machine_failures_told
+from kgroups_spark.lake.failures import machine_failures_told
 
 IN_A_TASK = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -40,7 +40,7 @@ def test_a_task_whose_machine_failed(error):
 
 
 def test_what_a_task_tells_a_person():
-    gone = "kgroups_spark.sources.kafka_errors.ClusterUnreachable: no broker has answered in 3 s: ValueError: x"
+    gone = "kgroups_spark.cluster.errors.ClusterUnreachable: no broker has answered in 3 s: ValueError: x"
     with pytest.raises(KgroupsError, match=r"^the audit failed: no broker has answered in 3 s: ValueError: x$"):
         failing(PythonException(IN_A_TASK.format(error=f"ValueError: y\n\nThe above was the direct cause:\n{gone}")))
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.kernel import DEFAULT_ENGINE
-from kgroups_spark.tables.lake import Lake, in_parallel
+from kgroups_spark.lake.kernel import DEFAULT_ENGINE
+from kgroups_spark.lake.lake import Lake, in_parallel
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY, is_path
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 

@@ -12,9 +12,9 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.tables import ledger_sums as module
-from kgroups_spark.tables.ledger_sums import FIELDS, ledger_sums
-from kgroups_spark.tables.parts_writer import PartWriter
+from kgroups_spark.lake import ledger_sums as module
+from kgroups_spark.lake.ledger_sums import FIELDS, ledger_sums
+from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.views import view_sql
 from tests.tables.table_rows import rows_of

@@ -12,17 +12,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
-from kgroups_spark.commands.duckdb_reader import duckdb_reader
-from kgroups_spark.commands.spark_reader import SparkReader
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.claim import Claim
-from kgroups_spark.tables.fence import Fence
-from kgroups_spark.tables.kernel import KernelTable
-from kgroups_spark.tables.lake import Lake, table_properties
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.fence import Fence
+from kgroups_spark.lake.kernel import KernelTable
+from kgroups_spark.lake.lake import Lake, table_properties
+from kgroups_spark.lake.migrations import migrate
+from kgroups_spark.lake.writer_choice import choose_writer
+from kgroups_spark.reading.by_duckdb import duckdb_reader
+from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
-from kgroups_spark.tables.migrations import migrate
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.writer_choice import choose_writer
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.spark_views import register_views
 from tests.audit.lakes import COMPARED, contents, copy_until
@@ -123,7 +123,7 @@ def test_tables_without_one_of_todays_properties_get_it_with_the_next_claim(spar
     name, others = "delta.enableExpiredLogCleanup", dict(table_properties(TABLES["groups"]))
     del others[name]
     with monkeypatch.context() as before:
-        before.setattr("kgroups_spark.tables.lake.table_properties", lambda table: {**others, CHOSEN: "7"})
+        before.setattr("kgroups_spark.lake.lake.table_properties", lambda table: {**others, CHOSEN: "7"})
         lake = Lake.create(spark, str(tmp_path / "lake"))
         assert name not in lake.table("groups").properties()
     shutil.rmtree(tmp_path / "lake" / "topics")
@@ -283,11 +283,11 @@ def test_software_of_the_older_layout_keeps_out_from_the_claim_on(spark, old, mo
     def die(self, *_):
         raise Killed
 
-    monkeypatch.setattr("kgroups_spark.tables.claim.migrate", die)
+    monkeypatch.setattr("kgroups_spark.lake.claim.migrate", die)
     with pytest.raises(Killed):
         Claim.take(Lake.open(spark, old), take_over=True)
     monkeypatch.undo()
-    monkeypatch.setattr("kgroups_spark.tables.ledger.LAKE_VERSION", 1)
+    monkeypatch.setattr("kgroups_spark.lake.ledger.LAKE_VERSION", 1)
     with pytest.raises(KgroupsError, match=f"audit 4 of the lake at .* was written with layout {LAKE_VERSION}"):
         Claim.take(Lake.open(spark, old), take_over=True)
 

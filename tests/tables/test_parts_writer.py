@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroups_spark.tables.parts_writer import PartWriter, file_statistics, lake_file_system
+from kgroups_spark.lake.parts_writer import PartWriter, file_statistics, lake_file_system
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.tables.table_rows import MOMENT, rows_of
 

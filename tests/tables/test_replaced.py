@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
+from kgroups_spark.lake.replaced import NOTHING, REPLACEABLE, Replaced, ReplacedRange
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.replaced import NOTHING, REPLACEABLE, Replaced, ReplacedRange
 from tests.tables.table_rows import rows_of
 
 # The log of partition 0 was cut back to 60, then to 40; the one of partition 1 to 10.

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.claim import Claim
-from kgroups_spark.tables.fence import Fence
-from kgroups_spark.tables.lake import WORK_FOLDER
-from kgroups_spark.tables.last_finished import REBUILD_APP_ID
-from kgroups_spark.tables.unfinished import clear_up, remove_unfinished
-from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.fence import Fence
+from kgroups_spark.lake.lake import WORK_FOLDER
+from kgroups_spark.lake.last_finished import REBUILD_APP_ID
+from kgroups_spark.lake.unfinished import clear_up, remove_unfinished
+from kgroups_spark.lake.writer import LakeWriter
 from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.tables.kernel import TableFile
-from kgroups_spark.tables.upkeep import FILE_BYTES, LOT_BYTES, SMALL_BYTES, files_for, lots, optimize, rewrite
-from kgroups_spark.tables.writer import LakeWriter
+from kgroups_spark.lake.kernel import TableFile
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.upkeep.optimize import FILE_BYTES, LOT_BYTES, SMALL_BYTES, files_for, lots, optimize, rewrite
 from tests.tables.table_rows import rows_of
 
 MB = 1 << 20
@@ -104,7 +104,7 @@ def test_files_that_somebody_else_brings_together_meanwhile_are_left_to_him(spar
 def test_a_rewriting_that_would_lose_rows_changes_nothing(lake, monkeypatch):
     append(lake, 1, commit(1, 1, "g"), commit(1, 2, "g"))
     monkeypatch.setattr(
-        "kgroups_spark.tables.upkeep.in_order", lambda rows, *_: rows.where("log_offset = 1").coalesce(1)
+        "kgroups_spark.upkeep.optimize.in_order", lambda rows, *_: rows.where("log_offset = 1").coalesce(1)
     )
     with pytest.raises(KgroupsError, match="of 2 rows 1 would be missing; nothing was changed"):
         rewrite(LakeWriter(lake, 2, "parts", lambda: None), "offset_commits", _files(lake))

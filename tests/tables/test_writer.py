@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.tables.kernel import refusal
-from kgroups_spark.tables.lake import Lake
-from kgroups_spark.tables.parts_writer import Part
-from kgroups_spark.tables.reach import probe
+from kgroups_spark.lake.kernel import refusal
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.reach import probe
+from kgroups_spark.lake.writer import LakeWriter, parts_in
+from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tables.writer import LakeWriter, parts_in
-from kgroups_spark.tables.writer_choice import choose_writer
 from tests.tables.table_rows import MOMENT, rows_of
 
 pytestmark = pytest.mark.spark
@@ -189,7 +189,7 @@ def test_manifests_of_tasks_become_parts(lake):
     part_writer = writer(lake, 1).part_writer("topics")
 
     def write(batches):
-        from kgroups_spark.tables.writer import manifest
+        from kgroups_spark.lake.writer import manifest
 
         parts = [part_writer.write(pa.Table.from_batches([batch])) for batch in batches]
         yield from manifest(parts)

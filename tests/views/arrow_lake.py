@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.lake.kernel import TableFile
+from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.kernel import TableFile
-from kgroups_spark.tables.replaced import NOTHING, Replaced
 from kgroups_spark.tables.schemas import arrow_schema
 
 

@@ -12,10 +12,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.audit.topic_names import TopicNames
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.coordinator.rows import CommittedRow, GroupRow, MemberRow, PendingRow
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.decoding.topic_names import TopicNames
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night

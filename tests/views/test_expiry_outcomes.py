@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
-from kgroups_spark.tables.ledger import Ledger
+from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.views.arrow_lake import ArrowLake
 from tests.views.arrow_tables import in_duckdb, in_spark, rows_of

@@ -18,15 +18,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.audit.history_reduction import (
+from kgroups_spark.coordinator.replay_row import ReplayRow
+from kgroups_spark.history.horizons import horizons_frame
+from kgroups_spark.history.reduction import (
     reduced_group_records,
     reduced_markers,
     reduced_offset_commits,
     reduced_quarantine,
     reduced_versions,
 )
-from kgroups_spark.audit.horizons import horizons_frame
-from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import FUNCTIONS, definition, view_sql
 from kgroups_spark.views.known_history import KnownRow

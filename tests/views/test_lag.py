@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.tables.claim import Claim
-from kgroups_spark.tables.lake import Lake
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.unfinished import clear_up
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tables.unfinished import clear_up
-from kgroups_spark.tables.writer import LakeWriter
-from kgroups_spark.tables.writer_choice import WriterName
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.spark_views import register_views
 from tests.chosen import by_each_writer

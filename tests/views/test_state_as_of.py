@@ -12,12 +12,12 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from kgroups_spark.audit.state_replay import Settings, StateReplay, state_record
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.report.queries import query
+from kgroups_spark.state_logs.replay import Settings, StateReplay, state_record
 from tests.audit.state_nights import NOW, StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
 from tests.records.build import batch

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from kgroups_spark.audit.log_times import believed_until_ms
+from kgroups_spark.decoding.log_times import believed_until_ms
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.pipeline import How, audit_nights, whole_ranges
 from tests.chosen import Chosen

@@ -15,12 +15,12 @@ from contextlib import contextmanager, suppress
 import pytest
 import trustme
 
+from kgroups_spark.client.property import BadClientProperty
+from kgroups_spark.client.security import token_endpoint, tokens
+from kgroups_spark.client.security.oauth import extensions, token_source
+from kgroups_spark.client.security.token_endpoint import TokenEndpoint
+from kgroups_spark.client.security.tokens import BearerTokens, NoToken, current_token, issued_secrets
 from kgroups_spark.errors import UsageError
-from kgroups_spark.sources.client_property import BadClientProperty
-from kgroups_spark.sources.security import token_endpoint, tokens
-from kgroups_spark.sources.security.oauth import extensions, token_source
-from kgroups_spark.sources.security.token_endpoint import TokenEndpoint
-from kgroups_spark.sources.security.tokens import BearerTokens, NoToken, current_token, issued_secrets
 from tests.sources.fake_cluster import FakeTime
 from tests.sources.security.token_server import fresh_jwt, jwt, token_server
 

@@ -1,0 +1,1 @@
+"""The client's properties, as Kafka's own clients read them."""

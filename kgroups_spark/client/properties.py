@@ -1,0 +1,203 @@
+"""Settings of kafka-python, from the properties of Kafka's Java clients.
+
+Names and values are those of a `client.properties` as Kafka's own tools take it (--command-config). Each is used,
+passed over with a note, or refused: nothing is guessed. Files that properties name (PEM, tokens) are read where
+`client_properties` is called, so that what comes out works on other machines, in tasks.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgroups_spark.client import config_providers
+from kgroups_spark.client.properties_file import read_properties_file
+from kgroups_spark.client.property import BadClientProperty, one_of, shown, whole_number
+from kgroups_spark.client.property_names import PASSED_OVER, PASSED_OVER_PREFIXES, REFUSED, SECRET, USED
+from kgroups_spark.client.security.hidden import Secrets
+from kgroups_spark.client.security.sasl import Sasl, sasl
+from kgroups_spark.client.security.tls import Tls, tls
+from kgroups_spark.errors import UsageError
+from kgroups_spark.nearest import did_you_mean
+
+__all__ = ["BadClientProperty", "ClientProperties", "client_properties", "read_properties_file"]
+
+# What brokers know us by, in quotas and request logs.
+CLIENT_ID = "kgroups-spark"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# Kafka's name, kafka-python's, the least value. Units are those of the names.
+NUMBERS = {
+    "connections.max.idle.ms": ("connections_max_idle_ms", -1),
+    "metadata.max.age.ms": ("metadata_max_age_ms", 0),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", 0),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", 0),
+    "request.timeout.ms": ("request_timeout_ms", 1),
+    "socket.connection.setup.timeout.max.ms": ("socket_connection_setup_timeout_max_ms", 1),
+    "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", 1),
+}
+BUFFERS = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes": socket.SO_SNDBUF}
+# kafka-python's own, to which sizes of buffers are added.
+SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
+NEVER_MS = 2**31 - 1
+API_TIMEOUT, API_TIMEOUT_MS = "default.api.timeout.ms", 60_000  # Kafka's own default
+DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+
+
+@dataclass(frozen=True, repr=False)
+class ClientProperties:
+    """How a cluster is reached, and who we are there. It can be pickled; printed it names properties, never values."""
+
+    bootstrap_servers: str  # host:port,host:port
+    names: tuple[str, ...]  # of the properties that are used, sorted
+    notes: tuple[str, ...]  # what a person should know: what is passed over, what is not checked
+    security_protocol: str
+    timeout_ms: int  # how long one question may go on trying: default.api.timeout.ms
+    _settings: Mapping[str, Any] = field(hash=False)
+    _tls: Tls | None
+    _sasl: Sasl | None
+    _secrets: Secrets
+
+    def __repr__(self) -> str:
+        return f"ClientProperties({self.bootstrap_servers}: {', '.join(self.names) or 'no properties'})"
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of kafka-python's KafkaConnectionManager: what the properties say, its own defaults for the rest.
+
+        Made by each call, in the process where they are used: an SSLContext cannot be pickled. KafkaAdminClient
+        takes them too, but for socket_connection_setup_timeout_ms and -_max_ms.
+        """
+        settings = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "security_protocol": self.security_protocol,
+            **self._settings,
+        }
+        if self._tls is not None:
+            settings["ssl_context"] = self._tls.context()
+        if self._sasl is not None:
+            settings |= self._sasl.settings()
+        return settings
+
+    def without_secrets(self, text: str) -> str:
+        """The text with [hidden] for every password, key and token, also where it is URL- or base64-encoded."""
+        secrets = self._secrets
+        if self._tls is not None:
+            secrets += self._tls.secrets()
+        if self._sasl is not None:
+            secrets += self._sasl.secrets()
+        return secrets.hide(text)
+
+
+def client_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> ClientProperties:
+    """The properties checked, and the files read that they name.
+
+    Raises BadClientProperty, UsageError for files that cannot be read; no message shows a secret.
+    """
+    given = {name.strip(): value.strip() for name, value in properties.items()}
+    _require_known(given)
+    resolved = config_providers.resolve(given)
+    given = {name: value.strip() for name, value in resolved.properties.items()}
+    try:
+        return _checked(bootstrap_servers, given, Secrets(resolved.found))
+    except UsageError as err:
+        forms = Secrets(tuple(form for value in resolved.found for form in _as_checked(value)))
+        raise type(err)(forms.hide(str(err))) from None
+
+
+def _as_checked(value: str) -> set[str]:
+    """The value and its words as messages may name them."""
+    words = {value, *re.split(r"[\s,;=\"']+", value)}
+    return {form for word in words for form in (word, word.upper(), word.lower())} - {""}
+
+
+def _checked(bootstrap_servers: str, given: Mapping[str, str], elsewhere: Secrets) -> ClientProperties:
+    """`elsewhere`: values that config providers gave."""
+    notes = _notes_of_names(given)
+    protocol = one_of("security.protocol", given.get("security.protocol", "PLAINTEXT").upper(), PROTOCOLS)
+    found_tls = tls(given, notes) if protocol.endswith("SSL") else None
+    found_sasl, secrets = sasl(given, notes) if protocol.startswith("SASL") else (None, Secrets())
+    _note_what_has_no_effect(protocol, given, found_sasl, notes)
+    return ClientProperties(
+        bootstrap_servers=_addresses(bootstrap_servers),
+        names=tuple(sorted(name for name in given if name in USED)),
+        notes=tuple(notes),
+        security_protocol=protocol,
+        timeout_ms=whole_number(API_TIMEOUT, given.get(API_TIMEOUT, str(API_TIMEOUT_MS)), 0),
+        _settings=_plain_settings(given),
+        _tls=found_tls,
+        _sasl=found_sasl,
+        _secrets=secrets + Secrets(tuple(given[name] for name in SECRET if name in given)) + elsewhere,
+    )
+
+
+def _require_known(given: Mapping[str, str]) -> None:
+    """Raises BadClientProperty for names that are refused or unknown, all in one message."""
+    problems = []
+    for name in sorted(given):
+        is_known = name in USED or name in PASSED_OVER or name.startswith(PASSED_OVER_PREFIXES)
+        if is_known or name == config_providers.PROVIDERS or name.startswith(f"{config_providers.PROVIDERS}."):
+            continue
+        problems.append(_about_unknown(name))
+    if problems:
+        raise BadClientProperty("; ".join(problems))
+
+
+def _about_unknown(name: str) -> str:
+    if name in REFUSED:
+        return f"{name} is not used here: {REFUSED[name]}"
+    nearest = did_you_mean(name, [*USED, *PASSED_OVER])
+    # The name of a stray line may be a piece of a value, and so of a secret.
+    if nearest or (re.fullmatch(r"[a-z0-9]+([._-][a-z0-9]+)+", name) and len(name) <= 80):
+        return f"{name} is no property of Kafka's clients{nearest}"
+    return (
+        "there is a line that is no property of Kafka's clients (not shown, it may be a part of a value): "
+        "does the line before it lack its backslash?"
+    )
+
+
+def _notes_of_names(given: Mapping[str, str]) -> list[str]:
+    over = sorted(n for n in given if n in PASSED_OVER or n.startswith(PASSED_OVER_PREFIXES))
+    return [f"passed over, as without a meaning here: {', '.join(over)}"] if over else []
+
+
+def _note_what_has_no_effect(
+    protocol: str, given: Mapping[str, str], found_sasl: Sasl | None, notes: list[str]
+) -> None:
+    for prefix, is_used in (("ssl.", protocol.endswith("SSL")), ("sasl.", protocol.startswith("SASL"))):
+        without_effect = sorted(name for name in given if name.startswith(prefix) and name in USED)
+        if without_effect and not is_used:
+            notes.append(f"security.protocol is {protocol}: {', '.join(without_effect)} without effect")
+    if found_sasl and protocol == "SASL_PLAINTEXT" and found_sasl.mechanism in ("PLAIN", "OAUTHBEARER"):
+        notes.append(f"SASL_PLAINTEXT with {found_sasl.mechanism}: the password or token is sent as it is")
+
+
+def _plain_settings(given: Mapping[str, str]) -> dict[str, Any]:
+    settings: dict[str, Any] = {"client_id": given.get("client.id") or CLIENT_ID}
+    for name, (setting, least) in NUMBERS.items():
+        if name in given:
+            settings[setting] = whole_number(name, given[name], least)
+    if settings.get("connections_max_idle_ms") == -1:  # Kafka's: idle connections stay open
+        settings["connections_max_idle_ms"] = NEVER_MS
+    if "client.dns.lookup" in given:
+        settings["client_dns_lookup"] = one_of("client.dns.lookup", given["client.dns.lookup"], DNS_LOOKUPS)
+    sizes = {option: whole_number(name, given[name], -1) for name, option in BUFFERS.items() if name in given}
+    if sizes:  # -1 is the system's own size
+        wanted = [(socket.SOL_SOCKET, option, size) for option, size in sizes.items() if size >= 0]
+        settings["socket_options"] = [*SOCKET_OPTIONS, *wanted]
+    return settings
+
+
+def _addresses(bootstrap_servers: str) -> str:
+    """The addresses without blanks and protocols. Kafka 4.3: ClientUtils.parseAndValidateAddresses."""
+    addresses = [address.strip() for address in bootstrap_servers.split(",") if address.strip()]
+    if not addresses:
+        raise BadClientProperty(
+            "no broker is given: --bootstrap-server or kafka.bootstrap.servers is host:port,host:port"
+        )
+    for address in addresses:
+        match = re.fullmatch(r"(?:[A-Z_]+://)?(\[[0-9A-Fa-f:.%]+\]|[\w.-]+):([0-9]{1,5})", address)
+        if not match or not 0 < int(match[2]) < 65536:
+            raise BadClientProperty(f"a broker is host:port, such as kafka.example.com:9092, not {shown(address)}")
+    return ",".join(address.rpartition("://")[2] for address in addresses)

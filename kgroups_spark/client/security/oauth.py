@@ -1,0 +1,112 @@
+"""Where tokens of SASL/OAUTHBEARER come from, by the properties of a Kafka client and its login module's options.
+
+Kafka 3.x has the client's id, secret and scope as options of the login module, 4.x as properties that come first
+(KIP-1139); both are taken. Kafka 4.3: org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+from kgroups_spark.client.property import BadClientProperty, shown, truth, whole_number
+from kgroups_spark.client.security.jaas import NAME, SHADED
+from kgroups_spark.client.security.tls import Tls, tls
+from kgroups_spark.client.security.token_endpoint import TokenEndpoint
+from kgroups_spark.client.security.token_file import token_file
+from kgroups_spark.client.security.tokens import TokenSource
+from kgroups_spark.client.security.unsecured_token import PREFIX, unsecured_token
+
+URL = "sasl.oauthbearer.token.endpoint.url"
+CREDENTIALS = "sasl.oauthbearer.client.credentials"
+HANDLER = "sasl.login.callback.handler.class"
+RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+HANDLERS = (
+    f"{PACKAGE}.OAuthBearerLoginCallbackHandler",
+    f"{PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
+    f"{PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
+)
+RETRIEVERS = tuple(f"{PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File"))
+
+
+# Of a token that a client made itself and signed with its key: Python's own modules sign nothing.
+ASSERTIONS = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.claim.iss")
+
+
+def token_source(properties: Mapping[str, str], options: Mapping[str, str], notes: list[str]) -> TokenSource:
+    """Where tokens come from; `options`: of the login module. Raises BadClientProperty, UsageError for files."""
+    _require_known_classes(properties)
+    url = properties.get(URL)
+    if not url:
+        return unsecured_token(options)
+    parts = urlsplit(url)
+    if parts.scheme.lower() == "file" and parts.path:
+        return token_file(unquote(parts.path))
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise BadClientProperty(f"{URL} is https://host/path, http://... or file:/path, not {shown(url)}")
+    if parts.scheme.lower() == "http":
+        notes.append(f"{URL} is http: the client's secret is sent there as it is")
+    return _endpoint(url, properties, options, notes)
+
+
+def extensions(options: Mapping[str, str]) -> dict[str, str]:
+    """The SASL extensions of a login module's options. Raises BadClientProperty (RFC 7628 section 3.1)."""
+    found = {}
+    for option, value in options.items():
+        for prefix in ("extension_", f"{PREFIX}Extension_"):
+            if option.startswith(prefix):
+                found[option.removeprefix(prefix)] = value
+    for name, value in found.items():
+        if not re.fullmatch("[A-Za-z]+", name) or name == "auth" or not re.fullmatch(r"[\x21-\x7e \t\r\n]+", value):
+            raise BadClientProperty(f"{NAME}: extensions have names of letters, not auth, and values of ASCII")
+    return found
+
+
+def _endpoint(url: str, properties: Mapping[str, str], options: Mapping[str, str], notes: list[str]) -> TokenEndpoint:
+    def needed(name: str, option: str) -> str:
+        value = (properties.get(name) or options.get(option) or "").strip()
+        if not value:
+            raise BadClientProperty(f"{URL} needs {name}, or {option} as an option in {NAME}")
+        return value
+
+    def number(name: str, default: int) -> int:
+        return whole_number(name, properties[name], 0) if name in properties else default
+
+    scope = properties.get("sasl.oauthbearer.scope") or options.get("scope") or ""
+    return TokenEndpoint(
+        url=url,
+        client_id=needed(f"{CREDENTIALS}.client.id", "clientId"),
+        client_secret=needed(f"{CREDENTIALS}.client.secret", "clientSecret"),
+        scope=scope.strip() or None,
+        url_encodes_header=_url_encodes_header(properties),
+        tls=_tls(options, notes) if url.lower().startswith("https:") else None,
+        timeout_ms=max(number(f"sasl.login.{what}.timeout.ms", 10_000) for what in ("connect", "read")) or 10_000,
+        retry_backoff_ms=number("sasl.login.retry.backoff.ms", 100),
+        retry_backoff_max_ms=number("sasl.login.retry.backoff.max.ms", 10_000),
+    )
+
+
+def _tls(options: Mapping[str, str], notes: list[str]) -> Tls:
+    """TLS to the endpoint: its properties are options of the login module, apart from those for the brokers."""
+    try:
+        return tls({name: value.strip() for name, value in options.items() if name.startswith("ssl.")}, notes)
+    except BadClientProperty as err:
+        raise BadClientProperty(f"in {NAME}, for {URL}: {err}") from err
+
+
+def _url_encodes_header(properties: Mapping[str, str]) -> bool:
+    name = "sasl.oauthbearer.header.urlencode"
+    return truth(name, properties.get(name, "false"))
+
+
+def _require_known_classes(properties: Mapping[str, str]) -> None:
+    for name, known in ((HANDLER, HANDLERS), (RETRIEVER, RETRIEVERS)):
+        if properties.get(name, known[0]).removeprefix(SHADED) not in known:
+            raise BadClientProperty(
+                f"{name} is Java and cannot be run here, but for {', '.join(known)}, which are done in Python"
+            )
+    for name in ASSERTIONS:
+        if name in properties:
+            raise BadClientProperty(f"{name}: tokens for signed assertions are not supported, clientSecret is")

@@ -1,0 +1,198 @@
+"""SASL as `sasl.*` properties say it, for kafka-python: who we are, and how that is shown.
+
+A mechanism fits one login module of sasl.jaas.config, whose options say who we are. Kafka 4.3:
+org.apache.kafka.common.config.SaslConfigs, org.apache.kafka.common.security.*.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgroups_spark.client.property import BadClientProperty, one_of
+from kgroups_spark.client.security import jaas
+from kgroups_spark.client.security.hidden import Secrets
+from kgroups_spark.client.security.jaas import LoginModule, login_module
+from kgroups_spark.client.security.oauth import HANDLER, extensions, token_source
+from kgroups_spark.client.security.tokens import BearerTokens, TokenSource, issued_secrets
+
+KAFKA = "org.apache.kafka.common.security"
+# Mechanism and the login modules that fit it.
+MODULES = {
+    "PLAIN": (f"{KAFKA}.plain.PlainLoginModule",),
+    "SCRAM-SHA-256": (f"{KAFKA}.scram.ScramLoginModule",),
+    "SCRAM-SHA-512": (f"{KAFKA}.scram.ScramLoginModule",),
+    "OAUTHBEARER": (f"{KAFKA}.oauthbearer.OAuthBearerLoginModule",),
+    "GSSAPI": ("com.sun.security.auth.module.Krb5LoginModule", "com.ibm.security.auth.module.Krb5LoginModule"),
+    "AWS_MSK_IAM": ("software.amazon.msk.auth.iam.IAMLoginModule",),
+}
+# What kafka-python imports for a mechanism.
+PACKAGES = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
+MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+# Options of login modules that are no secret; every other one is taken for one.
+PUBLIC_OPTIONS = ("username", "clientId", "scope", "serviceName", "principal", "keyTab", "awsProfileName", "awsRoleArn")
+PUBLIC_PREFIXES = (
+    "extension_",
+    "unsecuredLogin",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+    "ssl.keystore.type",
+)
+
+
+@dataclass(frozen=True)
+class Sasl:
+    """Our credentials. Printed it names no secret."""
+
+    mechanism: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    kerberos_service_name: str | None = None
+    tokens: TokenSource | None = field(default=None, repr=False)
+    extensions: tuple[tuple[str, str], ...] = ()
+
+    def settings(self) -> dict[str, Any]:
+        """kafka-python's sasl_*."""
+        settings: dict[str, Any] = {"sasl_mechanism": self.mechanism}
+        if self.username is not None:
+            settings["sasl_plain_username"] = self._sent_username(self.username)
+            settings["sasl_plain_password"] = self.password
+        if self.kerberos_service_name is not None:
+            settings["sasl_kerberos_service_name"] = self.kerberos_service_name
+        if self.tokens is not None:
+            settings["sasl_oauth_token_provider"] = BearerTokens(self.tokens, dict(self.extensions))
+        return settings
+
+    def _sent_username(self, username: str) -> str:
+        """SCRAM (RFC 5802 section 5.1) has `=` and `,` in names escaped, which kafka-python 3.0 leaves out."""
+        if self.mechanism.startswith("SCRAM-"):
+            return username.replace("=", "=3D").replace(",", "=2C")
+        return username
+
+    def secrets(self) -> Secrets:
+        """Passwords, also within what SASL/PLAIN sends, and tokens, also one issued to this process."""
+        found: list[str] = []
+        if self.password is not None:
+            found = [
+                self.password,
+                *(f"{identity}\0{self.username}\0{self.password}" for identity in ("", self.username)),
+            ]
+        of_tokens = self.tokens.secrets() + issued_secrets(self.tokens) if self.tokens else Secrets()
+        return Secrets(tuple(found)) + of_tokens
+
+
+def sasl(properties: Mapping[str, str], notes: list[str]) -> tuple[Sasl, Secrets]:
+    """SASL of the properties, and the secrets that stand in them; `notes` is added to.
+
+    Raises BadClientProperty, UsageError for unreadable files.
+    """
+    mechanism = one_of("sasl.mechanism", properties.get("sasl.mechanism", "GSSAPI"), MODULES)
+    module = _module(mechanism, properties)
+    _require_no_java(mechanism, properties)
+    _require_package(mechanism)
+    options = module.options
+    if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        found = _with_password(mechanism, options)
+    elif mechanism == "OAUTHBEARER":
+        source = token_source(properties, options, notes)
+        found = Sasl(mechanism, tokens=source, extensions=tuple(extensions(options).items()))
+    elif mechanism == "GSSAPI":
+        found = Sasl(mechanism, kerberos_service_name=_service_name(properties, options))
+        notes.append("Kerberos tickets are taken from the credential cache, on each machine that runs tasks: see kinit")
+    else:
+        found = _msk(options, notes)
+    return found, _secrets(options)
+
+
+def _module(mechanism: str, properties: Mapping[str, str]) -> LoginModule:
+    fitting = MODULES[mechanism]
+    config = properties.get(jaas.NAME)
+    if config is None and mechanism in PACKAGES:
+        return LoginModule(fitting[0], {})  # whose options are not needed here
+    if config is None:
+        raise BadClientProperty(
+            f"sasl.mechanism {mechanism} needs {jaas.NAME}={fitting[0]} required ...; "
+            "(JAAS files of java.security.auth.login.config are not read)"
+        )
+    module = login_module(config)
+    if module.class_name not in fitting:
+        raise BadClientProperty(_misfit(mechanism, module, "sasl.mechanism" in properties))
+    return module
+
+
+def _misfit(mechanism: str, module: LoginModule, is_given: bool) -> str:
+    said = f"sasl.mechanism is {mechanism}" if is_given else f"there is no sasl.mechanism, which means {mechanism}"
+    known = [name for names in MODULES.values() for name in names]
+    if module.class_name not in known:
+        return f"{said}, which needs {MODULES[mechanism][0]} in {jaas.NAME}: the class there is none of Kafka's"
+    fitting = " or ".join(name for name, modules in MODULES.items() if module.class_name in modules)
+    return f"{said}, but {jaas.NAME} has {module.simple_name}, which is for {fitting}: say sasl.mechanism={fitting}"
+
+
+def _require_no_java(mechanism: str, properties: Mapping[str, str]) -> None:
+    if mechanism != "OAUTHBEARER" and HANDLER in properties:
+        raise BadClientProperty(f"{HANDLER} is Java and cannot be run here: leave it out")
+    name = "sasl.client.callback.handler.class"
+    if name in properties and (mechanism, properties[name]) != ("AWS_MSK_IAM", MSK_HANDLER):
+        raise BadClientProperty(f"{name} is Java and cannot be run here: leave it out")
+    if "sasl.login.class" in properties:
+        raise BadClientProperty("sasl.login.class is Java and cannot be run here: leave it out")
+
+
+def _require_package(mechanism: str) -> None:
+    package = PACKAGES.get(mechanism)
+    if package and importlib.util.find_spec(package) is None:
+        raise BadClientProperty(
+            f"sasl.mechanism {mechanism} needs the Python package {package}, which is not installed: "
+            f"pip install {package}, here and on every machine that runs tasks"
+        )
+
+
+def _with_password(mechanism: str, options: Mapping[str, str]) -> Sasl:
+    for option in ("username", "password"):
+        if not options.get(option):
+            raise BadClientProperty(f"{jaas.NAME} has no {option} for {mechanism}")
+    if options.get("tokenauth", "").lower() == "true":
+        raise BadClientProperty(
+            f"{jaas.NAME}: delegation tokens (tokenauth) are not supported, username and password are"
+        )
+    return Sasl(mechanism, options["username"], options["password"])
+
+
+def _service_name(properties: Mapping[str, str], options: Mapping[str, str]) -> str:
+    """As org.apache.kafka.common.security.kerberos.KerberosLogin finds it."""
+    if options.get("useKeyTab", "").lower() == "true":
+        raise BadClientProperty(
+            f"{jaas.NAME}: key tables (useKeyTab) are not read here: kinit -k -t <keyTab> <principal> puts a ticket "
+            "into the credential cache, on each machine that runs tasks; then say useTicketCache=true"
+        )
+    name = "sasl.kerberos.service.name"
+    given = {value for value in (properties.get(name), options.get("serviceName")) if value}
+    if len(given) != 1:
+        raise BadClientProperty(
+            f"{name} and serviceName in {jaas.NAME} differ" if given else f"sasl.mechanism GSSAPI needs {name}=kafka"
+        )
+    return given.pop()
+
+
+def _msk(options: Mapping[str, str], notes: list[str]) -> Sasl:
+    if set(options) & {"awsRoleArn", "awsProfileName"}:
+        raise BadClientProperty(
+            f"{jaas.NAME}: profiles and roles are said by the environment here: AWS_PROFILE, or a role of the machine"
+        )
+    notes.append("AWS credentials and the region are found by botocore, on each machine that runs tasks")
+    return Sasl("AWS_MSK_IAM")
+
+
+def _secrets(options: Mapping[str, str]) -> Secrets:
+    return Secrets(
+        tuple(
+            value
+            for option, value in options.items()
+            if option not in PUBLIC_OPTIONS
+            and not option.startswith(PUBLIC_PREFIXES)
+            and value.lower() not in ("true", "false")
+        )
+    )

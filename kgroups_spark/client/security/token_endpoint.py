@@ -1,0 +1,207 @@
+"""Tokens that an OAuth endpoint gives for a client's id and secret (client credentials, RFC 6749 section 4.4).
+
+As Kafka 4.3 asks for them: org.apache.kafka.common.security.oauthbearer.internals.secured.HttpJwtRetriever and
+ClientSecretRequestFormatter. Redirects are not followed: the secret would go to another place.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import time
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Self
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote_plus, urlencode
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+from kgroups_spark.client.security.hidden import Secrets
+from kgroups_spark.client.security.tls import Tls
+from kgroups_spark.client.security.tokens import NoToken, Token, as_seconds, expires_at_s
+
+# Kafka's UNRETRYABLE_HTTP_CODES, and redirects.
+FINAL_CODES = {400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 413, 414, 415, 501, 505} | set(range(300, 400))
+MAX_ANSWER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class TokenEndpoint:
+    """Where a token is asked for, and by whom. Printed it names no secret."""
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    url_encodes_header: bool = False
+    tls: Tls | None = None  # None: plain HTTP
+    timeout_ms: int = 10_000  # to connect, and then once more for all that is said
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 10_000  # all attempts together
+
+    def new_token(self) -> Token:
+        """Asks until there is a token, the endpoint refuses, or the time for attempts is over. Raises NoToken."""
+        end = time.monotonic() + self.retry_backoff_max_ms / 1000
+        backoff_s = self.retry_backoff_ms / 1000
+        while True:
+            try:
+                return self._asked()
+            except HTTPError as err:
+                with err:
+                    problem, is_final = f"HTTP {err.code}{_oauth_error(err)}", err.code in FINAL_CODES
+            except TooSlow as err:
+                problem, is_final = str(err), False
+            except URLError as err:
+                problem, is_final = str(err.reason), False
+            except (OSError, HTTPException) as err:
+                problem, is_final = str(err) or type(err).__name__, False
+            left_s = end - time.monotonic()
+            if is_final or left_s <= 0:
+                raise NoToken(
+                    f"no token from {self.url} (sasl.oauthbearer.token.endpoint.url) for client {self.client_id}: "
+                    f"{self.secrets().hide(problem)}"
+                )
+            time.sleep(min(backoff_s, left_s))
+            backoff_s *= 2
+
+    def _asked(self) -> Token:
+        form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
+        headers = {
+            "Accept": "application/json",
+            "Authorization": f"Basic {b64encode(self._pair().encode()).decode()}",
+            "Cache-Control": "no-cache",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        request = Request(self.url, urlencode(form).encode(), headers)
+        content = self._answer(request)
+        body = _json_object(content)
+        text = body.get("access_token")
+        if not isinstance(text, str) or not text.strip():
+            # The answer is not shown: it may hold what we do not look for.
+            raise NoToken(f"{self.url} (sasl.oauthbearer.token.endpoint.url) answered without an access_token")
+        return Token(text.strip(), expires_at_s(text.strip()) or _expiry_s(body))
+
+    def _answer(self, request: Request) -> bytes:
+        """The whole answer. Raises TooSlow, HTTPError with its body read, OSError, HTTPException."""
+        seconds = self.timeout_ms / 1000
+        watch = _Watch(seconds)
+        handlers = [_Http(watch), _Https(watch, self.tls.context())] if self.tls else [_Http(watch)]
+        try:
+            with watch, build_opener(_NoRedirects, *handlers).open(request, timeout=seconds) as answer:
+                content: bytes = answer.read(MAX_ANSWER_BYTES)
+        except HTTPError:
+            raise
+        except (OSError, HTTPException) as err:
+            if watch.has_bitten:
+                raise TooSlow(f"no whole answer in {self.timeout_ms} ms") from err
+            raise
+        if watch.has_bitten:  # what came before may look whole
+            raise TooSlow(f"no whole answer in {self.timeout_ms} ms")
+        return content
+
+    def secrets(self) -> Secrets:
+        """The client's secret, also as a header says it."""
+        own = Secrets((self.client_secret, self._pair()))
+        return own + self.tls.secrets() if self.tls else own
+
+    def _pair(self) -> str:
+        pair = (self.client_id, self.client_secret)
+        return ":".join(map(quote_plus, pair) if self.url_encodes_header else pair)
+
+
+class TooSlow(Exception):
+    """An endpoint that goes on saying something, but does not come to an end."""
+
+
+class _Watch:
+    """Ends a connection some seconds after it was made, whatever its other side does. A socket's own time-out begins
+    again with every byte. A context manager."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self.has_bitten = seconds, False
+        self._timer: threading.Timer | None = None
+        self._connection: socket.socket | None = None
+
+    def connect(self, *arguments: Any, **more: Any) -> socket.socket:
+        """As socket.create_connection."""
+        connection = socket.create_connection(*arguments, **more)
+        # TLS takes the socket over: this one stays, and is of the same connection.
+        self._connection = connection.dup()
+        self._timer = threading.Timer(self._seconds, self._bite)
+        self._timer.daemon = True
+        self._timer.start()
+        return connection
+
+    def _bite(self) -> None:
+        self.has_bitten = True
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        if self._connection is not None:
+            self._connection.close()
+
+
+class _Http(HTTPHandler):
+    def __init__(self, watch: _Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(partial(_watched, HTTPConnection, self._watch), req)
+
+
+class _Https(HTTPSHandler):
+    def __init__(self, watch: _Watch, context: ssl.SSLContext) -> None:
+        super().__init__(context=context)
+        self._watch, self._own_context = watch, context
+
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(partial(_watched, HTTPSConnection, self._watch, context=self._own_context), req)
+
+
+def _watched(kind: type[HTTPConnection], watch: _Watch, host: str, **settings: Any) -> HTTPConnection:
+    connection = kind(host, **settings)
+    connection._create_connection = watch.connect  # type: ignore[attr-defined]
+    return connection
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+def _json_object(content: bytes) -> dict[str, Any]:
+    """The answer's contents; empty: it is no JSON object."""
+    try:
+        body = json.loads(content)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _expiry_s(body: dict[str, Any]) -> float | None:
+    seconds = as_seconds(body.get("expires_in"))
+    return None if seconds is None else time.time() + seconds
+
+
+def _oauth_error(err: HTTPError) -> str:
+    """`, invalid_client: Unknown client` of an answer (RFC 6749 section 5.2); empty: it says nothing."""
+    try:
+        body = _json_object(err.read(MAX_ANSWER_BYTES))
+    except (OSError, HTTPException):
+        return ""
+    words = [str(body[name]) for name in ("error", "error_description") if body.get(name)]
+    return f", {' '.join(': '.join(words).split())[:300]}" if words else ""

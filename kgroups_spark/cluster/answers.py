@@ -1,0 +1,145 @@
+"""Brokers' answers, checked before anything else sees them.
+
+kafka-python decodes a null wherever the bytes have one; Kafka's own clients refuse it where the protocol knows none.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kgroups_spark.cluster.errors import KafkaRefused, error_name
+
+
+@dataclass(frozen=True)
+class PartitionMetadata:
+    leader: int | None  # node id; None: there is none now
+    leader_epoch: int  # -1: brokers before 2.1
+    error: str | None  # Kafka's name, such as LEADER_NOT_AVAILABLE
+
+
+@dataclass(frozen=True)
+class TopicMetadata:
+    name: str
+    topic_id: str | None  # as Kafka prints it, 22 characters of URL-safe base64; None: none (before 2.8), or unknown
+    partitions: dict[int, PartitionMetadata]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class OffsetAnswer:
+    offset: int | None
+    leader_epoch: int | None
+    error: str | None
+
+
+@dataclass(frozen=True)
+class FetchAnswer:
+    """A leader's answer for a partition: whole batches, of which the last may be cut.
+
+    With an error there are no records, and the offsets may be -1. THROTTLING_QUOTA_EXCEEDED: the broker has held the
+    answer back; the next request waits as long as it wants.
+    """
+
+    records: bytes
+    high_watermark: int
+    log_start_offset: int
+    error: str | None
+    detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
+    diverges_at: int | None = None  # the log is another one from this offset on: it was truncated and written anew
+
+
+def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
+    """A topic id as Kafka prints it: 22 characters of URL-safe base64."""
+    return None if topic_id is None else base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def require_no_wrong_null(answer: Any, where: str = "") -> None:
+    """Raises ValueError for a null where the protocol has none: an array, a struct or a text."""
+    version = answer.API_VERSION if hasattr(answer, "API_VERSION") else answer._version
+    for field in answer._struct.fields.values():
+        if not field.for_version_q(version) or field.tagged_field_q(version):
+            continue
+        is_struct_array = field.is_struct_array()
+        if not is_struct_array and not field.is_array() and not field.is_struct() and field.type_str != "string":
+            continue
+        value, name = getattr(answer, field.name), f"{where}{field.name}"
+        if value is None and not field.nullable_for_version_q(version):
+            raise ValueError(f"{name} is null")
+        if is_struct_array or (field.is_struct() and value is not None):
+            for each in (value or ()) if is_struct_array else (value,):
+                require_no_wrong_null(each, f"{name}.")
+
+
+def topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
+    partitions = {
+        each.partition_index: PartitionMetadata(
+            leader=each.leader_id if each.leader_id >= 0 else None,
+            leader_epoch=each.leader_epoch if has_sound_epochs else -1,
+            error=error_name(each.error_code),
+        )
+        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+    }
+    return TopicMetadata(topic.name, topic_id_text(topic.topic_id), partitions, error_name(topic.error_code))
+
+
+def newer(known: TopicMetadata | None, told: TopicMetadata) -> TopicMetadata:
+    """The leaders that an answer names, but for partitions of whose leader we know more: brokers learn of a new one at
+    different times."""
+    if known is None or told.topic_id is None or known.topic_id != told.topic_id:
+        return told
+    partitions = {
+        number: known.partitions[number]
+        if number in known.partitions and known.partitions[number].leader_epoch > metadata.leader_epoch
+        else metadata
+        for number, metadata in told.partitions.items()
+    }
+    return replace(told, partitions=partitions)
+
+
+def no_offset(error: str) -> OffsetAnswer:
+    return OffsetAnswer(None, None, error)
+
+
+def offset_answer(answer: Any) -> OffsetAnswer:
+    if error := error_name(answer.error_code):
+        return no_offset(error)
+    if answer.offset < 0:
+        return no_offset(f"an answer with offset {answer.offset}")
+    return OffsetAnswer(answer.offset, answer.leader_epoch if answer.leader_epoch >= 0 else None, None)
+
+
+def no_records(error: str, detail: str = "") -> FetchAnswer:
+    return FetchAnswer(b"", -1, -1, error, detail)
+
+
+def fetch_answer(response: Any, partition: int) -> FetchAnswer:
+    """Raises KafkaRefused where the leader sends us to another replica."""
+    if error := error_name(response.error_code):
+        return no_records(error)
+    if not response.responses and response.throttle_time_ms > 0:
+        # A broker that throttles answers at once, and without the partition (KIP-219, FetchContext.java 4.3.1).
+        return no_records("THROTTLING_QUOTA_EXCEEDED")
+    found = [each for topic in response.responses for each in topic.partitions if each.partition_index == partition]
+    if not found:
+        return no_records("UNKNOWN_SERVER_ERROR", f"the answer does not have partition {partition}")
+    answer = found[0]
+    if error := error_name(answer.error_code):
+        return no_records(error)
+    if answer.preferred_read_replica >= 0 and not answer.records:
+        # KIP-392: no records, because they are to be had elsewhere. We name no rack, so only a selector of the
+        # cluster's own does this; "nothing there" would be wrong.
+        raise KafkaRefused(
+            f"the leader of partition {partition} sends us to replica {answer.preferred_read_replica} instead of "
+            "answering: its replica.selector.class has to let clients without client.rack read from leaders"
+        )
+    diverging = answer.diverging_epoch
+    return FetchAnswer(
+        records=answer.records or b"",
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        error=None,
+        diverges_at=diverging.end_offset if diverging is not None and diverging.end_offset >= 0 else None,
+    )

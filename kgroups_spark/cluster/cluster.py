@@ -1,0 +1,408 @@
+"""A live Kafka cluster: who leads what, offsets, batches as they are stored.
+
+Asks one thing at a time, on connections that stay open between calls. A passing failure, such as a broker that restarts
+or a leader that moves, is asked again until time is up; everything else is an error that says what to do.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import random
+import socket
+import time
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+from kafka.protocol.consumer import FetchRequest, IsolationLevel, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from kgroups_spark.client.properties import ClientProperties
+from kgroups_spark.cluster.answers import (
+    FetchAnswer,
+    OffsetAnswer,
+    PartitionMetadata,
+    TopicMetadata,
+    fetch_answer,
+    newer,
+    no_offset,
+    no_records,
+    offset_answer,
+    topic_id_text,
+    topic_metadata,
+)
+from kgroups_spark.cluster.connection import (
+    Address,
+    BrokerConnection,
+    Disconnected,
+    UnknownHost,
+    api_versions_request,
+)
+from kgroups_spark.cluster.errors import (
+    PASSING,
+    UNKNOWN_TOPIC,
+    AuthenticationFailed,
+    ClusterUnreachable,
+    KafkaRefused,
+    NotAuthorized,
+    WrongProtocol,
+)
+from kgroups_spark.cluster.patience import LEAST_TIME, LONGEST_PAUSE, SHORTEST_PAUSE, Patience
+from kgroups_spark.errors import KgroupsError
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AuthenticationFailed",
+    "Cluster",
+    "ClusterUnreachable",
+    "FetchAnswer",
+    "KafkaRefused",
+    "NotAuthorized",
+    "OffsetAnswer",
+    "PartitionMetadata",
+    "TopicMetadata",
+    "WrongProtocol",
+    "topic_id_text",
+]
+
+EARLIEST, LATEST = -2, -1
+
+# Kafka's own defaults.
+REQUEST_TIMEOUT_MS = 30_000
+CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
+METADATA_AGE_MS = 300_000
+# For how long we do not believe that a topic is not there: brokers that have just started know no topics.
+UNKNOWN_TOPIC_SECONDS = 3.0
+# The first version of Fetch with topic ids instead of names (KIP-516): a topic made anew is then another one.
+FETCH_BY_ID = 13
+# Older ones give messages converted to the formats before 0.11, or make topics by asking for them.
+OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1
+# Before 2.4 the metadata may have leader epochs of long ago (KAFKA-9212).
+METADATA_WITH_SOUND_EPOCHS = 9
+
+
+class Cluster:
+    """A context manager; connects when first used. Not for several threads."""
+
+    def __init__(self, client: ClientProperties, *, timeout_ms: int | None = None) -> None:
+        """`timeout_ms`: how long a call may go on trying, pauses included; None: as the properties say."""
+        self._client = client
+        self._settings = client.settings()
+        self.timeout_ms = client.timeout_ms if timeout_ms is None else timeout_ms
+        self._request_timeout = self._seconds("request_timeout_ms", REQUEST_TIMEOUT_MS)
+        self._bootstrap = addresses(client.bootstrap_servers)
+        self._failed: Counter[Address] = Counter()  # attempts to connect since the last that succeeded
+        self._asked_at: dict[str, float] = {}  # topic: when its metadata came
+        self._nodes: dict[int, Address] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._cluster_id: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    @property
+    def cluster_id(self) -> str | None:
+        if self._cluster_id is None:
+            self._metadata([])
+        return self._cluster_id
+
+    def brokers(self) -> dict[int, str]:
+        """The brokers that run now, by node id: "host:port"."""
+        self._metadata([])
+        return {node: _place(address) for node, address in sorted(self._nodes.items())}
+
+    def topics(
+        self, names: Sequence[str] | None = None, *, timeout_ms: float | None = None
+    ) -> dict[str, TopicMetadata]:
+        """By name, asked now; None: all that we may see. Makes no topics. One that is not there comes with an error."""
+        response = self._metadata(names, timeout_ms=timeout_ms)
+        has_sound_epochs = response.API_VERSION >= METADATA_WITH_SOUND_EPOCHS
+        told = {topic.name: topic_metadata(topic, has_sound_epochs) for topic in response.topics}
+        if missing := sorted(set(names or ()) - told.keys()):
+            raise KafkaRefused(f"a broker was asked for topic {missing[0]}, and its answer does not have it")
+        self._topics |= {name: newer(self._topics.get(name), topic) for name, topic in told.items()}
+        self._asked_at |= dict.fromkeys(told, time.monotonic())
+        return {name: self._topics[name] for name in told}
+
+    def refresh(self, topic: str) -> None:
+        """Learns again which broker leads each of the topic's partitions."""
+        self.topics([topic])
+
+    def list_offsets(
+        self, partitions: Iterable[tuple[str, int]], at: int, *, timeout_ms: int | None = None
+    ) -> dict[tuple[str, int], OffsetAnswer]:
+        """The log's start (EARLIEST) or the high watermark (LATEST) of each partition, from its leader.
+
+        It asks again after a passing failure, until time is up. An answer has an offset or an error.
+        """
+        patience = self._patience(timeout_ms)
+        answers: dict[tuple[str, int], OffsetAnswer] = {}
+        asked = sorted(set(partitions))
+        while asked:
+            self.topics(sorted({topic for topic, _ in asked}), timeout_ms=patience.left_ms)
+            answers |= self._offsets_now(asked, at)
+            asked = [each for each in asked if _may_pass(answers[each].error, patience.elapsed)]
+            if asked and not patience.pause():
+                break
+        return answers
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int,
+        max_wait_ms: int = 500,
+        topic_id: str | None = None,
+        last_epoch: int | None = None,
+    ) -> FetchAnswer:
+        """Batches from the one that holds `offset` on, those of aborted transactions, too: one request to the leader
+        known; what to try again is the caller's to decide.
+
+        `topic_id`: the topic that is meant; brokers since 3.1 are asked by it. `last_epoch`: leader epoch of the last
+        batch before `offset`, by which brokers since 2.7 tell whether their log is still the same.
+        """
+        known = self._known(topic)
+        metadata = known.partitions.get(partition)
+        if metadata is None:
+            return no_records(known.error or "UNKNOWN_TOPIC_OR_PARTITION")
+        if metadata.leader is None or metadata.leader not in self._nodes:
+            return no_records("LEADER_NOT_AVAILABLE")
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=metadata.leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=-1 if last_epoch is None else last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=max_bytes,
+        )
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            session_id=0,  # no session: each request stands for itself
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=topic, topic_id=_uuid(topic_id), partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",  # brokers then name no replica nearby (KIP-392)
+            min_version=OLDEST_FETCH,
+            max_version=None if topic_id else FETCH_BY_ID - 1,
+        )
+        try:
+            timeout = min(self._request_timeout, max(self.timeout_ms / 1000, LEAST_TIME))
+            connection = self._connection(self._nodes[metadata.leader], timeout)
+            response = self._ask(connection, request, timeout + max_wait_ms / 1000)
+        except Disconnected as err:
+            return no_records("NETWORK_EXCEPTION", str(err))
+        return fetch_answer(response, partition)
+
+    def send(self, request: Any, node_id: int | None = None, *, timeout_ms: float | None = None) -> Any:
+        """The answer to any request of kafka-python's protocol classes; None: from any broker.
+
+        A connection that breaks is opened again until time is up. Errors inside the answer are the caller's.
+        """
+        patience = self._patience(timeout_ms)
+        while True:
+            failures: list[Disconnected] = []
+            for address in self._candidates(node_id):
+                try:
+                    connection = self._connection(address, patience.left(self._request_timeout))
+                    return self._ask(connection, request, patience.left(self._request_timeout))
+                except Disconnected as err:
+                    failures.append(err)
+                if not patience.left_ms:
+                    break
+            is_hopeless = not self._nodes and all(isinstance(err, UnknownHost) for err in failures)
+            if is_hopeless or not patience.pause():
+                raise self._gave_up(node_id, failures, patience.elapsed)
+            if node_id is not None:
+                self._metadata([], timeout_ms=patience.left_ms)
+
+    def api_versions(self, node_id: int) -> Any:
+        """That broker's ApiVersionsResponse, with its supported and the cluster's finalized features."""
+        return self.send(api_versions_request(), node_id)
+
+    def _seconds(self, setting: str, default_ms: float) -> float:
+        return float(self._settings.get(setting, default_ms)) / 1000
+
+    def _patience(self, timeout_ms: float | None) -> Patience:
+        return Patience(
+            self.timeout_ms if timeout_ms is None else timeout_ms,
+            self._seconds("reconnect_backoff_ms", 1000 * SHORTEST_PAUSE),
+            self._seconds("reconnect_backoff_max_ms", 1000 * LONGEST_PAUSE),
+        )
+
+    def _known(self, topic: str) -> TopicMetadata:
+        """The last answer, unless that is long ago."""
+        age = time.monotonic() - self._asked_at.get(topic, -math.inf)
+        is_fresh = age < self._seconds("metadata_max_age_ms", METADATA_AGE_MS)
+        return self._topics[topic] if is_fresh else self.topics([topic])[topic]
+
+    def _metadata(self, names: Sequence[str] | None, *, timeout_ms: float | None = None) -> Any:
+        """Metadata of topics, with the brokers, which are kept; None: of all topics."""
+        wanted = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        patience = self._patience(timeout_ms)
+        while True:
+            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=OLDEST_METADATA)
+            response = self.send(request, timeout_ms=patience.left_ms)
+            # A broker that has just started may know of none, itself included.
+            if response.brokers:
+                break
+            if not patience.pause():
+                raise ClusterUnreachable(f"{self._client.bootstrap_servers} know of no broker of their cluster")
+        self._nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        self._cluster_id = response.cluster_id
+        return response
+
+    def _offsets_now(self, partitions: Iterable[tuple[str, int]], at: int) -> dict[tuple[str, int], OffsetAnswer]:
+        """One request to each leader; every partition has an answer."""
+        answers: dict[tuple[str, int], OffsetAnswer] = {}
+        by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for name, partition in partitions:
+            topic = self._topics[name]
+            metadata = topic.partitions.get(partition)
+            if metadata is None:
+                answers[name, partition] = no_offset(topic.error or "UNKNOWN_TOPIC_OR_PARTITION")
+            elif metadata.leader is None or metadata.leader not in self._nodes:
+                answers[name, partition] = no_offset(metadata.error or "LEADER_NOT_AVAILABLE")
+            else:
+                by_leader[metadata.leader][name].append(partition)
+        for leader, led in by_leader.items():
+            answers |= self._offsets_of_leader(leader, led, at)
+        return answers
+
+    def _offsets_of_leader(
+        self, leader: int, partitions: dict[str, list[int]], at: int
+    ) -> dict[tuple[str, int], OffsetAnswer]:
+        one = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
+        wanted = [
+            ListOffsetsRequest.ListOffsetsTopic(
+                name=name,
+                partitions=[
+                    one(
+                        partition_index=number,
+                        current_leader_epoch=self._topics[name].partitions[number].leader_epoch,
+                        timestamp=at,
+                    )
+                    for number in numbers
+                ],
+            )
+            for name, numbers in partitions.items()
+        ]
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            topics=wanted,
+            timeout_ms=int(1000 * self._request_timeout),
+            min_version=OLDEST_LIST_OFFSETS,
+        )
+        try:
+            connection = self._connection(self._nodes[leader], self._request_timeout)
+            response = self._ask(connection, request, self._request_timeout)
+        except Disconnected:
+            return {
+                (name, number): no_offset("NETWORK_EXCEPTION") for name in partitions for number in partitions[name]
+            }
+        told = {
+            (topic.name, answer.partition_index): offset_answer(answer)
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        nothing = no_offset("not in the broker's answer")
+        return {(name, number): told.get((name, number), nothing) for name in partitions for number in partitions[name]}
+
+    def _candidates(self, node_id: int | None) -> list[Address]:
+        """Where to send: the node's address, if it is known; of any broker those with a connection first."""
+        if node_id is not None:
+            return [self._nodes[node_id]] if node_id in self._nodes else []
+        others = [*self._nodes.values(), *self._bootstrap_addresses()]
+        random.shuffle(others)
+        return list(dict.fromkeys([*self._connections, *others]))
+
+    def _bootstrap_addresses(self) -> list[Address]:
+        """Those given, or every one behind them by its own name, as Kerberos wants them."""
+        if self._settings.get("client_dns_lookup") != "resolve_canonical_bootstrap_servers_only":
+            return self._bootstrap
+        return [each for address in self._bootstrap for each in canonical_addresses(address)]
+
+    def _connection(self, address: Address, timeout: float) -> BrokerConnection:
+        open_one = self._connections.get(address)
+        if open_one is not None and not open_one.has_expired:
+            return open_one
+        self._drop(address)
+        shortest = self._seconds("socket_connection_setup_timeout_ms", CONNECTION_TIMEOUT_MS)
+        longest = self._seconds("socket_connection_setup_timeout_max_ms", LONGEST_CONNECTION_TIMEOUT_MS)
+        patient = min(timeout, max(shortest, min(shortest * 2 ** min(self._failed[address], 9), longest)))
+        self._failed[address] += 1
+        try:
+            self._connections[address] = BrokerConnection(address, self._settings, patient)
+        except KgroupsError as err:
+            # The broker's own words are in it, and what a token endpoint said.
+            raise type(err)(self._client.without_secrets(str(err))) from None
+        self._failed[address] = 0
+        return self._connections[address]
+
+    def _ask(self, connection: BrokerConnection, request: Any, timeout: float) -> Any:
+        try:
+            return connection.send(request, timeout, longest_throttle=max(self.timeout_ms / 1000, LEAST_TIME))
+        except BaseException:
+            # Whatever it was, half an answer may be left on it.
+            self._drop(connection.address)
+            raise
+
+    def _drop(self, address: Address) -> None:
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def _gave_up(self, node_id: int | None, failures: list[Disconnected], elapsed: float) -> ClusterUnreachable:
+        said = "; ".join(dict.fromkeys(str(err) for err in failures))
+        if node_id is None:
+            return ClusterUnreachable(f"no broker has answered in {elapsed:.0f} s: {said}")
+        if not failures:
+            return ClusterUnreachable(f"broker {node_id} has not been in the cluster for {elapsed:.0f} s")
+        return ClusterUnreachable(
+            f"broker {node_id} has not answered in {elapsed:.0f} s: {said} "
+            "(the address is the one it tells clients, its advertised.listeners)"
+        )
+
+
+def addresses(bootstrap_servers: str) -> list[Address]:
+    """host:port pairs of a list with commas; an IPv6 address stands in brackets."""
+    pairs = [each.strip().rpartition(":") for each in bootstrap_servers.split(",") if each.strip()]
+    return [(host.strip("[]"), int(port)) for host, _, port in pairs]
+
+
+def canonical_addresses(address: Address) -> list[Address]:
+    """The machines behind a name, each by its own; the address itself if the name does not resolve."""
+    try:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        return [address]
+    return [(socket.getfqdn(str(place[0])), address[1]) for *_, place in found]
+
+
+def _uuid(topic_id: str | None) -> uuid.UUID | None:
+    return None if topic_id is None else uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
+
+
+def _place(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _may_pass(error: str | None, elapsed: float) -> bool:
+    return error in PASSING or (error in UNKNOWN_TOPIC and elapsed < UNKNOWN_TOPIC_SECONDS)

@@ -1,0 +1,388 @@
+"""One connection to one broker: a request, then its answer.
+
+kafka-python's schema engine writes and reads the messages, its SASL mechanisms authenticate. Its connections are not
+used (3.0.12): they try a wrong password until time is up, forget why a TLS handshake failed, leave the sockets of
+refused connections open, write what they send to the debug log, passwords too, and copy what they receive five times.
+
+Kafka's protocol: a frame is its length i32, then a header (correlation id i32, tagged fields in newer versions), then
+the message. After ApiVersions, which tells both sides' versions, comes SASL, if the listener wants it.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kafka.version import __version__
+
+from kgroups_spark.client.security.scram import require_strong
+from kgroups_spark.cluster.answers import require_no_wrong_null
+from kgroups_spark.cluster.errors import AuthenticationFailed, KafkaRefused, WrongProtocol, error_name
+
+Address = tuple[str, int]
+
+SOFTWARE = "kgroups-spark-kafka-python"
+# More than a batch can have (records.headers.LARGEST_BATCH), and less than the lengths that other protocols make of
+# their first bytes: a TLS alert is 0x1503..., text is 0x20...... and above.
+LARGEST_FRAME = 128 << 20
+LARGEST_HEADER = 64  # bytes; brokers send no tagged fields in headers
+TLS_ALERT, TLS_HANDSHAKE = 0x15, 0x16
+SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
+IDLE_MS = 9 * 60_000  # brokers close connections after 10 minutes without a request, unless told otherwise
+# KIP-368: the broker cuts the connection when the session ends; a new one is made before.
+SESSION_SHARE = 0.85
+
+
+class Disconnected(Exception):
+    """The connection could not be made, or broke: trying again may help. The text says what happened."""
+
+
+class UnknownHost(Disconnected):
+    """The name does not resolve."""
+
+
+class BrokerConnection:
+    """A connection that is open and authenticated. Not for several threads."""
+
+    def __init__(self, address: Address, settings: Mapping[str, Any], timeout: float) -> None:
+        """`settings`: see ClientProperties; `timeout` in seconds for all of it.
+
+        Raises Disconnected, AuthenticationFailed, WrongProtocol, KafkaRefused.
+        """
+        self.address = address
+        self._is_new = True  # nothing was answered behind ApiVersions and SASL
+        self._settings = settings
+        self._correlation_id = 0
+        self._ready_at = 0.0  # the broker throttles us until then; time.monotonic()
+        self._session_ends_at: float | None = None
+        self._used_at = time.monotonic()
+        deadline = time.monotonic() + timeout
+        self._socket = self._connect(deadline)
+        try:
+            self.api_versions = self._negotiate(deadline)
+            self.versions = BrokerVersionData(
+                api_versions={api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys}
+            )
+            if self._is_sasl:
+                self._authenticate(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the broker is about to end the session or to close a connection so long unused, or has."""
+        now = time.monotonic()
+        longest = self._settings.get("connections_max_idle_ms", IDLE_MS) / 1000
+        return now - self._used_at >= longest or (self._session_ends_at is not None and now >= self._session_ends_at)
+
+    def send(self, request: Any, timeout: float, *, longest_throttle: float = 60.0) -> Any:
+        """The answer, `timeout` seconds at most after the time for which the broker throttles us.
+
+        Raises Disconnected, KafkaRefused (no version of the request that both sides know; throttled for longer than
+        `longest_throttle`, in seconds).
+        """
+        throttled = max(0.0, self._ready_at - time.monotonic())
+        if throttled > longest_throttle:
+            raise KafkaRefused(
+                f"{self} throttles us for {throttled:,.0f} s: that is longer than default.api.timeout.ms; a quota of "
+                "this user or client.id may be exceeded, --max-bytes-per-second asks for less"
+            )
+        time.sleep(throttled)
+        if request.API_VERSION is None:
+            request.API_VERSION = self.version_of(request)
+        try:
+            response = self._exchange(request, time.monotonic() + timeout)
+        except Disconnected:
+            if self._is_new and not self._is_sasl:
+                self._require_no_sasl(timeout)
+            raise
+        self._is_new = False
+        self._used_at = time.monotonic()
+        # KIP-219: since 2.0 the broker answers first, and expects us to keep quiet.
+        throttle_ms: int = getattr(response, "throttle_time_ms", 0) or 0
+        self._ready_at = time.monotonic() + throttle_ms / 1000
+        return response
+
+    def version_of(self, request: Any) -> int:
+        """The version to send; raises KafkaRefused if there is none."""
+        try:
+            version: int = self.versions.api_version(request)
+        except IncompatibleBrokerVersion as err:
+            if request.API_KEY in self.versions.api_versions:
+                raise KafkaRefused(f"{self} is too old or too new for us: {err.args[0]}") from err
+            raise KafkaRefused(f"{self} knows no {request.name}: is it a controller's port, not a broker's?") from err
+        return version
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __str__(self) -> str:
+        return f"the broker at {self.address[0]}:{self.address[1]}"
+
+    @property
+    def _is_sasl(self) -> bool:
+        return str(self._settings.get("security_protocol")).startswith("SASL_")
+
+    def _connect(self, deadline: float) -> socket.socket:
+        plain = _plain_socket(self.address, self._settings.get("socket_options", SOCKET_OPTIONS), deadline)
+        if not str(self._settings.get("security_protocol")).endswith("SSL"):
+            return plain
+        return self._with_tls(plain, deadline)
+
+    def _with_tls(self, plain: socket.socket, deadline: float) -> socket.socket:
+        context = self._settings.get("ssl_context") or ssl.create_default_context()
+        try:
+            plain.settimeout(_left(deadline))
+            secured: socket.socket = context.wrap_socket(plain, server_hostname=self.address[0].rstrip("."))
+        except ssl.SSLCertVerificationError as err:
+            raise untrusted(self.address, err) from err
+        except TimeoutError as err:
+            raise Disconnected(f"{_place(self.address)} does not answer in the TLS handshake") from err
+        except OSError as err:
+            if _answers_in_plain(self.address, _left(deadline)):
+                raise WrongProtocol(
+                    f"{_place(self.address)} speaks Kafka's protocol without TLS: security.protocol has to be "
+                    "PLAINTEXT or SASL_PLAINTEXT there"
+                ) from err
+            if _is_tls_alert(err):
+                raise _refused_tls(self.address, err) from err
+            raise Disconnected(f"the TLS handshake with {_place(self.address)} failed: {_reason(err)}") from err
+        finally:
+            # wrap_socket has taken the descriptor over, or has left it to us.
+            plain.close()
+        return secured
+
+    def _negotiate(self, deadline: float) -> Any:
+        """The broker's answer to ApiVersions. One that is older than our version of the request tells its own
+        (KIP-511)."""
+        version: int = ApiVersionsRequest.max_version
+        while True:
+            response = self._exchange(api_versions_request(version), deadline)
+            error = error_name(response.error_code)
+            if error is None:
+                return response
+            theirs = [api.max_version for api in response.api_keys if api.api_key == ApiVersionsRequest.API_KEY]
+            older = theirs[0] if theirs else 0
+            if error != "UNSUPPORTED_VERSION" or older >= version:
+                raise KafkaRefused(f"{self} answers ApiVersions with {error}")
+            version = older
+
+    def _authenticate(self, deadline: float) -> None:
+        """SASL; raises AuthenticationFailed with what the broker says."""
+        name = self._settings["sasl_mechanism"]
+        answer = self._exchange(SaslHandshakeRequest(version=1, mechanism=name), deadline)
+        error = error_name(answer.error_code)
+        if error == "ILLEGAL_SASL_STATE":
+            tls = "SSL" if self._settings["security_protocol"] == "SASL_SSL" else "PLAINTEXT"
+            raise WrongProtocol(f"{self} wants no SASL on this port: security.protocol has to be {tls} there")
+        if error is not None:
+            raise AuthenticationFailed(
+                f"{self} does not know sasl.mechanism {name} on this port; it has {', '.join(answer.mechanisms)}"
+            )
+        # Without the protocol the mechanism has nothing to warn of.
+        config = {key: value for key, value in self._settings.items() if key != "security_protocol"}
+        mechanism = get_sasl_mechanism(name)(host=self.address[0], **config)
+        sent: list[bytes] = []
+        while not mechanism.is_done():
+            sent.append(mechanism.auth_bytes())
+            request = SaslAuthenticateRequest(sent[-1])
+            request.API_VERSION = self.version_of(request)
+            answer = self._exchange(request, deadline)
+            if error := error_name(answer.error_code):
+                said = f": {answer.error_message}" if answer.error_message else ""
+                raise AuthenticationFailed(f"{self} does not let us in by {name}: {error}{said}")
+            if name.startswith("SCRAM-") and len(sent) == 1:
+                self._require_strong_scram(name, sent[0], answer.auth_bytes)
+            try:
+                mechanism.receive(answer.auth_bytes)
+            except (ValueError, KeyError) as err:
+                raise AuthenticationFailed(f"{self} does not prove by {name} that it knows the password") from err
+        if not mechanism.is_authenticated():
+            raise AuthenticationFailed(f"{self} does not let us in by {name}")
+        if lifetime_ms := getattr(answer, "session_lifetime_ms", 0):
+            self._session_ends_at = time.monotonic() + SESSION_SHARE * lifetime_ms / 1000
+
+    def _require_strong_scram(self, name: str, sent: bytes, answer: bytes) -> None:
+        try:
+            require_strong(sent, answer)
+        except ValueError as err:
+            raise AuthenticationFailed(
+                f"{self} asks too little by {name}: {err}, and Kafka's own clients refuse that; somebody may play the "
+                "broker to learn the password"
+            ) from err
+
+    def _require_no_sasl(self, timeout: float) -> None:
+        """Raises WrongProtocol if this is a port with SASL: it closes connections that ask without it, and says
+        nothing."""
+        with suppress(Disconnected):
+            probe = BrokerConnection(self.address, self._settings, timeout)
+            try:
+                request = SaslHandshakeRequest(version=1, mechanism="")
+                answer = probe._exchange(request, time.monotonic() + timeout)
+            finally:
+                probe.close()
+            if error_name(answer.error_code) != "ILLEGAL_SASL_STATE":
+                with_sasl = "SASL_SSL" if isinstance(self._socket, ssl.SSLSocket) else "SASL_PLAINTEXT"
+                raise WrongProtocol(
+                    f"{self} wants SASL on this port: security.protocol has to be {with_sasl} there, and "
+                    f"sasl.mechanism one of {', '.join(answer.mechanisms)}"
+                )
+
+    def _exchange(self, request: Any, deadline: float) -> Any:
+        """Sends a request whose version is set; the answer, decoded."""
+        self._correlation_id += 1
+        request.with_header(correlation_id=self._correlation_id, client_id=self._settings["client_id"])
+        try:
+            self._socket.settimeout(_left(deadline))
+            self._socket.sendall(request.encode(header=True, framed=True))
+            frame = self._receive(deadline)
+        except TimeoutError as err:
+            raise Disconnected(f"{self} has not answered {request.name} in time") from err
+        except OSError as err:
+            if _is_tls_alert(err):  # TLS 1.3 tells of a missing client certificate behind the handshake only
+                raise _refused_tls(self.address, err) from err
+            raise Disconnected(f"the connection to {self} broke: {_reason(err)}") from err
+        return self._decode(request, memoryview(frame))
+
+    def _decode(self, request: Any, frame: memoryview) -> Any:
+        response_class = request.header.get_response_class()
+        head = io.BytesIO(frame[:LARGEST_HEADER])
+        try:
+            correlation_id = response_class.parse_header(head).correlation_id
+            if correlation_id != self._correlation_id:
+                raise Disconnected(f"{self} answers request {correlation_id}, not {self._correlation_id}")
+            response = response_class.decode(frame[head.tell() :])
+            require_no_wrong_null(response)
+            return response
+        except Disconnected:
+            raise
+        except Exception as err:  # kafka-python's reading fails in many ways, assertions among them
+            raise WrongProtocol(f"{self} answers {request.name} with what is no answer to it: {err}") from err
+
+    def _receive(self, deadline: float) -> bytearray:
+        """The next frame without its length."""
+        prefix = self._exactly(4, deadline)
+        size = int.from_bytes(prefix, "big", signed=True)
+        if prefix[0] in (TLS_ALERT, TLS_HANDSHAKE) and prefix[1] == 3:
+            raise WrongProtocol(f"{_place(self.address)} speaks TLS: security.protocol has to be SSL or SASL_SSL there")
+        if not 0 <= size <= LARGEST_FRAME:
+            raise WrongProtocol(f"{_place(self.address)} does not speak Kafka's protocol: it answers {bytes(prefix)!r}")
+        return self._exactly(size, deadline)
+
+    def _exactly(self, size: int, deadline: float) -> bytearray:
+        buffer = bytearray(size)
+        left = memoryview(buffer)
+        while left:
+            self._socket.settimeout(_left(deadline))
+            got = self._socket.recv_into(left)
+            if not got:
+                raise Disconnected(f"{self} closed the connection")
+            left = left[got:]
+        return buffer
+
+
+def api_versions_request(version: int | None = None) -> Any:
+    """Asks for a broker's versions and features, and says who asks (KIP-511)."""
+    return ApiVersionsRequest(version=version, client_software_name=SOFTWARE, client_software_version=__version__)
+
+
+def _answers_in_plain(address: Address, timeout: float) -> bool:
+    """Whether a port answers ApiVersions (version 0) without TLS."""
+    request = struct.pack(">ihhih", 10, ApiVersionsRequest.API_KEY, 0, 1, -1)
+    try:
+        with socket.create_connection(address, timeout) as plain:
+            plain.sendall(request)
+            return len(plain.recv(8)) == 8
+    except OSError:
+        return False
+
+
+def _plain_socket(address: Address, options: Iterable[tuple[int, int, int]], deadline: float) -> socket.socket:
+    """Connected; options are set before, as the size of the receive buffer has to be. Raises Disconnected."""
+    try:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    except (ValueError, OverflowError) as err:  # UnicodeError is a ValueError
+        raise UnknownHost(f"{_place(address)!r} is no address: {err}") from err
+    except socket.gaierror as err:
+        kind = UnknownHost if err.errno == socket.EAI_NONAME else Disconnected
+        raise kind(f"the name {address[0]} does not resolve ({err.strerror})") from err
+    failures: list[OSError] = []
+    for family, kind_of, protocol, _, place in found:
+        plain = socket.socket(family, kind_of, protocol)
+        try:
+            for option in options:
+                plain.setsockopt(*option)
+            plain.settimeout(_left(deadline))
+            plain.connect(place)
+            # On one machine a connection to a port where nobody listens can be made with itself.
+            if plain.getsockname() != plain.getpeername():
+                return plain
+            failures.append(ConnectionRefusedError())
+        except OSError as err:
+            failures.append(err)
+        plain.close()
+    raise Disconnected(_why_not(address, failures[0])) from failures[0]
+
+
+def _left(deadline: float) -> float:
+    """Seconds until the deadline, a little at least: 0 would mean not to wait, and never fail."""
+    return max(deadline - time.monotonic(), 0.001)
+
+
+def _place(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _why_not(address: Address, err: OSError) -> str:
+    if isinstance(err, ConnectionRefusedError):
+        return f"nothing listens at {_place(address)}"
+    if isinstance(err, TimeoutError):
+        return f"{_place(address)} does not answer"
+    return f"{_place(address)} cannot be reached: {err.strerror or err}"
+
+
+def _is_tls_alert(err: OSError) -> bool:
+    return isinstance(err, ssl.SSLError) and "ALERT" in (err.reason or "")
+
+
+def _refused_tls(address: Address, err: OSError) -> AuthenticationFailed:
+    return AuthenticationFailed(
+        f"{_place(address)} refuses our side of the TLS handshake ({_reason(err)}): it may want a client certificate "
+        "(ssl.keystore.location), or another one"
+    )
+
+
+# OpenSSL's X509_V_ERR_*: not yet valid, expired; not for this host name, not for this IP address.
+OUT_OF_TIME, WRONG_NAME = (9, 10), (62, 64)
+
+
+def untrusted(address: Address, err: ssl.SSLCertVerificationError) -> AuthenticationFailed:
+    """Advice about a certificate that is refused."""
+    said = f"the certificate of {_place(address)} is not trusted: {err.verify_message}"
+    if err.verify_code in OUT_OF_TIME:
+        return AuthenticationFailed(
+            f"{said}; it, or one of those that signed it, has to be renewed there, unless this machine's clock is wrong"
+        )
+    if err.verify_code in WRONG_NAME:
+        return AuthenticationFailed(f"{said}; brokers have to be reached by a name that is in their certificate")
+    return AuthenticationFailed(f"{said}; ssl.truststore.location has to hold the authority that signed it")
+
+
+def _reason(err: OSError) -> str:
+    """The error in words: OpenSSL's SSLV3_ALERT_BAD_CERTIFICATE as "sslv3 alert bad certificate"."""
+    if isinstance(err, ssl.SSLEOFError):
+        return "it was closed"
+    reason = getattr(err, "reason", None) or err.strerror or str(err)
+    return str(reason).replace("_", " ").lower()

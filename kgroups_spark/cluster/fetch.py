@@ -1,0 +1,316 @@
+"""A stretch of one live partition's log, fetched from its leader as it is read: a binary file of whole batches.
+
+The answer is what lies in the log: control batches, aborted transactions, batches of any format, compressed or not.
+Leadership is followed. Passing failures are tried again as long as there is progress; others are errors.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from dataclasses import dataclass
+
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, FetchAnswer
+from kgroups_spark.cluster.errors import (
+    PASSING,
+    UNKNOWN_TOPIC,
+    ClusterUnreachable,
+    KafkaRefused,
+    not_authorized,
+)
+from kgroups_spark.cluster.fetched_batches import FetchedBatches
+from kgroups_spark.cluster.patience import Patience
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.records.headers import HEADER_BYTES, LARGEST_BATCH
+from kgroups_spark.sources.partition_log import LeaderLost
+
+RESPONSE_BYTES = 8 << 20
+SMALLEST_RESPONSE = 64 << 10
+# For how long a topic that was there when the reading was planned may be missing: brokers that start know no topics.
+UNKNOWN_TOPIC_SECONDS = 15.0
+# For how many times the time without progress a broker may throttle us before it has given anything.
+LONGEST_THROTTLED = 10
+
+
+@dataclass(frozen=True)
+class FetchLimits:
+    fetchers: int = 1  # that run at the same time
+    max_bytes_per_second: int | None = None  # of all fetchers together; None: no limit
+    timeout_ms: int = 60_000  # without progress
+
+    def pace(self) -> Pace:
+        """The progress of one of the fetchers."""
+        rate = self.max_bytes_per_second
+        return Pace(None if rate is None else rate / self.fetchers)
+
+
+class Pace:
+    """Keeps what is fetched to so many bytes a second; None: no limit. Several logs that are read one after the other
+    may share one."""
+
+    def __init__(self, rate: float | None = None) -> None:
+        self._rate = rate
+        self._ready_at = 0.0
+
+    @property
+    def response_bytes(self) -> int:
+        """The bytes to ask for at once: no more than a second's share, so that the broker's load is even."""
+        return RESPONSE_BYTES if self._rate is None else max(SMALLEST_RESPONSE, min(int(self._rate), RESPONSE_BYTES))
+
+    def note(self, size: int) -> None:
+        """Bytes have come."""
+        if self._rate is not None:
+            self._ready_at = max(self._ready_at, time.monotonic()) + size / self._rate
+
+    def wait(self) -> None:
+        time.sleep(max(0.0, self._ready_at - time.monotonic()))
+
+
+class LogStartMoved(KgroupsError):
+    """Records that were to be read are no longer there: retention, or somebody deleted them."""
+
+    def __init__(self, message: str, log_start_offset: int) -> None:
+        super().__init__(message)
+        self.log_start_offset = log_start_offset
+
+
+class LogTruncated(KgroupsError):
+    """The log lost its end, and may have been written again since: an unclean leader election, or disks that were
+    lost."""
+
+
+class TopicGone(KgroupsError):
+    """The topic was there when the reading was planned, and is no more, or is another one of the same name."""
+
+
+class UnreadableLog(KgroupsError):
+    """The broker has bytes there that are no batches, and cannot go past them."""
+
+
+class FetchedLog:
+    """The batches whose base offset is in start_offset .. end_offset - 1, in log order, each whole: a BinaryFile for
+    `read_segment`, to be read once from front to back. At most one answer of a broker is in memory.
+
+    `keep_first`: the batch that holds start_offset comes, too, wherever it begins. `skip_lost`: where the log's start
+    has moved past what was to be read, goes on from there (`lost`) instead of raising LogStartMoved. `topic_id`: the
+    topic that is meant; None: the one that has the name at the first request. `pace` is shared with other logs; None:
+    one of its own. `response_bytes`: what to ask for at once, less than the pace allows.
+
+    readinto raises LogStartMoved, LogTruncated, TopicGone, UnreadableLog, NotAuthorized, KafkaRefused and LeaderLost.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        partition: int,
+        start_offset: int,
+        end_offset: int,
+        limits: FetchLimits,
+        *,
+        topic_id: str | None = None,
+        keep_first: bool,
+        skip_lost: bool = False,
+        pace: Pace | None = None,
+        response_bytes: int | None = None,
+    ) -> None:
+        self.lost: list[tuple[int, int]] = []  # offsets from .. to - 1 that were no longer there
+        self.given_bytes = 0
+        self._cluster = cluster
+        self._topic = topic
+        self._partition = partition
+        self._topic_id = topic_id
+        self._limits = limits
+        self._skip_lost = skip_lost
+        self._lowest_base = 0 if keep_first else start_offset
+        self._next_offset = start_offset  # nothing below it is left to read
+        self._end_offset = end_offset
+        self._last_epoch: int | None = None
+        self._tells_epoch = True
+        self._pace = limits.pace() if pace is None else pace
+        self._response_bytes = self._pace.response_bytes if response_bytes is None else response_bytes
+        self._max_bytes = self._response_bytes
+        self._pending = memoryview(b"")
+        self._doubtful = b""  # of the answer before: what was held back
+        self._is_done = start_offset >= end_offset
+
+    def seek(self, position: int, /) -> int:
+        """Only to the beginning, before the first read."""
+        if position or self.given_bytes or self._pending:
+            raise io.UnsupportedOperation("what is fetched is read once, from front to back")
+        return 0
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fills some of the buffer; 0: the end."""
+        while not self._pending and not self._is_done:
+            self._pending = self._batches(self._answer())
+        size = min(len(buffer), len(self._pending))
+        buffer[:size] = self._pending[:size]
+        self._pending = self._pending[size:]
+        self.given_bytes += size
+        return size
+
+    @property
+    def _place(self) -> str:
+        return f"{self._topic}-{self._partition}"
+
+    def _answer(self) -> FetchAnswer:
+        """The next answer that has records, or that shows that there are none up to the end."""
+        try:
+            return self._next_answer()
+        except ClusterUnreachable as err:
+            raise LeaderLost(str(err)) from err
+
+    def _next_answer(self) -> FetchAnswer:
+        patience = Patience(self._limits.timeout_ms)
+        throttled = Patience(LONGEST_THROTTLED * self._limits.timeout_ms)
+        while True:
+            self._pace.wait()
+            answer = self._cluster.fetch(
+                self._topic,
+                self._partition,
+                self._next_offset,
+                max_bytes=self._max_bytes,
+                topic_id=self._topic_id,
+                last_epoch=self._last_epoch,
+            )
+            self._pace.note(len(answer.records))
+            if answer.error is None and answer.diverges_at is not None:
+                raise self._truncated(f"its leader has another history from offset {answer.diverges_at} on")
+            if answer.error is None and (answer.records or answer.high_watermark >= self._end_offset):
+                return answer
+            if answer.error == "THROTTLING_QUOTA_EXCEEDED" and throttled.left_ms:
+                patience = Patience(self._limits.timeout_ms)  # the broker is there, and makes us wait
+                continue
+            self._require_passing(answer, patience.elapsed)
+            if not patience.pause():
+                raise self._gave_up(answer, patience.elapsed)
+            self._require_same_topic()
+
+    def _require_passing(self, answer: FetchAnswer, elapsed: float) -> None:
+        """Raises the error for what trying again does not cure."""
+        error = answer.error
+        if error is None or error in PASSING or error == "THROTTLING_QUOTA_EXCEEDED":
+            return
+        if error == "OFFSET_OUT_OF_RANGE":
+            self._find_range()
+        elif error in UNKNOWN_TOPIC:
+            if elapsed >= UNKNOWN_TOPIC_SECONDS:
+                raise TopicGone(f"{self._place} is no longer there: the cluster answers {error}")
+        elif error == "TOPIC_AUTHORIZATION_FAILED":
+            raise not_authorized("READ", f"topic {self._topic}")
+        elif error == "CORRUPT_MESSAGE":
+            raise UnreadableLog(
+                f"{self._place}: the leader cannot read its own log at offset {self._next_offset} (CORRUPT_MESSAGE): "
+                "let another replica lead, or restore the segment"
+            )
+        else:
+            raise KafkaRefused(f"{self._place} cannot be fetched from offset {self._next_offset} on: {error}")
+
+    def _require_same_topic(self) -> None:
+        """Learns who leads now; raises TopicGone if the name has become another topic's."""
+        found = self._cluster.topics([self._topic])[self._topic].topic_id
+        self._topic_id = self._topic_id or found
+        if found is not None and found != self._topic_id:
+            raise TopicGone(
+                f"topic {self._topic} was deleted and created again: its id was {self._topic_id}, and is {found}"
+            )
+
+    def _find_range(self) -> None:
+        """The leader has no such offset: raises LogStartMoved or LogTruncated, or goes on from the log's start."""
+        self._require_same_topic()
+        place = (self._topic, self._partition)
+        start = self._cluster.list_offsets([place], EARLIEST)[place].offset
+        end = self._cluster.list_offsets([place], LATEST)[place].offset
+        if start is None or end is None:
+            return
+        if self._next_offset < start:
+            if not self._skip_lost:
+                raise LogStartMoved(
+                    f"{self._place} starts at offset {start}: what was to be read from offset {self._next_offset} on "
+                    "has been deleted",
+                    start,
+                )
+            self.lost.append((self._next_offset, min(start, self._end_offset)))
+            self._next_offset, self._last_epoch = start, None
+        elif self._next_offset > end:
+            raise self._truncated(f"it ends before offset {end}, and was read up to offset {self._next_offset}")
+        else:
+            # The offset is there: it is the epoch that the leader does not know, as of a log that was restored, or of
+            # damage, for no CRC covers it.
+            self._tells_epoch, self._last_epoch = False, None
+
+    def _truncated(self, found: str) -> LogTruncated:
+        return LogTruncated(
+            f"{self._place} was truncated: {found} (an unclean leader election, or a broker that lost its disk)"
+        )
+
+    def _gave_up(self, answer: FetchAnswer, elapsed: float) -> KgroupsError:
+        if answer.error is None:
+            return self._truncated(
+                f"for {elapsed:.0f} s its leader has had nothing behind offset {self._next_offset}; its high watermark "
+                f"is {answer.high_watermark}, and was {self._end_offset} before"
+            )
+        said = f"{answer.error}: {answer.detail}" if answer.detail else answer.error
+        return LeaderLost(
+            f"{self._place} has given nothing from offset {self._next_offset} on for {elapsed:.0f} s: {said}"
+        )
+
+    def _batches(self, answer: FetchAnswer) -> memoryview:
+        """The wanted part of an answer; moves on behind it."""
+        doubtful, self._doubtful = self._doubtful, b""
+        if not answer.records:
+            self._is_done = True
+            return memoryview(doubtful)
+        found = FetchedBatches(answer.records, self._next_offset, answer.high_watermark)
+        count = found.trusted
+        if not count and len(answer.records) >= self._max_bytes and self._max_bytes < LARGEST_BATCH:
+            self._max_bytes *= 2
+            self._doubtful = doubtful
+            return memoryview(b"")
+        is_all_there_is = len(answer.records) < self._max_bytes
+        self._max_bytes = self._response_bytes
+        if not count:
+            count = found.look_behind()
+        if not count:
+            self._step_over(found, is_all_there_is)
+            return memoryview(answer.records if answer.records.startswith(doubtful) else doubtful + answer.records)
+        wanted = self._wanted(found, count)
+        self._doubtful = found.doubtful
+        # What could not be trusted comes again, with what is behind it; unless the broker has stepped over it.
+        return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
+
+    def _step_over(self, found: FetchedBatches, is_all_there_is: bool) -> None:
+        """Moves on behind an answer that is nothing but damage: an answer ends where a segment does.
+
+        Behind the damage the last batch's own claim is followed if it can be; without one we are done if there is
+        nothing sound at the end of the range either. Raises UnreadableLog.
+        """
+        claimed = found.claimed_next() if is_all_there_is else None
+        if claimed is None and not (is_all_there_is and self._ends_damaged()):
+            raise UnreadableLog(
+                f"{self._place}: what the leader has at offset {self._next_offset} is no sound batch "
+                f"({found.diagnosis}), and does not tell where the next one is: let another replica lead, or restore "
+                "the segment"
+            )
+        self._next_offset = self._end_offset if claimed is None else claimed
+        self._last_epoch = None
+        self._is_done = self._next_offset >= self._end_offset
+
+    def _ends_damaged(self) -> bool:
+        """Whether there is no sound batch where the range ends."""
+        last = self._end_offset - 1
+        answer = self._cluster.fetch(
+            self._topic, self._partition, last, max_bytes=self._max_bytes, topic_id=self._topic_id
+        )
+        return answer.error is None and not FetchedBatches(answer.records, last, answer.high_watermark).trusted
+
+    def _wanted(self, found: FetchedBatches, count: int) -> memoryview:
+        """Those of the first `count` batches that belong to this range."""
+        # Only the first batch of all can begin before what was asked for.
+        start = int(found.base_offset(0) < self._lowest_base)
+        self._lowest_base = 0
+        self._next_offset = found.last_offset(count - 1) + 1
+        self._last_epoch = found.leader_epoch(count - 1) if self._tells_epoch else None
+        self._is_done = self._next_offset >= self._end_offset
+        return found.between(start, found.first_behind(self._end_offset) if self._is_done else count)

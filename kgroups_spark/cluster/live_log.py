@@ -1,0 +1,274 @@
+"""A partition's log as brokers give it: fixed where it is planned, fetched later and elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from kgroups_spark.client.properties import ClientProperties
+from kgroups_spark.cluster.cluster import EARLIEST, LATEST, Cluster, TopicMetadata
+from kgroups_spark.cluster.errors import ClusterUnreachable, not_authorized
+from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits, Pace
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, PartitionLog
+
+# What an offset weighs before any was seen: an offset commit with its share of a batch, compaction left aside.
+BYTES_PER_OFFSET = 100.0
+# Of so many partitions the newest batch is asked for.
+APPENDED_ASKED = 3
+# Less than most batches have: what is asked for where one batch is enough.
+ONE_BATCH = 4096
+# So many offsets are looked at first where a log may have been cut back.
+FIRST_LOOK_BACK = 4096
+# How long a task waits for a partition's leader once it has lost another one.
+AFTER_A_LOSS_MS = 5_000
+
+
+class NoOffsetsTopic(UsageError):
+    """A cluster on which no consumer group has ever committed or joined."""
+
+
+@dataclass(frozen=True)
+class LiveLog(PartitionLog):
+    """One partition of a live topic from its log start to its high watermark, both as they were at planning."""
+
+    cluster: Cluster
+    topic: TopicMetadata
+    number: int
+    start: int
+    high_watermark: int
+    leader_epoch: int  # the leader's own; -1: not known
+    pace: Pace = field(default_factory=Pace, compare=False, repr=False)
+    headers: dict[int, BatchColumns] = field(default_factory=dict, compare=False, repr=False)  # fetched, by offset
+
+    @property
+    def partition(self) -> int:
+        return self.number
+
+    @property
+    def topic_id(self) -> str | None:
+        return self.topic.topic_id
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self.cluster.cluster_id
+
+    @property
+    def where(self) -> str:
+        return f"partition {self.number} of the cluster's {self.topic.name}"
+
+    @property
+    def is_there(self) -> bool:
+        return True
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.start
+
+    @property
+    def end_offset(self) -> int:
+        return self.high_watermark
+
+    def leader_epoch_behind(self, offset: int) -> int:
+        return self.leader_epoch
+
+    @property
+    def newest_timestamp(self) -> int | None:
+        return None
+
+    def headers_at(self, base_offset: int) -> BatchColumns:
+        """Fetches one batch, once."""
+        if not self.start <= base_offset < self.high_watermark:
+            return BatchColumns.empty()
+        if base_offset not in self.headers:
+            self.headers[base_offset] = self._header(base_offset)
+        return self.headers[base_offset]
+
+    def headers_back_from(self, end: int) -> Iterator[BatchColumns]:
+        """Fetches the batches, ever more of them at once."""
+        end, width = min(end, self.high_watermark), FIRST_LOOK_BACK
+        while end > self.start:
+            start = max(self.start, end - width)
+            yield scan_batches(self._fetched(start, end, keep_first=start == self.start))
+            end, width = start, width * 4
+
+    def missing_from(self, offset: int) -> None:
+        """That would be fetching everything twice."""
+
+    def new_pieces(self, start_offset: int, known_corrupt: Collection[tuple[str, int]]) -> tuple[FetchPiece, ...]:
+        return self.pieces(start_offset, self.high_watermark)
+
+    def pieces_before(self, start_offset: int) -> tuple[FetchPiece, ...]:
+        return self.pieces(self.start, start_offset)
+
+    def pieces(self, start: int, end: int) -> tuple[FetchPiece, ...]:
+        """All of start .. end - 1 as one piece; none, if that is nothing."""
+        if start >= end:
+            return ()
+        leader = self.topic.partitions[self.number].leader
+        return (FetchPiece(self.topic.name, self.number, self.topic_id, start, end, True, leader, BYTES_PER_OFFSET),)
+
+    def _header(self, offset: int) -> BatchColumns:
+        """The header of the batch that holds the offset. A broker gives at least one whole batch, however little is
+        asked for."""
+        return scan_batches(self._fetched(offset, offset + 1, keep_first=True, response_bytes=ONE_BATCH))
+
+    def _fetched(self, start: int, end: int, *, keep_first: bool, response_bytes: int | None = None) -> FetchedLog:
+        return FetchedLog(
+            self.cluster,
+            self.topic.name,
+            self.number,
+            start,
+            end,
+            FetchLimits(timeout_ms=self.cluster.timeout_ms),
+            topic_id=self.topic_id,
+            keep_first=keep_first,
+            pace=self.pace,
+            response_bytes=response_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class LiveLogs:
+    """The logs of a topic's partitions, by number; `notes` says which could not be asked for."""
+
+    topic: TopicMetadata
+    logs: list[LiveLog]
+    notes: list[str]
+
+
+def live_logs(
+    cluster: Cluster,
+    topic_name: str,
+    partitions: Collection[int] | None = None,
+    *,
+    max_bytes_per_second: int | None = None,
+) -> LiveLogs:
+    """The topic's logs (`partitions`: only these), with end offsets fixed now, at the high watermarks.
+
+    `max_bytes_per_second` is for what is fetched of all of them together. A partition without a leader is left out,
+    with a note. Raises NoOffsetsTopic, NotAuthorized, UsageError for a partition that is not there, and KgroupsError
+    where no partition can be read.
+    """
+    topic = _topic(cluster, topic_name)
+    wanted = _wanted(topic, partitions)
+    places = [(topic_name, number) for number in wanted]
+    starts = cluster.list_offsets(places, EARLIEST)
+    # Who did not answer has been waited for once.
+    ends = cluster.list_offsets([place for place in places if starts[place].offset is not None], LATEST)
+    pace, logs = Pace(max_bytes_per_second), list[LiveLog]()
+    errors: dict[str, list[int]] = {}
+    for place in places:
+        start, end = starts[place], ends.get(place, starts[place])
+        if start.offset is None or end.offset is None:
+            errors.setdefault(end.error or "no answer", []).append(place[1])
+            continue
+        epoch = topic.partitions[place[1]].leader_epoch
+        logs.append(LiveLog(cluster, topic, place[1], start.offset, end.offset, epoch, pace))
+    if "TOPIC_AUTHORIZATION_FAILED" in errors:
+        raise not_authorized("DESCRIBE", f"topic {topic_name}")
+    said = "; ".join(f"partition {number_ranges(numbers)}: {error}" for error, numbers in sorted(errors.items()))
+    if not logs:
+        raise KgroupsError(f"no partition of {topic_name} can be read now ({said}): are its brokers up?")
+    _require_readable(logs)
+    return LiveLogs(topic, logs, [f"not read, their leaders did not answer: {said}"] if errors else [])
+
+
+def times_appended(cluster: Cluster, logs: Sequence[LiveLog]) -> list[int]:
+    """Times (ms) of what brokers appended to the logs since these were planned, from the last batch of each of the few
+    partitions that got the most."""
+    starts = {(log.topic.name, log.number): log for log in logs}
+    found = cluster.list_offsets(starts, LATEST, timeout_ms=AFTER_A_LOSS_MS)
+    ends = {place: answer.offset for place, answer in found.items() if answer.offset is not None}
+    grown = sorted((log.high_watermark - ends[place], place) for place, log in starts.items() if place in ends)
+    times: list[int] = []
+    for growth, place in grown[:APPENDED_ASKED]:
+        if growth < 0:
+            headers = replace(starts[place], high_watermark=ends[place]).headers_at(ends[place] - 1)
+            times += headers.max_timestamp[headers.last_offset >= starts[place].high_watermark].tolist()
+    return times
+
+
+def _topic(cluster: Cluster, name: str) -> TopicMetadata:
+    topic = cluster.topics([name])[name]
+    if topic.error == "TOPIC_AUTHORIZATION_FAILED":
+        raise not_authorized("DESCRIBE", f"topic {name}")
+    if topic.error == "UNKNOWN_TOPIC_OR_PARTITION" or (topic.error is None and not topic.partitions):
+        raise NoOffsetsTopic(
+            f"the cluster has no topic {name}: Kafka makes it when the first consumer group joins or commits"
+        )
+    if topic.error is not None:
+        raise KgroupsError(f"the cluster says {topic.error} of topic {name}: try again")
+    return topic
+
+
+def _wanted(topic: TopicMetadata, partitions: Collection[int] | None) -> list[int]:
+    there = sorted(topic.partitions)
+    if partitions is None:
+        return there
+    if missing := sorted(set(partitions) - set(there)):
+        raise UsageError(f"{topic.name} has no partition {missing[0]}; there are partitions {number_ranges(there)}")
+    return sorted(set(partitions))
+
+
+def _require_readable(logs: Sequence[LiveLog]) -> None:
+    """Asks for one batch, so that a missing permission shows before anything is written."""
+    log = next((log for log in logs if log.start < log.high_watermark), None)
+    if log is not None:
+        log.headers_at(log.start)
+
+
+@dataclass(frozen=True)
+class Fetcher:
+    """The settings with which a task fetches pieces. Printed it names no secret."""
+
+    client: ClientProperties
+    limits: FetchLimits
+
+    @contextmanager
+    def connected(self) -> Iterator[PieceOpener]:
+        """One connection for all pieces that are opened meanwhile."""
+        with Cluster(self.client, timeout_ms=self.limits.timeout_ms) as cluster:
+            yield PieceOpener(cluster, self.limits)
+
+
+@dataclass
+class PieceOpener:
+    """Opens pieces over one connection."""
+
+    cluster: Cluster
+    limits: FetchLimits
+
+    def end_of(self, piece: FetchPiece) -> int:
+        """The high watermark of the piece's partition now. Raises LeaderLost."""
+        place = (piece.topic, piece.partition)
+        try:
+            answer = self.cluster.list_offsets([place], LATEST, timeout_ms=self.limits.timeout_ms)[place]
+        except ClusterUnreachable as err:
+            raise LeaderLost(str(err)) from err
+        if answer.offset is None:
+            raise LeaderLost(f"{piece.topic}-{piece.partition} has no leader that says where it ends: {answer.error}")
+        return answer.offset
+
+    def lose_patience(self) -> None:
+        """From now on leaders are waited for AFTER_A_LOSS_MS: one that was lost led other partitions, too."""
+        self.limits = replace(self.limits, timeout_ms=min(self.limits.timeout_ms, AFTER_A_LOSS_MS))
+        self.cluster.timeout_ms = min(self.cluster.timeout_ms, AFTER_A_LOSS_MS)
+
+    @contextmanager
+    def __call__(self, piece: FetchPiece) -> Iterator[FetchedLog]:
+        """The brokers' bytes of the piece, to be read once from front to back."""
+        yield FetchedLog(
+            self.cluster,
+            piece.topic,
+            piece.partition,
+            piece.start_offset,
+            piece.end_offset,
+            self.limits,
+            topic_id=piece.topic_id,
+            keep_first=piece.keep_first,
+        )

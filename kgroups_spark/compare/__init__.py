@@ -1,0 +1,1 @@
+"""Two releases over one history."""

@@ -1,0 +1,76 @@
+"""Differences between two releases -> which of them only follow from another difference of the same group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kgroups_spark.compare.differences import (
+    COMMITTED,
+    GROUP,
+    GROUP_EXPIRY,
+    LOAD,
+    MEMBER,
+    OFFSET_EXPIRY,
+    PENDING,
+    WITHOUT_LOAD,
+    Difference,
+)
+
+# What causes stands before what follows.
+KINDS = (LOAD, GROUP, MEMBER, COMMITTED, PENDING, OFFSET_EXPIRY, GROUP_EXPIRY)
+OTHER_GROUP = "the group is another one there (see its own row)"
+OTHER_OFFSETS = "its offsets or transactions are others there (see their own rows)"
+
+_Place = tuple[int, str | None]
+
+
+def with_causes(differences: Iterable[Difference]) -> list[Difference]:
+    """The differences, causes first; `follows_from` says from which kind of difference of its group one follows.
+
+    A group of a partition that does not load follows from the load; members that one rule changes together with their
+    group, and offsets that nobody can own there, from the group. Expiry follows from whatever else differs in the
+    group, unless a rule of expiry makes it; then the group's first such row stands for the others.
+    """
+    first: dict[_Place, str] = {}
+    whys: dict[tuple[_Place, str], set[str | None]] = {}
+    found = []
+    for each in sorted(differences, key=_order):
+        place = (each.offsets_partition, each.group_id)
+        cause = _cause(
+            each, first.get(place), {kind: whys.get((place, kind), set()) for kind in (GROUP, OFFSET_EXPIRY)}
+        )
+        found.append(each._replace(follows_from=cause))
+        first.setdefault(place, each.difference)
+        whys.setdefault((place, each.difference), set()).add(each.why)
+    return found
+
+
+def _cause(each: Difference, first: str | None, whys: dict[str, set[str | None]]) -> str | None:
+    """`first`: the first kind of difference that the group has; `whys`: the reasons of those before, by kind."""
+    if is_unserved(each):
+        return LOAD
+    if each.difference == MEMBER and each.why in whys[GROUP]:
+        return GROUP
+    if each.difference == COMMITTED and each.what == "is_orphan" and whys[GROUP]:
+        return GROUP
+    if each.difference in (OFFSET_EXPIRY, GROUP_EXPIRY) and each.why in (OTHER_GROUP, OTHER_OFFSETS):
+        return first
+    if each.difference in (OFFSET_EXPIRY, GROUP_EXPIRY) and each.why in whys[OFFSET_EXPIRY]:
+        return OFFSET_EXPIRY
+    return None
+
+
+def is_unserved(each: Difference) -> bool:
+    """Whether it is a group of a partition that one of the releases does not load."""
+    return each.difference == GROUP and bool({each.value_a, each.value_b} & set(WITHOUT_LOAD.values()))
+
+
+def _order(each: Difference) -> tuple[object, ...]:
+    return (
+        KINDS.index(each.difference),
+        each.offsets_partition,
+        each.group_id or "",
+        each.topic or "",
+        each.partition or 0,
+        each.member_id or "",
+    )

@@ -1,0 +1,355 @@
+"""Two releases over one history: what the one would hold, serve, expire and refuse to load otherwise than the other.
+
+All of a lake's history is replayed, once, into shards of both releases side by side, an offsets partition being a shard
+as ever; nothing in the lake changes, and only what finished audits wrote counts. History that `kgroups maintain --keep`
+has reduced is replayed as a broker loads a compacted log. Why a thing differs is found by experiment: the groups that
+differ are replayed once more, by rules of A with one of B's in them.
+
+    history -> both shards -> differences, facts, expiry of both -> differences
+                                  \\-> those groups again, one rule after the other exchanged -> why
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
+from kgroups_spark.compare.differences import (
+    COMMITTED,
+    GROUP,
+    MEMBER,
+    PENDING,
+    Difference,
+    LoadFailure,
+    differences,
+    reason,
+)
+from kgroups_spark.compare.rules import RULES, expiry_reason, tried_releases
+from kgroups_spark.compare.shards import (
+    WHEN,
+    ComparedShard,
+    ReleaseReplay,
+    Undecodable,
+    expiry_differences,
+)
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.releases import Release, release
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.expiry.clean_up import CleanUp
+from kgroups_spark.history.baselines import Baselines
+from kgroups_spark.history.load_failures import coordinator_fails
+from kgroups_spark.history.redecode import unresolved
+from kgroups_spark.history.stored import StoredHistory
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger_rows import records_read, what_was_read
+from kgroups_spark.replay.history_parts import PartReader
+from kgroups_spark.tasks.cycle_collector import no_cycle_collector
+from kgroups_spark.tasks.replay_stage import deal_shards, shards_in, shards_of
+from kgroups_spark.times import format_time
+
+# Of one task, as JSON: a difference, facts of one side, or a row that expires differently, by the decision's table.
+_DIFFERENCE, _FACTS = "difference", ("a", "b")
+LINES_AT_ONCE = 8192
+_LINE = StructType([StructField("line", StringType())])
+_TOLD = StructType([StructField("kind", StringType()), *_LINE.fields])
+_EXPLAINED = (GROUP, MEMBER, COMMITTED, PENDING)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A release, and the retention by which it expires offsets."""
+
+    release_version: str
+    retention_ms: int
+
+    @property
+    def rules(self) -> Release:
+        return release(self.release_version)
+
+    def clean_up(self, as_of_ms: int, audit_id: int) -> CleanUp:
+        return CleanUp(as_of_ms, self.retention_ms, self.release_version, audit_id)
+
+
+@dataclass
+class Facts:
+    """The state that one release makes of all partitions that it loads, and the partitions that it does not load.
+
+    `failing`: by offsets partition, where. `compacted_perhaps`: those of them in which newer records of the same keys
+    follow all that fail. `unserved_groups`: groups of failing partitions, as they were if those records were skipped.
+    `skipped`: records of types that the release does not know, by type. `topic_ids`: offsets with a topic id.
+    """
+
+    groups: int = 0
+    offsets: int = 0
+    unserved_groups: int = 0
+    unserved_offsets: int = 0
+    topic_ids: int = 0
+    failing: dict[int, str] = field(default_factory=dict)
+    compacted_perhaps: set[int] = field(default_factory=set)
+    skipped: Counter[int] = field(default_factory=Counter)
+    names: set[str] = field(default_factory=set)
+
+    def add(self, told: dict[str, Any]) -> None:
+        """Takes in the facts of an offsets partition."""
+        number = told["offsets_partition"]
+        if told["failure"] is None:
+            self.groups += len(told["groups"])
+            self.offsets += told["offsets"]
+            self.topic_ids += told["topic_ids"]
+        else:
+            self.failing[number] = told["failure"]
+            self.unserved_groups += len(told["groups"])
+            self.unserved_offsets += told["offsets"]
+            if told["may_be_compacted"]:
+                self.compacted_perhaps.add(number)
+        self.skipped.update({int(kind): count for kind, count in told["skipped"].items()})
+        self.names.update(told["groups"])
+
+
+@dataclass
+class Comparison:
+    """The differences, and what is to be said before. `audit_id`, `as_of_ms`: the audit that is looked at, and the time
+    at which expiry is judged."""
+
+    a: Side
+    b: Side
+    audit_id: int
+    as_of_ms: int
+    is_reduced: bool
+    partitions: int
+    facts: tuple[Facts, Facts] = field(default_factory=lambda: (Facts(), Facts()))
+    differences: list[Difference] = field(default_factory=list)
+
+
+def compare(
+    lake: Lake, a: Side, b: Side, as_of_ms: int, *, groups: Collection[str] = (), progress: Callable[[str], None]
+) -> Comparison:
+    """Both releases over the lake's history. `groups`: only these (none: all)."""
+    history = _History.of(lake)
+    found = Comparison(a, b, history.audit_id, as_of_ms, history.is_reduced, len(history.records))
+    progress(
+        f"replaying {counted(len(history.records), 'offsets partition')} by {a.release_version} and {b.release_version}"
+    )
+    decided_otherwise: list[tuple[str, dict[str, Any]]] = []
+    for kind, told in history.told(a, b, as_of_ms):
+        if kind == _DIFFERENCE:
+            found.differences.append(Difference(*told))
+        elif kind in _FACTS:
+            found.facts[_FACTS.index(kind)].add(told)
+        else:
+            decided_otherwise.append((kind, told))
+    if groups:
+        found.differences = [d for d in found.differences if d.group_id is None or d.group_id in groups]
+        decided_otherwise = [(kind, row) for kind, row in decided_otherwise if row["group_id"] in groups]
+    progress("finding out why")
+    found.differences = _with_reasons(history, found)
+    found.differences = with_causes([*found.differences, *_expiry_differences(decided_otherwise, found)])
+    return found
+
+
+@dataclass(frozen=True)
+class _History:
+    """All of the lake's history, as of its last finished audit. `records`: how many, by offsets partition."""
+
+    stored: StoredHistory
+    records: Counter[int]
+    audit_id: int
+    is_reduced: bool
+    slots: int
+
+    @classmethod
+    def of(cls, lake: Lake) -> _History:
+        tables = LakeAsOfAudit.last_finished(lake)
+        corrections = tables.read("state_corrections")
+        stored = StoredHistory(
+            tables.read("offset_commits"),
+            tables.read("group_records"),
+            tables.read("transaction_markers"),
+            unresolved(tables.read("quarantine").where("reason <> 'load_would_fail'")),
+            corrections.where(F.col("correction").isin("put", "remove")),
+        )
+        return cls(
+            stored,
+            records_read(what_was_read(lake, tables.audit_id)),
+            tables.audit_id,
+            Baselines.of(corrections, "").is_reduced,
+            lake.spark.sparkContext.defaultParallelism,
+        )
+
+    def undecodable(self, rules: Release) -> Undecodable:
+        """Records of quarantine at which the release's load ends."""
+        failing = self.stored.quarantine.where(coordinator_fails(rules))
+        first = F.min(F.struct("log_offset", "reason", "detail")).alias("first")
+        rows = failing.groupBy("offsets_partition").agg(first, F.sum("record_count").alias("count")).collect()
+        return {
+            row.offsets_partition: (
+                LoadFailure(row.first.log_offset, f"{row.first.reason}: {row.first.detail}"),
+                max(1, row["count"]),
+            )
+            for row in rows
+        }
+
+    def told(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
+        """The facts that tasks report of both (`_TOLD`)."""
+        sides = [(side.rules, self.undecodable(side.rules), side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for shard in _shards_in(batches):
+                replays = [shard.by(*side) for side in sides]
+                lines = ((kind, json.dumps(told)) for kind, told in _told(replays))
+                while some := list(itertools.islice(lines, LINES_AT_ONCE)):
+                    columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
+                    yield pa.RecordBatch.from_arrays(columns, names=_TOLD.names)
+
+        for row in self._shards(self.stored, self.records).mapInArrow(task, _TOLD).collect():
+            yield row.kind, json.loads(row.line)
+
+    def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:
+        """The differences of these groups (and of others, by chance), with the rules that make them."""
+        spark = self.stored.offset_commits.sparkSession
+        wanted = spark.createDataFrame(sorted(keys), "offsets_partition int, group_id string")
+        numbers = {number for number, _ in keys}
+        stored = self.stored.of_partitions(numbers).of_groups(wanted)
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            tried, back = tried_releases(a, b), tried_releases(b, a)
+            releases = [a, b, *tried.values(), *back.values()]
+            for shard in _shards_in(batches):
+                one, other, *rest = (shard.by(each, {}).loaded for each in releases)
+                with_one_of_b = {name: set(differences(one, each)) for name, each in zip(tried, rest, strict=False)}
+                with_one_of_a = {
+                    name: set(differences(one, each)) for name, each in zip(back, rest[len(tried) :], strict=True)
+                }
+                lines = [
+                    json.dumps(each._replace(why=_rules(each, with_one_of_b, with_one_of_a)))
+                    for each in differences(one, other)
+                ]
+                yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["line"])
+
+        records = {number: self.records.get(number, 0) for number in numbers}
+        for row in self._shards(stored, records).mapInArrow(task, _LINE).collect():
+            yield Difference(*json.loads(row.line))
+
+    def _shards(self, stored: StoredHistory, records: dict[int, int]) -> DataFrame:
+        """Rows of SHARDS."""
+        return shards_of(stored.offset_commits.sparkSession, deal_shards(records, 2 * self.slots), stored.parts())
+
+
+def _shards_in(batches: Iterable[pa.RecordBatch]) -> Iterator[ComparedShard]:
+    """Rows of SHARDS -> one shard after the other."""
+    reader = PartReader()
+    with no_cycle_collector():
+        for number, parts in shards_in(batches):
+            history, corrections = reader.history(parts, number), reader.corrections(parts, number)
+            yield ComparedShard(number, history, corrections, reader.ranges(parts, number))
+
+
+def _rules(
+    difference: Difference, with_one_of_b: dict[str, set[Difference]], with_one_of_a: dict[str, set[Difference]]
+) -> str | None:
+    """The rules of B each of which alone makes the difference; else those of A each of which alone takes it away."""
+    make = [name for name, found in with_one_of_b.items() if difference in found]
+    keys = {name: {_key(each) for each in found} for name, found in with_one_of_a.items()}
+    end = [name for name, found in keys.items() if _key(difference) not in found]
+    return "; ".join(RULES[name] for name in make or end) or None
+
+
+def _key(difference: Difference) -> Difference:
+    """The difference, whatever the values."""
+    return difference._replace(value_a=None, value_b=None, why=None)
+
+
+def _told(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
+    a, b = (each.loaded for each in replays)
+    yield from ((_DIFFERENCE, each) for each in differences(a, b))
+    yield from ((kind, facts(replay)) for kind, replay in zip(_FACTS, replays, strict=True))
+    if not a.fails and not b.fails:
+        yield from expiry_differences(*(each.decided() for each in replays))
+
+
+def facts(replay: ReleaseReplay) -> dict[str, Any]:
+    """The input of `Facts.add`, as something JSON can hold."""
+    shard, failures = replay.loaded.shard, replay.loaded.failures
+    offsets = [commit for _, commit in shard.offsets.committed_offsets()]
+    return {
+        "offsets_partition": shard.offsets_partition,
+        "groups": sorted(shard.groups),
+        "offsets": len(offsets),
+        "topic_ids": sum(commit.value.topic_id is not None for commit in offsets),
+        "failure": str(failures) if replay.loaded.fails else None,
+        "may_be_compacted": failures.may_be_compacted,
+        "skipped": dict(replay.skipped),
+    }
+
+
+def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
+    a, b = found.a.rules, found.b.rules
+    told = [each if each.why else each._replace(why=reason(each, a, b)) for each in found.differences]
+    unknown_types = {(each.offsets_partition, each.group_id) for each in told if each.difference == GROUP and each.why}
+    open_ones = {
+        (each.offsets_partition, each.group_id)
+        for each in told
+        if each.difference in _EXPLAINED and each.why is None and each.group_id is not None
+    } - unknown_types
+    whys: dict[Difference, str] = {}
+    if open_ones:
+        whys = {_key(each): each.why for each in history.explained(a, b, open_ones) if each.why}
+    of_group = {
+        (each.offsets_partition, each.group_id): each.why for each in told if each.difference == GROUP and each.why
+    }
+    return [
+        each
+        if each.why
+        else each._replace(why=whys.get(_key(each)) or of_group.get((each.offsets_partition, each.group_id)))
+        for each in told
+    ]
+
+
+def _expiry_differences(
+    decided_otherwise: Iterable[tuple[str, dict[str, Any]]], found: Comparison
+) -> Iterator[Difference]:
+    """Offsets first: their differences explain a group's."""
+    changed_groups = {(each.offsets_partition, each.group_id) for each in found.differences if each.difference == GROUP}
+    differing = {(each.offsets_partition, each.group_id) for each in found.differences}
+    for table, row in sorted(decided_otherwise, key=lambda each: list(WHEN).index(each[0])):
+        told = _expiry_difference(table, WHEN[table], row, found, changed_groups)
+        if told.why is None and (told.offsets_partition, told.group_id) in differing:
+            told = told._replace(why=OTHER_OFFSETS)
+        differing.add((told.offsets_partition, told.group_id))
+        yield told
+
+
+def _expiry_difference(
+    kind: str, when: str, row: dict[str, Any], found: Comparison, changed_groups: Collection[tuple[int, str | None]]
+) -> Difference:
+    what = "decision" if row["decision_a"] != row["decision_b"] else when
+    value_a, value_b = (_expiry_text(row, what, side) for side in "ab")
+    a, b = found.a, found.b
+    why = expiry_reason(
+        expiry_rules(a.release_version), expiry_rules(b.release_version), {row["reason_a"], row["reason_b"]}
+    )
+    if (row["offsets_partition"], row["group_id"]) in changed_groups:
+        why = OTHER_GROUP
+    elif why is None and a.retention_ms != b.retention_ms:
+        why = f"retention is {format_duration(a.retention_ms)} and {format_duration(b.retention_ms)}"
+    place = (kind, row["offsets_partition"], row["group_id"], what)
+    return Difference(*place, value_a, value_b, topic=row.get("topic"), partition=row.get("partition"), why=why)
+
+
+def _expiry_text(row: dict[str, Any], what: str, side: str) -> str | None:
+    value = row[f"{what}_{side}"]
+    if what == "decision":
+        return f"{value} ({row[f'reason_{side}']})"
+    return None if value is None else format_time(value)

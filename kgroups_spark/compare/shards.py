@@ -1,0 +1,176 @@
+"""An offsets partition's history by several releases -> what two of them hold differently, and what expires by them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.compare.differences import Loaded, LoadFailure, LoadFailures
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.coordinator.replay_failure import unknown_version
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.decoding.record_rows import misread_detail
+from kgroups_spark.expiry.clean_up import CleanUp
+from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
+from kgroups_spark.messages.group_records import EARLY_ACCESS, layout_from_json
+from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
+from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.replay.corrected import CorrectedAt, HistoryReplay
+from kgroups_spark.replay.replay_shard import Night
+from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.replay.state_rows import shard_of
+from kgroups_spark.tables.schemas import TABLES
+
+# Undecodable records at which a load ends, by offsets partition: the first one, and how many there are.
+Undecodable = Mapping[int, tuple[LoadFailure, int]]
+# The cleaner's keys: the newest record of a key stays.
+COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
+GROUP_KEY = ("record_type", "group_id", "member_id", "regular_expression")
+EARLY_ACCESS_COLUMNS = [*GROUP_KEY, "log_offset", "value"]
+# When the decision's time comes, by the table of decisions.
+WHEN = {"offset_expiry": "expires_at", "group_expiry": "deletes_at"}
+
+
+@dataclass(frozen=True)
+class ComparedShard:
+    """An offsets partition to be replayed by several releases."""
+
+    offsets_partition: int
+    history: ShardHistory
+    corrections: list[CorrectedAt]
+    ranges: list[GroupRange]
+
+    def by(self, release: Release, undecodable: Undecodable, clean_up: CleanUp | None = None) -> ReleaseReplay:
+        """The result of a release, where `undecodable` ends its load, too."""
+        number = self.offsets_partition
+        night = Night(0, release.name, None, Topics(), tried=release, clean_up=clean_up)
+        replay = HistoryReplay(number, night, ShardState(), self.history, self.corrections, self.ranges)
+        for _ in replay.changes():
+            pass
+        failures = LoadFailures()
+        if number in undecodable:
+            failure, count = undecodable[number]
+            failures.failed(failure, count=count)
+        for each in (self._commits_that_fail(replay), self._group_records_that_fail(replay, release)):
+            each.count_into(failures)
+        return ReleaseReplay(Loaded(shard_of(replay.state, release, number), failures), replay, self._skipped(release))
+
+    def _commits_that_fail(self, replay: HistoryReplay) -> _Failing:
+        found = _Failing(COMMIT_KEY, self._commit_keys)
+        for row in replay.unreadable.select([*COMMIT_KEY, "log_offset", "value_version"]).to_pylist():
+            detail = unknown_version(row["record_type"], row["value_version"])
+            found.add(row, _detail(row["record_type"], row["group_id"], detail))
+        return found
+
+    def _group_records_that_fail(self, replay: HistoryReplay, release: Release) -> _Failing:
+        found = _Failing(GROUP_KEY, lambda: self.history.group_records)
+        for placed, detail in replay.failures:
+            record = placed.record
+            row = {name: getattr(record, name) for name in GROUP_KEY} | {"log_offset": placed.log_offset}
+            found.add(row, _detail(record.record_type, record.group_id, detail))
+        for row in self._early_access(release):
+            layout = layout_from_json(row["record_type"], row["value"])
+            if not release.reads_layout(layout) and row["log_offset"] not in found.details:
+                found.add(row, misread_detail(CONSUMER_OFFSETS[row["record_type"]].name, layout, release))
+        return found
+
+    def _early_access(self, release: Release) -> list[dict[str, Any]]:
+        """Values whose layout of the same version is another one in some releases (T58)."""
+        rows, known = self.history.group_records, sorted(release.record_types & EARLY_ACCESS.keys())
+        is_known = pc.is_in(rows.column("record_type"), pa.array(known, pa.int16()))
+        has_value = rows.column("value").is_valid()
+        found: list[dict[str, Any]] = rows.filter(pc.and_(is_known, has_value)).select(EARLY_ACCESS_COLUMNS).to_pylist()
+        return found
+
+    def _commit_keys(self) -> pa.Table:
+        columns = [*COMMIT_KEY, "log_offset"]
+        return pa.concat_tables([self.history.commits(groups).select(columns) for groups in self.ranges])
+
+    def _skipped(self, release: Release) -> Counter[int]:
+        """Records that the release does not know, by type."""
+        counts = self.history.group_records.column("record_type").value_counts().to_pylist()
+        known = release.record_types | release.unreplayable_types
+        return Counter({each["values"]: each["counts"] for each in counts if each["values"] not in known})
+
+
+@dataclass
+class _Failing:
+    """Records at which a load ends: why, and their keys with the newest offset that fails."""
+
+    columns: tuple[str, ...]
+    records: Callable[[], pa.Table]
+    details: dict[int, str] = field(default_factory=dict)
+    keys: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any], detail: str) -> None:
+        """Takes in a record."""
+        self.details[row["log_offset"]] = detail
+        self.keys[row["log_offset"]] = tuple(row[name] for name in self.columns)
+
+    def count_into(self, failures: LoadFailures) -> None:
+        """Counts them, and keys of which a newer record does not fail."""
+        for log_offset in sorted(self.details):
+            failures.failed(LoadFailure(log_offset, self.details[log_offset]), self.keys[log_offset])
+        newest = {key: log_offset for log_offset, key in sorted(self.keys.items())}
+        if not newest:
+            return
+        rows = self.records()
+        rows = rows.filter(pc.is_in(rows.column("group_id"), pa.array(sorted({key[1] for key in newest}))))
+        for *key, log_offset in zip(*(rows.column(n).to_pylist() for n in (*self.columns, "log_offset")), strict=True):
+            if log_offset > newest.get(tuple(key), log_offset):
+                failures.loaded(tuple(key))
+
+
+@dataclass(frozen=True)
+class ReleaseReplay:
+    """The result of one release for an offsets partition.
+
+    replay   all changes have been taken
+    skipped  records that it does not know, by type
+    """
+
+    loaded: Loaded
+    replay: HistoryReplay
+    skipped: Counter[int]
+
+    def decided(self) -> dict[str, pa.Table]:
+        """offset_expiry and group_expiry of what it holds."""
+        return {name: pa.table(rows) for name, rows in self.replay.current() if name in WHEN}
+
+
+def _detail(record_type: int, group_id: str, failure: str) -> str:
+    return f"{CONSUMER_OFFSETS[record_type].name} (type {record_type}) of group {group_id}: {failure}"
+
+
+def expiry_differences(a: Mapping[str, pa.Table], b: Mapping[str, pa.Table]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The decisions that differ on what both have: which decision, its key, and decision, reason and time (ms) of both
+    as `decision_a`, `decision_b`, ..."""
+    for name, when in WHEN.items():
+        key = list(TABLES[name].key)
+        place = rows_among(columns_of(a[name], key), columns_of(b[name], key))
+        of_a = a[name].filter(pa.array(place != NOWHERE))
+        of_b = b[name].take(pa.array(place[place != NOWHERE]))
+        values = {
+            f"{column}_{side}": rows[column].cast(pa.int64()) if column == when else rows[column]
+            for side, rows in (("a", of_a), ("b", of_b))
+            for column in ("decision", "reason", when)
+        }
+        both = pa.table({column: of_a[column] for column in key} | values)
+        differs = np.zeros(both.num_rows, bool)
+        for column in ("decision", when):
+            one, other = (both[f"{column}_{side}"] for side in "ab")
+            is_equal = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
+            both_null = pc.and_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
+            differs |= ~(is_equal | both_null).astype(bool)
+        for row in both.filter(pa.array(differs)).to_pylist():
+            for side in "ab":
+                micros = row[f"{when}_{side}"]
+                row[f"{when}_{side}"] = None if micros is None else micros // 1000
+            yield name, row

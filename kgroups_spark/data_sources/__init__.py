@@ -1,0 +1,1 @@
+"""Spark data sources and functions for any DataFrame."""

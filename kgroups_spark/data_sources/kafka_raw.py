@@ -1,0 +1,299 @@
+"""The PySpark data source `kafka-raw`: records of a live cluster's topics, with the columns that consumers hide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kgroups_spark.client.properties import ClientProperties, client_properties, read_properties_file
+from kgroups_spark.cluster.cluster import Cluster
+from kgroups_spark.cluster.fetch import FetchedLog, FetchLimits
+from kgroups_spark.cluster.live_log import LiveLog, NoOffsetsTopic, live_logs
+from kgroups_spark.data_sources.read_options import (
+    BadOption,
+    ending_offsets,
+    number,
+    require_known,
+    starting_offsets,
+    topics_of,
+    truth,
+)
+from kgroups_spark.data_sources.record_frame import RECORDS, record_batches
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.segment import read_segment
+from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece
+from kgroups_spark.sources.segments import OFFSETS_TOPIC
+
+OPTIONS = (
+    "kafka.bootstrap.servers",
+    "commandConfig",
+    "subscribe",
+    "startingOffsets",
+    "endingOffsets",
+    "minPartitions",
+    "failOnDataLoss",
+    "maxBytesPerSecond",
+)
+# Options of Spark's Kafka source that mean something else than what can be had here.
+NOT_HERE = {
+    "assign": "subscribe names topics, startingOffsets and endingOffsets what of their partitions",
+    "subscribepattern": "subscribe names topics",
+    "startingtimestamp": "offsets are wanted: startingOffsets",
+    "startingoffsetsbytimestamp": "offsets are wanted: startingOffsets",
+    "endingtimestamp": "offsets are wanted: endingOffsets",
+    "endingoffsetsbytimestamp": "offsets are wanted: endingOffsets",
+    "includeheaders": "records of the topics that this is for have none",
+    "maxoffsetspertrigger": "streams are not read",
+    "groupidprefix": "no consumer group is used",
+}
+
+
+# Secrets that Spark shows where options are written in SQL (OPTIONS of a view or table: in the event log, in DESCRIBE).
+# It hides those with password, secret or token in name or value: spark.redaction.regex. A DataFrame's options are shown
+# nowhere.
+SHOWN_BY_SPARK = ("ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.passphrase")
+
+
+class DataLoss(KgroupsError):
+    """Records that were asked for are not there or cannot be read, and failOnDataLoss is on."""
+
+
+@dataclass(frozen=True)
+class FetchSpan:
+    """A piece to fetch; records start_offset .. end_offset - 1 of it (a batch at a border may hold more)."""
+
+    piece: FetchPiece
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True)
+class FetchedSpans(InputPartition):
+    """The spans that one task fetches, all of them led by one broker at planning."""
+
+    spans: tuple[FetchSpan, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Options:
+    """The options of a read, parsed. Offsets: by topic and partition; those that are absent are the log's start and
+    the high watermark."""
+
+    client: ClientProperties
+    topics: tuple[str, ...]
+    starting_offsets: Mapping[tuple[str, int], int]
+    ending_offsets: Mapping[tuple[str, int], int]
+    min_partitions: int
+    fail_on_data_loss: bool
+    max_bytes_per_second: int | None
+
+
+class KafkaRawDataSource(DataSource):
+    """Records of topics as brokers store them, up to the high watermark.
+
+    Every record comes, control records and records of open and aborted transactions too, of all message formats and
+    codecs. Consumers, and Spark's own Kafka source, hide these and the producer ids.
+
+    Options (names as in Spark's Kafka source; unknown ones are refused):
+
+    =======================  ======================  ==================================================================
+    kafka.bootstrap.servers  (needed)                brokers to begin with: host:port,host:port
+    commandConfig            none                    a client.properties on the driver, as Kafka's own tools take it
+    kafka.*                  none                    the same properties one by one; with secrets, rather the file
+    subscribe                `__consumer_offsets`    topics, separated by commas
+    startingOffsets          `earliest`              `earliest`, or JSON: {"topic": {"0": 23, "1": -2}}, -2 is earliest
+    endingOffsets            `latest`                `latest`, or JSON: {"topic": {"0": 50, "1": -1}}, -1 is latest; the
+                                                     offset itself is not read
+    minPartitions            two for each broker     more Spark partitions, and so fetchers, than that
+    failOnDataLoss           `true`                  `false`: pass over what is no longer there or cannot be read
+    maxBytesPerSecond        no limit                of all tasks together
+    =======================  ======================  ==================================================================
+
+    Ends are fixed when the read is planned. A Spark partition is what one task fetches from one broker. Columns: see
+    RECORDS of record_frame.py.
+
+        spark.dataSource.register(KafkaRawDataSource)
+        frame = spark.read.format("kafka-raw").option("kafka.bootstrap.servers", "broker1:9092").load()
+        frame.where("control_type = 'ABORT'").show()
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka-raw"
+
+    def schema(self) -> StructType:
+        _require_no_shown_secret(self.options)
+        return RECORDS
+
+    def reader(self, schema: StructType) -> KafkaRawReader:
+        if schema != RECORDS:
+            raise BadOption("kafka-raw has a schema of its own: leave .schema(...) out and select what you need")
+        return KafkaRawReader(parse_options(self.options))
+
+    def streamReader(self, schema: StructType) -> Any:
+        raise BadOption("kafka-raw reads what there is when it is asked: spark.read, not spark.readStream")
+
+
+class KafkaRawReader(DataSourceReader):
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._fetchers = 1
+
+    def partitions(self) -> Sequence[FetchedSpans]:
+        """The spans of each task. Raises KgroupsError for what cannot be reached or is not there."""
+        with Cluster(self._options.client) as cluster:
+            partitions = plan_spans(self._options, cluster)
+        self._fetchers = max(len(partitions), 1)
+        return partitions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches of at most 65,536 rows and about 32 MiB. Raises DataLoss, and what FetchedLog raises."""
+        assert isinstance(partition, FetchedSpans)
+        options = self._options
+        limits = FetchLimits(self._fetchers, options.max_bytes_per_second, options.client.timeout_ms)
+        with Cluster(options.client) as cluster:
+            for span in partition.spans:
+                yield from _records(cluster, span, limits, options.fail_on_data_loss)
+
+
+def _records(
+    cluster: Cluster, span: FetchSpan, limits: FetchLimits, fail_on_data_loss: bool
+) -> Iterator[pa.RecordBatch]:
+    piece = span.piece
+    log = FetchedLog(
+        cluster,
+        piece.topic,
+        piece.partition,
+        piece.start_offset,
+        piece.end_offset,
+        limits,
+        topic_id=piece.topic_id,
+        keep_first=piece.keep_first,
+        skip_lost=not fail_on_data_loss,
+    )
+    for item in read_segment(log, from_offset=span.start_offset):
+        if isinstance(item, RecordColumns):
+            yield from record_batches(piece.topic, piece.partition, item.take(item.offset < span.end_offset))
+        elif fail_on_data_loss:
+            where = "" if item.base_offset is None else f" at offset {item.base_offset}"
+            raise DataLoss(
+                f"{piece.topic}-{piece.partition}{where}: {item.size} bytes cannot be read: {item.detail}; "
+                "failOnDataLoss=false passes over them"
+            )
+
+
+def plan_spans(options: Options, cluster: Cluster) -> list[FetchedSpans]:
+    """The spans to read, dealt to at most two tasks a broker, or to more where minPartitions asks for them."""
+    wanted = [
+        span for topic in options.topics for log in _logs(cluster, topic, options) if (span := _span(log, options))
+    ]
+    by_leader: dict[int | None, list[FetchSpan]] = {}
+    for span in wanted:
+        by_leader.setdefault(span.piece.leader, []).append(span)
+    dealt = [FetchedSpans(tuple(hand)) for spans in by_leader.values() for hand in _deal(spans, FETCHERS_PER_BROKER)]
+    if len(dealt) >= options.min_partitions or not wanted:
+        return dealt
+    share = max(1, sum(map(_offsets, wanted)) // options.min_partitions)
+    return [
+        FetchedSpans((FetchSpan(piece, span.start_offset, span.end_offset),))
+        for span in wanted
+        for piece in span.piece.cut(-(-_offsets(span) // share))
+    ]
+
+
+def _logs(cluster: Cluster, topic: str, options: Options) -> Sequence[LiveLog]:
+    try:
+        found = live_logs(cluster, topic)
+    except NoOffsetsTopic as err:
+        known = sorted(cluster.topics())
+        raise UsageError(f"the cluster has no topic {topic}{did_you_mean(topic, known)}") from err
+    if found.notes and options.fail_on_data_loss:
+        raise DataLoss(f"{topic}: {'; '.join(found.notes)}; failOnDataLoss=false reads the others")
+    _require_partitions(topic, found.topic.partitions, options)
+    return found.logs
+
+
+def _require_partitions(topic: str, there: Mapping[int, object], options: Options) -> None:
+    for name, offsets in (("startingOffsets", options.starting_offsets), ("endingOffsets", options.ending_offsets)):
+        if missing := sorted(p for t, p in offsets if t == topic and p not in there):
+            raise BadOption(f"{name} names partition {missing[0]} of {topic}, which has {len(there)}")
+
+
+def _span(log: LiveLog, options: Options) -> FetchSpan | None:
+    """The wanted part of a partition; None: nothing. Raises DataLoss."""
+    place = (log.topic.name, log.partition)
+    start, end = options.starting_offsets.get(place), options.ending_offsets.get(place)
+    if options.fail_on_data_loss:
+        there = f"{place[0]}-{place[1]} has offsets {log.log_start_offset} to {log.end_offset - 1}"
+        advice = "failOnDataLoss=false reads what is there"
+        if start is not None and not log.log_start_offset <= start <= log.end_offset:
+            raise DataLoss(f"{there}; startingOffsets asks for {start}; {advice}")
+        if end is not None and end > log.end_offset:
+            raise DataLoss(f"{there}; endingOffsets asks for those before {end}; {advice}")
+    first = max(log.log_start_offset, start or 0)
+    behind = log.end_offset if end is None else min(end, log.end_offset)
+    pieces = log.pieces(first, behind)
+    return FetchSpan(pieces[0], first, behind) if pieces else None
+
+
+def _offsets(span: FetchSpan) -> int:
+    return span.end_offset - span.start_offset
+
+
+def _deal(spans: Sequence[FetchSpan], hands: int) -> list[list[FetchSpan]]:
+    """Largest first, each to the one that has least; no hand is empty."""
+    dealt: list[list[FetchSpan]] = [[] for _ in range(min(hands, len(spans)))]
+    for span in sorted(spans, key=_offsets, reverse=True):
+        min(dealt, key=lambda hand: sum(map(_offsets, hand))).append(span)
+    return dealt
+
+
+def _require_no_shown_secret(options: Mapping[str, str]) -> None:
+    for name in options:
+        if name.lower().removeprefix("kafka.") in SHOWN_BY_SPARK:
+            raise BadOption(f"{name} is a secret that Spark can show: give it in a file, by the option commandConfig")
+
+
+def _require_subscribed(topics: Sequence[str], *offsets: Mapping[tuple[str, int], int]) -> None:
+    if not topics:
+        raise BadOption("subscribe names no topic")
+    if others := sorted({topic for each in offsets for topic, _ in each} - set(topics)):
+        raise BadOption(
+            f"offsets are given for {others[0]}, which subscribe does not name{did_you_mean(others[0], topics)}"
+        )
+
+
+def parse_options(options: Mapping[str, str]) -> Options:
+    """Raises BadOption for unknown names and impossible values, and what client_properties raises."""
+    _require_no_shown_secret(options)
+    given = {name.lower(): value for name, value in options.items()}
+    for name in sorted(given.keys() & NOT_HERE.keys()):
+        raise BadOption(f"kafka-raw has no option {name}: {NOT_HERE[name]}")
+    require_known("kafka-raw", [name for name in given if not name.startswith("kafka.")], OPTIONS)
+    if "kafka.bootstrap.servers" not in given:
+        raise BadOption('kafka-raw needs brokers: .option("kafka.bootstrap.servers", "host:port")')
+    properties = read_properties_file(given["commandconfig"]) if "commandconfig" in given else {}
+    # Kafka's names are all small letters; Spark's options ignore case.
+    properties |= {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    bootstrap_servers = properties.pop("bootstrap.servers")
+    rate = number("maxBytesPerSecond", given.get("maxbytespersecond", "0"))
+    topics = topics_of(given.get("subscribe", OFFSETS_TOPIC))
+    starts = starting_offsets(given.get("startingoffsets", "earliest"))
+    ends = ending_offsets(given.get("endingoffsets", "latest"))
+    _require_subscribed(topics, starts, ends)
+    return Options(
+        client=client_properties(bootstrap_servers, properties),
+        topics=topics,
+        starting_offsets=starts,
+        ending_offsets=ends,
+        min_partitions=number("minPartitions", given.get("minpartitions", "0")),
+        fail_on_data_loss=truth("failOnDataLoss", given.get("failondataloss", "true")),
+        max_bytes_per_second=rate or None,
+    )

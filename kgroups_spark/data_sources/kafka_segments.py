@@ -1,0 +1,183 @@
+"""The PySpark data source `kafka-segments`: records of log segments, with the columns that consumers hide."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kgroups_spark.data_sources.read_options import (
+    BadOption,
+    ending_offsets,
+    number,
+    require_known,
+    starting_offsets,
+    topics_of,
+    truth,
+)
+from kgroups_spark.data_sources.record_frame import RECORDS, record_batches
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.sources.segment_reading import SegmentReading, Span
+from kgroups_spark.sources.segments import OFFSETS_TOPIC, PartitionCopy, SegmentFile, choose_copies, find_partitions
+
+
+class CorruptLog(KgroupsError):
+    """Damage in a segment, where failOnDataLoss is on."""
+
+
+@dataclass(frozen=True)
+class SegmentRange(InputPartition):
+    """Consecutive segments of one partition; records below `end_offset` of them (None: all)."""
+
+    span: Span
+    end_offset: int | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a read, parsed. Offsets: by topic and partition; those that are absent are 0 and None."""
+
+    folders: tuple[str, ...]
+    topics: tuple[str, ...]
+    starting_offsets: Mapping[tuple[str, int], int]
+    ending_offsets: Mapping[tuple[str, int], int]
+    min_partitions: int
+    fail_on_data_loss: bool
+
+
+class KafkaSegmentsDataSource(DataSource):
+    """Records of Kafka log segments: folders of `<topic>-<partition>/<20 digits>.log`, such as a broker's log
+    directory.
+
+    Every record comes, control records and records of aborted transactions too, of all message formats and codecs.
+
+    Options (names as in Spark's Kafka source; unknown ones are refused):
+
+    ==================  ==========================  ==================================================================
+    path, paths         (needed)                    a folder, or a JSON list of folders: local, or a URI of pyarrow.fs
+    subscribe           `__consumer_offsets`        topics, separated by commas
+    startingOffsets     `earliest`                  `earliest`, or JSON: {"topic": {"0": 23, "1": -2}}, -2 is earliest
+    endingOffsets       `latest`                    `latest`, or JSON: {"topic": {"0": 50, "1": -1}}, -1 is latest;
+                                                    the offset itself is not read
+    minPartitions       number of log partitions    Spark partitions at least, as far as there are segments
+    failOnDataLoss      `true`                      `false`: pass over batches that cannot be read
+    ==================  ==========================  ==================================================================
+
+    A Spark partition is a run of segments of one log partition. The best of several copies is read
+    (`kgroups_spark.sources.segments.choose_copies`). Columns: see RECORDS of record_frame.py.
+
+        spark.dataSource.register(KafkaSegmentsDataSource)
+        spark.read.format("kafka-segments").load("/var/kafka-logs").where("control_type = 'ABORT'").show()
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka-segments"
+
+    def schema(self) -> StructType:
+        return RECORDS
+
+    def reader(self, schema: StructType) -> KafkaSegmentsReader:
+        if schema != RECORDS:
+            raise BadOption("kafka-segments has a schema of its own: leave .schema(...) out and select what you need")
+        return KafkaSegmentsReader(parse_options(self.options))
+
+
+class KafkaSegmentsReader(DataSourceReader):
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> list[SegmentRange]:
+        """The segments of each task. Raises the errors of find_partitions."""
+        return plan_ranges(self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches of at most 65,536 rows and about 32 MiB. Raises CorruptLog."""
+        assert isinstance(partition, SegmentRange)
+        span, end_offset = partition.span, partition.end_offset
+        reading = SegmentReading(span)
+        for path, item in reading.items():
+            if isinstance(item, RecordColumns):
+                if end_offset is not None:
+                    item = item.take(item.offset < end_offset)
+                yield from record_batches(span.topic, span.partition, item)
+            elif self._options.fail_on_data_loss and not _is_behind(item, end_offset):
+                raise CorruptLog(
+                    f"{path}, byte {item.position}: {item.size} bytes cannot be read: {item.detail}; "
+                    "failOnDataLoss=false passes over them"
+                )
+        if reading.unconfirmed is not None and self._options.fail_on_data_loss:
+            raise CorruptLog(f"{reading.unconfirmed}; failOnDataLoss=false passes over the batch")
+
+
+def _is_behind(item: CorruptBatch, end_offset: int | None) -> bool:
+    return end_offset is not None and item.base_offset is not None and item.base_offset >= end_offset
+
+
+def plan_ranges(options: Options) -> list[SegmentRange]:
+    """Every chosen log partition as one range, or, where minPartitions asks for more, cut between segments."""
+    copies = [
+        copy for topic in options.topics for copy in choose_copies(find_partitions(options.folders, topic)).copies
+    ]
+    share = sum(copy.size for copy in copies) // max(options.min_partitions, 1)
+    ranges: list[SegmentRange] = []
+    for copy in copies:
+        place = (copy.topic, copy.partition)
+        start, end = options.starting_offsets.get(place, 0), options.ending_offsets.get(place)
+        is_cut = options.min_partitions > len(copies)
+        runs = _runs(copy, start, end, share if is_cut else copy.size)
+        borders = [start, *(run[0].base_offset for run in runs[1:]), None]
+        for run, (first, behind) in zip(runs, pairwise(borders), strict=True):
+            pieces = [SegmentPiece(segment.path, 0, segment.size, segment) for segment in run]
+            span = Span(copy.topic, copy.partition, pieces, first or 0, behind, run[-1].is_last)
+            ranges.append(SegmentRange(span, end))
+    return ranges
+
+
+def _runs(copy: PartitionCopy, start: int, end: int | None, share: int) -> list[list[SegmentFile]]:
+    """The segments with offsets start .. end - 1, in runs of about `share` bytes at most."""
+    runs: list[list[SegmentFile]] = []
+    filled = 0
+    for segment in copy.segments_from(start):
+        if end is not None and segment.base_offset >= end:
+            break
+        if not runs or (filled and filled + segment.size > share):
+            runs.append([])
+            filled = 0
+        runs[-1].append(segment)
+        filled += segment.size
+    return runs
+
+
+def parse_options(options: Mapping[str, str]) -> Options:
+    """Raises BadOption for unknown names and impossible values."""
+    given = {name.lower(): value for name, value in options.items()}
+    known = ("path", "paths", "subscribe", "startingOffsets", "endingOffsets", "minPartitions", "failOnDataLoss")
+    require_known("kafka-segments", options, known)
+    return Options(
+        folders=_folders(given.get("path"), given.get("paths")),
+        topics=topics_of(given.get("subscribe", OFFSETS_TOPIC)),
+        starting_offsets=starting_offsets(given.get("startingoffsets", "earliest")),
+        ending_offsets=ending_offsets(given.get("endingoffsets", "latest")),
+        min_partitions=number("minPartitions", given.get("minpartitions", "0")),
+        fail_on_data_loss=truth("failOnDataLoss", given.get("failondataloss", "true")),
+    )
+
+
+def _folders(path: str | None, paths: str | None) -> tuple[str, ...]:
+    folders = [path] if path else []
+    if paths:
+        try:
+            folders += [str(each) for each in json.loads(paths)]
+        except (ValueError, TypeError) as err:
+            raise BadOption(f"paths is a JSON list of folders, not {paths!r}") from err
+    if not folders:
+        raise BadOption("kafka-segments needs a folder: .load(folder)")
+    return tuple(folders)

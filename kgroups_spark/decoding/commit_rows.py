@@ -1,0 +1,121 @@
+"""Decoded offset commits -> rows of `offset_commits`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgroups_spark.decoding.topic_names import has_id
+from kgroups_spark.decoding.transaction_outcomes import OpenRows
+from kgroups_spark.messages.offset_commits import OffsetCommitColumns
+from kgroups_spark.messages.offset_keys import OffsetKeys
+from kgroups_spark.messages.schema import uuid_text
+from kgroups_spark.messages.slices import ranks
+from kgroups_spark.offsets.numbers import Markers
+from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.tables.rows import constant, timestamps
+from kgroups_spark.tables.schemas import arrow_schema
+
+# Rows that one sorted part holds. It bounds a worker's memory; larger parts read no faster.
+ROWS_AT_ONCE = 1 << 17
+
+
+class CommitBatches:
+    """Rows of `offset_commits` of one range, sorted by group, topic, partition and log offset in lots of
+    ROWS_AT_ONCE."""
+
+    def __init__(self, audit_id: int, offsets_partition: int) -> None:
+        self._audit_id = audit_id
+        self._offsets_partition = offsets_partition
+        self._open = OpenRows()
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def add(
+        self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys, markers: Markers
+    ) -> Iterator[pa.Table]:
+        """Takes in a chunk, whose commits have codes of `keys`; gives a lot when enough rows are complete."""
+        batch, rows = self._batch(records, commits, keys), commits.rows
+        self._wait(self._open.settle(batch, records.producer_id[rows], records.is_transactional[rows], markers))
+        if self._rows >= ROWS_AT_ONCE:
+            yield self._lot()
+
+    def rest(self) -> Iterator[pa.Table]:
+        """The rows left at the end of the range."""
+        self._wait(self._open.rest())
+        if self._rows:
+            yield self._lot()
+
+    def _wait(self, batches: list[pa.RecordBatch]) -> None:
+        self._waiting += batches
+        self._rows += sum(batch.num_rows for batch in batches)
+
+    def _lot(self) -> pa.Table:
+        table = pa.Table.from_batches(self._waiting).unify_dictionaries()
+        self._waiting, self._rows = [], 0
+        group_id, topic = (ranks(table.column(name).combine_chunks()) for name in ("group_id", "topic"))
+        partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
+        return table.take(pa.array(np.lexsort((log_offset, partition, topic, group_id))))
+
+    def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
+        rows = commits.rows
+        used, code = np.unique(commits.code, return_inverse=True)
+        n, tombstone = len(rows), commits.is_tombstone
+        producer_id, producer_epoch = records.producer_id[rows], records.producer_epoch[rows]
+        columns = {
+            "audit_id": constant(self._audit_id, n, pa.int64()),
+            "offsets_partition": constant(self._offsets_partition, n, pa.int32()),
+            "log_offset": pa.array(records.offset[rows]),
+            "log_timestamp": timestamps(records.timestamp[rows], records.timestamp[rows] < 0),
+            "group_id": pa.DictionaryArray.from_arrays(code.astype(np.int32), keys.group_id.take(pa.array(used))),
+            "topic": pa.DictionaryArray.from_arrays(code.astype(np.int32), keys.topic.take(pa.array(used))),
+            "partition": pa.array(keys.partition[commits.code]),
+            "committed_offset": _masked(commits.committed_offset, tombstone),
+            "leader_epoch": _masked(commits.leader_epoch, tombstone | (commits.leader_epoch == -1)),
+            "metadata": commits.metadata,
+            "commit_timestamp": timestamps(commits.commit_timestamp, tombstone | (commits.commit_timestamp == -1)),
+            "expire_timestamp": timestamps(commits.expire_timestamp, tombstone | (commits.expire_timestamp == -1)),
+            "topic_id": _topic_id_texts(commits.topic_id),
+            "record_type": pa.array(keys.record_type[commits.code].astype(np.int16)),
+            "value_version": _masked(commits.value_version, tombstone),
+            "producer_id": _masked(producer_id, producer_id < 0),
+            "producer_epoch": _masked(producer_epoch, producer_id < 0),
+            "is_transactional": pa.array(records.is_transactional[rows]),
+            "outcome": pa.DictionaryArray.from_arrays(pa.nulls(n, pa.int8()), pa.array(["committed", "aborted"])),
+            "marker_offset": pa.nulls(n, pa.int64()),
+            **_raw(records, commits),
+        }
+        schema = arrow_schema("offset_commits")
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
+
+
+def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:
+    return pa.array(values, mask=none if none.any() else None)
+
+
+def _raw(records: RecordColumns, commits: OffsetCommitColumns) -> dict[str, pa.Array]:
+    """raw_key and raw_value of the rows whose columns do not say everything."""
+    keys: list[bytes | None] = [None] * len(commits.rows)
+    values: list[bytes | None] = [None] * len(commits.rows)
+    odd = commits.keeps_raw
+    for row in np.nonzero(odd)[0].tolist():
+        keys[row], values[row] = records.key(int(commits.rows[row])), records.value(int(commits.rows[row]))
+    if not odd.any():
+        return {name: pa.nulls(len(keys), pa.binary()) for name in ("raw_key", "raw_value")}
+    return {"raw_key": pa.array(keys, pa.binary()), "raw_value": pa.array(values, pa.binary())}
+
+
+def _topic_id_texts(topic_id: NDArray[np.uint8]) -> pa.Array:
+    """Kafka's text of each row's topic id (16 bytes); null where it is zero."""
+    halves = np.ascontiguousarray(topic_id).view(np.uint64)
+    none = ~has_id(halves)
+    if none.all():
+        return pa.nulls(len(none), pa.dictionary(pa.int32(), pa.string()))
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(topic_id))]
+    raw = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(none), buffers)
+    encoded = raw.dictionary_encode()
+    texts = pa.array([uuid_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(encoded.indices.to_numpy(), mask=none), texts)

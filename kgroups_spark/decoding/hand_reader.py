@@ -1,0 +1,106 @@
+"""The work of one reading task: the ranges of its hand, partition by partition.
+
+A live log is cleaned while it is read. A record that was there at planning may be gone when its turn comes, because a
+newer record of its key lies behind the planned end: who stops there has neither. So a task reads on. When everything
+of a partition that was planned has been read, it asks for the high watermark of that moment and reads up to it, and so
+on, until a span comes without a gap. Then what was read is a state that the log really had, at the end of that span:
+
+- Let E be that end, and r the last record of its key below E. If r lies in the last span, it was read, for no offset
+  of that span is missing. If it lies before, it was there to be read, unless the cleaner had taken it. But the cleaner
+  takes a record only for a newer one below the high watermark of that time (LogCleanerManager.cleanableOffsets 4.3.1:
+  below the last stable offset), and E was asked for later: that newer record would lie below E.
+- An abort marker hides records by the same rule. Tombstones and markers themselves go `delete.retention.ms` after they
+  were first cleaned, which is what R6 of docs/design.md is for.
+
+All of a partition is therefore read by one task. Spans shrink to what is written during one fetch, so two rounds are
+the rule, and more than MOST_ROUNDS a cleaner that no reader can follow: the ledger says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Generic, Protocol, TypeVar
+
+from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.partition_log import FetchPiece
+
+MOST_ROUNDS = 20
+
+
+class Decodes(Protocol):
+    """The reader of a range, and how far it got."""
+
+    progress: RangeProgress
+
+
+Decoder = TypeVar("Decoder", bound=Decodes)
+
+
+@dataclass(frozen=True)
+class PartitionReading(Generic[Decoder]):
+    """The ranges of one partition that a task is to read, each by a decoder of its own."""
+
+    offsets_partition: int
+    ranges: Sequence[LogRange]
+    context: ReadContext
+    decoder: Callable[[LogRange], Decoder]
+
+    def decoders(self) -> Iterator[Decoder]:
+        """A decoder for each range, to be read to its end before the next one is asked for.
+
+        Ranges that are read on behind the planned ones have the next numbers. Raises what the log raises, among others
+        LeaderLost.
+        """
+        piece = self.ranges[-1].pieces[-1]
+        if not isinstance(piece, FetchPiece):
+            yield from map(self.decoder, self.ranges)
+            return
+        missing = number = 0
+        end = piece.end_offset
+        for log_range in (each for each in self.ranges if not each.is_reread):
+            decoder = self.decoder(log_range)
+            yield decoder
+            number, end = log_range.number, decoder.progress.next_offset
+            missing += decoder.progress.missing
+        for log_range in (each for each in self.ranges if each.is_reread):
+            if missing or not log_range.only_if_missing:
+                yield self.decoder(log_range)
+        yield from self._read_on(piece, number + 1, end)
+
+    def given_up(self, why: str) -> RangeProgress:
+        """For the driver, in place of what was read: nothing of this partition counts."""
+        first = self.ranges[0]
+        return RangeProgress(self.offsets_partition, first.number, first.start_offset, first.start_offset, given_up=why)
+
+    def _read_on(self, piece: FetchPiece, number: int, start: int) -> Iterator[Decoder]:
+        for read_on in range(MOST_ROUNDS):
+            end = self.context.end_of(piece)
+            if end <= start:
+                return
+            behind = piece.behind(start, end)
+            decoder = self.decoder(LogRange(self.offsets_partition, number + read_on, start, (behind,)))
+            yield decoder
+            if not decoder.progress.missing:
+                return
+            start = decoder.progress.next_offset
+
+
+def readings(hand: Sequence[LogRange], context: ReadContext) -> Iterator[PartitionReading[RangeDecoder]]:
+    """The partitions of a hand, in order."""
+    records = GroupRecordDecoder()
+
+    def decoder(log_range: LogRange) -> RangeDecoder:
+        return RangeDecoder(log_range, context, records)
+
+    in_order = sorted(hand, key=lambda log_range: (log_range.offsets_partition, log_range.number))
+    for partition, ranges in groupby(in_order, key=lambda log_range: log_range.offsets_partition):
+        yield PartitionReading(partition, list(ranges), context, decoder)
+
+
+def is_unsettled(progress: RangeProgress) -> bool:
+    """Whether the last of the rounds still had gaps: what was read is no state that the log is known to have had."""
+    return progress.number >= MOST_ROUNDS and progress.missing > 0

@@ -1,0 +1,260 @@
+"""Stage 1: the bytes of one range -> rows of the history tables.
+
+One pass, chunk by chunk. Offset commits stay columns throughout; the few other records are decoded one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgroups_spark.coordinator.releases import Release, release
+from kgroups_spark.decoding.commit_rows import CommitBatches
+from kgroups_spark.decoding.group_traffic import GroupTraffic
+from kgroups_spark.decoding.log_times import LogTimes
+from kgroups_spark.decoding.markers import ends, read_markers
+from kgroups_spark.decoding.odd_records import Large, OddRecords, Off
+from kgroups_spark.decoding.partition_count import FittingCounts
+from kgroups_spark.decoding.range_reader import RangeReader
+from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.decoding.record_rows import HistoryRows, corrupt_batch_rows, is_misread
+from kgroups_spark.decoding.topic_names import TOPIC_FIELDS, TopicNames
+from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCommitDecoder, classify
+from kgroups_spark.messages.offset_keys import OffsetKeys
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.records.segment import CHUNK_BYTES
+from kgroups_spark.sources.partition_log import FetchPiece
+from kgroups_spark.sources.segment_reading import Damage
+from kgroups_spark.sources.segments import OFFSETS_TOPIC
+from kgroups_spark.tables.rows import LAST_MS
+
+if TYPE_CHECKING:
+    from kgroups_spark.cluster.live_log import Fetcher
+
+Output = tuple[str, pa.Table | pa.RecordBatch]
+
+
+def no_cluster(piece: FetchPiece) -> Any:
+    """For readers of segments alone."""
+    raise AssertionError(f"{piece} without a cluster to fetch it from")
+
+
+def no_leader_lost() -> None:
+    """For readers of segments alone."""
+
+
+@dataclass(frozen=True)
+class ReadContext:
+    """The context of reading, besides the range. `chunk_bytes`: how much of a segment is decoded at once; the answers
+    do not depend on it."""
+
+    audit_id: int
+    release_version: str
+    open_file: Callable[[str], Any]  # a segment, as files.open_file opens one
+    fetcher: Fetcher | None = None  # how to reach the cluster
+    open_fetch: Callable[[FetchPiece], Any] = no_cluster  # what a broker gives of it, as a binary file to read once
+    end_of: Callable[[FetchPiece], int] = no_cluster  # the high watermark of its partition now
+    lose_patience: Callable[[], None] = no_leader_lost  # a leader is lost: what else it led is not waited for as long
+    chunk_bytes: int = CHUNK_BYTES
+    latest_ms: int = LAST_MS  # log times behind it are ahead of the audit's clock
+
+    @contextmanager
+    def connected(self) -> Iterator[ReadContext]:
+        """The same with a connection to the cluster, if pieces are to be fetched."""
+        if self.fetcher is None:
+            yield self
+            return
+        with self.fetcher.connected() as open_fetch:
+            yield replace(self, open_fetch=open_fetch, end_of=open_fetch.end_of, lose_patience=open_fetch.lose_patience)
+
+
+@dataclass
+class RangeProgress:
+    """The result of reading one range; offsets and counts as the ledger has them."""
+
+    offsets_partition: int
+    number: int
+    start_offset: int
+    next_offset: int
+    records: int = 0
+    size_bytes: int = 0
+    last_batch_offset: int | None = None
+    last_leader_epoch: int | None = None
+    last_batch_crc: int | None = None
+    log_times: LogTimes = field(default_factory=LogTimes)
+    record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    topics: list[tuple[str, str, int | None, str]] = field(default_factory=list)
+    # How many partitions the offsets topic may have, as far as the groups seen here tell.
+    partition_counts: list[int] = field(default_factory=list)
+    # For the findings.
+    large_records: list[Large] = field(default_factory=list)
+    times_off: list[Off] = field(default_factory=list)
+    # Why nothing of this partition counts: its leader was lost while it was read.
+    given_up: str | None = None
+
+    @property
+    def missing(self) -> int:
+        """How many of the range's offsets have no record any more."""
+        return max(0, self.next_offset - self.start_offset - self.records)
+
+    # Of segments: where the log ended when its files were listed again, because some had changed; whether a batch
+    # at or above the high watermark was met; the corrupt batches that were met.
+    listed_to: int | None = None
+    is_cut_short: bool = False
+    unconfirmed: str | None = None  # where the log's last batch stands and what is odd about it, if it was held back
+    damage: list[Damage] = field(default_factory=list)
+
+    def note(self, records: RecordColumns) -> None:
+        """Takes in how far a chunk reaches."""
+        batches = records.batches
+        self.records += len(records)
+        if len(batches):
+            self.next_offset = max(self.next_offset, int(batches.last_offset[-1]) + 1)
+            self.last_batch_offset = int(batches.base_offset[-1])
+            self.last_leader_epoch = int(batches.leader_epoch[-1])
+            self.last_batch_crc = int(batches.crc[-1])
+        self.log_times.add(records)
+
+    def count(self, record_type: NDArray[np.int16], value_version: NDArray[np.int16]) -> None:
+        """Counts offset commits by type and version; version -1 is a tombstone."""
+        pairs, counts = np.unique(record_type.astype(np.int64) * 256 + value_version + 1, return_counts=True)
+        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+            version = pair % 256 - 1
+            self.record_counts[(pair // 256, None if version < 0 else version)] += count
+
+
+# Keys of offset commits that a range remembers: some 600,000, whose rows they spare the decoding.
+KEYS_BYTES = 64 << 20
+
+
+class RangeDecoder:
+    """Reads one range: `outputs()` gives (table name, rows), `progress` is whole when it has ended."""
+
+    def __init__(self, log_range: LogRange, context: ReadContext, records: GroupRecordDecoder) -> None:
+        self._range = log_range
+        # What is read again is not added to history, and counts nowhere.
+        self._is_new = not log_range.is_reread
+        self._context = context
+        self._release: Release = release(context.release_version)
+        self._commits = OffsetCommitDecoder()
+        self._records = records
+        self._traffic, self._odd = GroupTraffic(), OddRecords()
+        self._topics, self._fitting = TopicNames(), FittingCounts(log_range.offsets_partition)
+        self._batches = CommitBatches(context.audit_id, log_range.offsets_partition)
+        self.progress = RangeProgress(
+            log_range.offsets_partition,
+            log_range.number,
+            log_range.start_offset,
+            log_range.start_offset,
+            log_times=LogTimes(context.latest_ms),
+        )
+        self._reader = RangeReader(log_range, self._context, OFFSETS_TOPIC, self.progress)
+
+    def outputs(self) -> Iterator[Output]:
+        """Rows of the history tables: markers without what they ended, and the range's counts for `group_traffic`. A
+        range that is read again has neither counts nor damage.
+
+        Rows of offset_commits come sorted by group, topic, partition and log offset, in lots; dictionaries stand for
+        texts.
+        """
+        for path, item in self._reader.items():
+            yield from self._item(item, path)
+        for lot in self._batches.rest():
+            yield self._counted("offset_commits", lot)
+        counts = self._traffic.batch(audit_id=self._context.audit_id, offsets_partition=self._range.offsets_partition)
+        if counts.num_rows:
+            yield "group_traffic", counts
+        self._forget_keys()
+        self.progress.topics = self._topics.rows()
+        self.progress.large_records, self.progress.times_off = self._odd.large, self._odd.times_off
+        self.progress.partition_counts = self._fitting.rest()
+
+    def _item(self, item: RecordColumns | CorruptBatch, path: str | None) -> Iterator[Output]:
+        return self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path)
+
+    def _chunk(self, records: RecordColumns, path: str | None) -> Iterator[Output]:
+        progress = self.progress
+        progress.note(records)
+        commit_rows, other_rows, control_rows = classify(records)
+        commits = self._commits.decode(records, commit_rows)
+        markers, unreadable = read_markers(records, control_rows)
+        decoded, undecodable = self._decode_others(records, other_rows)
+        bad = sorted([*commits.undecodable, *undecodable, *unreadable], key=itemgetter(0))
+        if self._is_new:
+            self._learn_topics(records, commits, decoded)
+            progress.count(self._commits.keys.record_type[commits.code], commits.value_version)
+            progress.record_counts.update((r.record_type, r.value_version) for _, r in decoded)
+            self._traffic.add_chunk(records, commits, self._commits.keys, decoded)
+            self._odd.add_chunk(records, commits, self._commits.keys, decoded)
+            progress.quarantined.update(what.reason for _, what in bad)
+        for lot in self._batches.add(records, commits, self._commits.keys, ends(markers)):
+            yield self._counted("offset_commits", lot)
+        rows = HistoryRows(self._context.audit_id, self._range.offsets_partition, records)
+        if decoded:
+            yield self._counted("group_records", rows.group_records(decoded))
+        if markers:
+            yield self._counted("transaction_markers", rows.markers(markers))
+        if bad:
+            yield self._counted("quarantine", rows.quarantine(bad, path, self._release))
+        misread = [(row, record) for row, record in decoded if is_misread(record, self._release)]
+        if misread and self._is_new:
+            progress.quarantined["load_would_fail"] += len(misread)
+            yield self._counted("quarantine", rows.load_failures(misread, self._release))
+        if self._commits.keys.size_bytes > KEYS_BYTES:
+            self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        """Ends what goes by their codes."""
+        self._topics.settle_commits(self._commits.keys.topic)
+        self._fitting.see(self._commits.keys.groups)
+        self._commits.keys = OffsetKeys()
+
+    def _corrupt(self, batch: CorruptBatch, path: str | None) -> Iterator[Output]:
+        log_offset = self._reader.place_of(batch, path)
+        if log_offset is not None and self._is_new:
+            rows = corrupt_batch_rows(self._context.audit_id, self._range.offsets_partition, log_offset, batch, path)
+            yield self._counted("quarantine", rows)
+
+    def _decode_others(
+        self, records: RecordColumns, rows: NDArray[np.int64]
+    ) -> tuple[list[tuple[int, GroupRecord]], list[tuple[int, Undecodable]]]:
+        decoded: list[tuple[int, GroupRecord]] = []
+        undecodable: list[tuple[int, Undecodable]] = []
+        for row, what in zip(rows.tolist(), self._records.decode_rows(records, rows), strict=True):
+            if isinstance(what, Undecodable):
+                undecodable.append((row, what))
+            else:
+                decoded.append((row, what))
+        return decoded, undecodable
+
+    def _learn_topics(
+        self, records: RecordColumns, commits: OffsetCommitColumns, decoded: list[tuple[int, GroupRecord]]
+    ) -> None:
+        self._topics.add_commits(
+            commits.code.astype(np.int64), commits.topic_id, records.timestamp[commits.rows], self._topic_of
+        )
+        self._fitting.see({record.group_id for _, record in decoded})
+        for row, record in decoded:
+            if record.record_type in TOPIC_FIELDS:
+                self._topics.add_value(record.record_type, record.value, int(records.timestamp[row]))
+
+    def _topic_of(self, code: int) -> str:
+        topic: str = self._commits.keys.topic[code].as_py()
+        return topic
+
+    def _counted(self, name: str, rows: pa.Table | pa.RecordBatch) -> Output:
+        if self._is_new:
+            self.progress.rows[name] += rows.num_rows
+        return name, rows

@@ -1,0 +1,163 @@
+"""Contiguous pieces of the offsets partitions' logs, and how they are dealt to tasks.
+
+A segment is never cut inside a file. A partition is cut only where it alone would keep one task busy while the others
+wait, into at most twice as many ranges as there are slots. A live partition is never cut: it is read by one task
+(hand_reader.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece, Piece, SegmentPiece
+
+Offset = TypeVar("Offset", int, None)
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """Consecutive segments or offsets of one offsets partition, the `number`-th range of it; records below
+    `start_offset` are left out, and those from `end_offset` on (None: it goes on to the log's end).
+
+    `known_corrupt`: file name and position of corrupt batches that quarantine has already. `is_reread`: the range was
+    read before, only the replay needs it again. `ends_log`: its last segment is the log's last, whose tail may be half
+    written.
+    `only_if_missing`: it is read only where offsets are missing in what is new of the partition.
+    `begins_log`: nothing is before it, neither records nor a saved state, so whatever it ends began in it.
+    """
+
+    offsets_partition: int
+    number: int
+    start_offset: int
+    pieces: tuple[Piece, ...]
+    known_corrupt: frozenset[tuple[str, int]] = frozenset()
+    is_reread: bool = False
+    ends_log: bool = True
+    begins_log: bool = False
+    only_if_missing: bool = False
+    end_offset: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.pieces)
+
+
+# Below this a range is not worth a cut: every range keeps the last value of each of its slots.
+SMALLEST_CUT_BYTES = 64 << 20
+
+
+def cut(whole: Sequence[LogRange], slots: int) -> list[LogRange]:
+    """The same logs with the large ones cut between segments, so that `slots` tasks can share the work."""
+    share = max(sum(log_range.size_bytes for log_range in whole) // max(slots, 1), SMALLEST_CUT_BYTES)
+    return [piece for log_range in whole for piece in _cut_one(log_range, share, 2 * slots)]
+
+
+def _cut_one(log_range: LogRange, share: int, most: int) -> list[LogRange]:
+    if log_range.size_bytes <= share * 5 // 4 or log_range.is_reread:
+        return [log_range]
+    target = max(share // 2, log_range.size_bytes // most)
+    ranges: list[list[Piece]] = [[]]
+    for piece in log_range.pieces:
+        if ranges[-1] and sum(p.size_bytes for p in ranges[-1]) >= target:
+            ranges.append([])
+        ranges[-1].append(piece)
+    return [
+        replace(
+            log_range,
+            number=number,
+            pieces=tuple(pieces),
+            start_offset=log_range.start_offset if number == 0 else _first_offset(pieces, log_range.start_offset),
+            end_offset=log_range.end_offset if number == len(ranges) - 1 else _first_offset(ranges[number + 1], None),
+            ends_log=number == len(ranges) - 1,
+            begins_log=number == 0 and log_range.begins_log,
+        )
+        for number, pieces in enumerate(ranges)
+    ]
+
+
+def _first_offset(pieces: Sequence[Piece], unknown: Offset) -> int | Offset:
+    """Where the first of the pieces' segments begins; spans of a live log have their own ends."""
+    first = pieces[0]
+    return first.file.base_offset if isinstance(first, SegmentPiece) and first.file is not None else unknown
+
+
+# So much heavier the heaviest hand may be for the sake of neighbours.
+WORTH_NEIGHBOURS = 1.2
+
+
+def deal(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
+    """The ranges in at most `tasks` hands of about equal bytes; no hand is empty.
+
+    A hand is neighbouring offsets partitions where that costs little: its parts then are of few partitions, and whoever
+    asks for one partition opens few files. Else the largest ranges are dealt first, each to the lightest hand.
+    """
+    if not ranges:
+        return []
+    tasks = max(1, min(tasks, len(ranges)))
+    in_order = sorted(ranges, key=_place)
+    balanced = _balanced(in_order, tasks)
+    neighbours = _neighbours(in_order, tasks, int(max(map(_weight, balanced)) * WORTH_NEIGHBOURS))
+    return balanced if neighbours is None else neighbours
+
+
+def deal_to_fetchers(ranges: Sequence[LogRange]) -> list[list[LogRange]]:
+    """Ranges of live partitions in hands of about equal bytes: a hand is of one broker, FETCHERS_PER_BROKER of each,
+    and has all ranges of its partitions.
+
+    Since a task takes one hand, no broker has more fetchers than that, however many slots there are.
+    """
+    by_partition: dict[int, list[LogRange]] = {}
+    for log_range in ranges:
+        by_partition.setdefault(log_range.offsets_partition, []).append(log_range)
+    by_leader: dict[int | None, list[LogRange]] = {}
+    for of_one in by_partition.values():
+        whole = replace(of_one[0], pieces=tuple(piece for log_range in of_one for piece in log_range.pieces))
+        by_leader.setdefault(leader(whole), []).append(whole)
+    return [
+        [log_range for whole in hand for log_range in by_partition[whole.offsets_partition]]
+        for of_one in by_leader.values()
+        for hand in deal(of_one, FETCHERS_PER_BROKER)
+    ]
+
+
+def leader(log_range: LogRange) -> int | None:
+    """The broker that led the partition at planning; None: none did, or it is read from files."""
+    piece = log_range.pieces[0]
+    return piece.leader if isinstance(piece, FetchPiece) else None
+
+
+def _balanced(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
+    hands: list[list[LogRange]] = [[] for _ in range(tasks)]
+    loads = [0] * len(hands)
+    for log_range in sorted(ranges, key=lambda r: (-r.size_bytes, *_place(r))):
+        lightest = loads.index(min(loads))
+        hands[lightest].append(log_range)
+        loads[lightest] += _weight([log_range])
+    return [sorted(hand, key=_place) for hand in hands if hand]
+
+
+def _neighbours(ranges: Sequence[LogRange], tasks: int, most: int) -> list[list[LogRange]] | None:
+    """The ranges, in order, in hands of as equal weight as that allows; None: one would be heavier than `most`."""
+    hands: list[list[LogRange]] = []
+    left, waiting = sum(map(_weight, ([r] for r in ranges))), list(ranges)
+    for hands_left in range(tasks, 0, -1):
+        share, hand = left / hands_left, [waiting.pop(0)]
+        # The next range comes along if the hand is nearer to its share with it, and enough are left for the others.
+        while len(waiting) >= hands_left and _weight(hand) + _weight(waiting[:1]) / 2 <= share:
+            hand.append(waiting.pop(0))
+        if hands_left == 1:
+            hand += waiting
+        left -= _weight(hand)
+        hands.append(hand)
+    return hands if all(_weight(hand) <= most for hand in hands) else None
+
+
+def _place(log_range: LogRange) -> tuple[int, int]:
+    return log_range.offsets_partition, log_range.number
+
+
+def _weight(hand: Sequence[LogRange]) -> int:
+    # One more than its bytes: ranges without any are spread as well.
+    return sum(log_range.size_bytes + 1 for log_range in hand)

@@ -1,0 +1,227 @@
+"""Rows of `group_records`, `transaction_markers` and `quarantine` from one chunk of records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.decoding.markers import Marker
+from kgroups_spark.decoding.transaction_outcomes import OUTCOME_NAMES
+from kgroups_spark.messages.group_records import GroupRecord
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
+from kgroups_spark.tables.rows import table_batch
+
+GROUP_RECORD_COLUMNS = (
+    "log_offset",
+    "log_timestamp",
+    "record_type",
+    "record_name",
+    "group_id",
+    "member_id",
+    "regular_expression",
+    "value_version",
+    "value",
+    "producer_id",
+    "is_transactional",
+    "raw_key",
+    "raw_value",
+)
+MARKER_COLUMNS = (
+    "log_offset",
+    "log_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "coordinator_epoch",
+    "control_type",
+    "outcome",
+    "transaction_start_offset",
+    "offset_count",
+    "group_ids",
+)
+QUARANTINE_COLUMNS = (
+    "log_offset",
+    "log_timestamp",
+    "record_count",
+    "record_type",
+    "record_name",
+    "group_id",
+    "topic",
+    "partition",
+    "value_version",
+    "producer_id",
+    "is_transactional",
+    "reason",
+    "detail",
+    "coordinator_fails",
+    "file",
+    "file_position",
+    "raw_key",
+    "raw_value",
+)
+
+
+@dataclass(frozen=True)
+class HistoryRows:
+    """Makes rows of the records of one chunk, which are given by their index in it."""
+
+    audit_id: int
+    offsets_partition: int
+    records: RecordColumns
+
+    def group_records(self, decoded: list[tuple[int, GroupRecord]]) -> pa.RecordBatch:
+        # An array that is made when it is asked for.
+        is_transactional = self.records.is_transactional
+        rows = [
+            (
+                *self._place(row),
+                record.record_type,
+                record.record_name,
+                record.group_id,
+                record.member_id,
+                record.regular_expression,
+                record.value_version,
+                record.value_json(),
+                self._producer_id(row),
+                bool(is_transactional[row]),
+                self.records.key(row) if record.keeps_raw else None,
+                self.records.value(row) if record.keeps_raw else None,
+            )
+            for row, record in decoded
+        ]
+        return self._batch("group_records", GROUP_RECORD_COLUMNS, rows)
+
+    def markers(self, markers: list[Marker]) -> pa.RecordBatch:
+        """Without what they ended, which the replay adds."""
+        return self._batch("transaction_markers", MARKER_COLUMNS, [marker_row(marker) for marker in markers])
+
+    def quarantine(self, bad: list[tuple[int, Undecodable]], path: str | None, release: Release) -> pa.RecordBatch:
+        # A control record ends a transaction and begins none.
+        is_transactional = self.records.is_transactional & ~self.records.is_control
+        rows = [
+            (
+                *self._place(row),
+                1,
+                what.record_type,
+                what.record_name,
+                what.group_id,
+                what.topic,
+                what.partition,
+                what.value_version,
+                self._producer_id(row),
+                bool(is_transactional[row]),
+                what.reason,
+                what.detail,
+                load_fails(what, release),
+                path,
+                None if path is None else int(self.records.batches.position[self.records.batch[row]]),
+                self.records.key(row),
+                self.records.value(row),
+            )
+            for row, what in bad
+        ]
+        return self._batch("quarantine", QUARANTINE_COLUMNS, rows, resolved_by=None)
+
+    def load_failures(self, misread: list[tuple[int, GroupRecord]], release: Release) -> pa.RecordBatch:
+        """Records that stand in group_records and that a coordinator of the release cannot read, as its layout of the
+        same version is another one (T58)."""
+        rows = [
+            (
+                *self._place(row),
+                record.record_type,
+                record.record_name,
+                record.group_id,
+                record.value_version,
+                self._producer_id(row),
+                misread_detail(record.record_name, record.layout, release),
+            )
+            for row, record in misread
+        ]
+        return self._batch("quarantine", MISREAD_COLUMNS, rows, **LOAD_WOULD_FAIL)
+
+    def _place(self, row: int) -> tuple[int, int | None]:
+        timestamp = int(self.records.timestamp[row])
+        return int(self.records.offset[row]), None if timestamp < 0 else timestamp
+
+    def _producer_id(self, row: int) -> int | None:
+        producer_id = int(self.records.batches.producer_id[self.records.batch[row]])
+        return None if producer_id < 0 else producer_id
+
+    def _batch(self, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], **more: Any) -> pa.RecordBatch:
+        constants = {"audit_id": self.audit_id, "offsets_partition": self.offsets_partition, **more}
+        return table_batch(name, columns, rows, **constants)
+
+
+def marker_row(marker: Marker) -> tuple[Any, ...]:
+    """A row of transaction_markers (MARKER_COLUMNS), without what the marker ended."""
+    return (
+        marker.log_offset,
+        None if marker.log_timestamp < 0 else marker.log_timestamp,
+        None if marker.producer_id < 0 else marker.producer_id,
+        None if marker.producer_id < 0 else marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.control_type,
+        OUTCOME_NAMES.get(marker.outcome),
+        None,
+        None,
+        None,
+    )
+
+
+def load_fails(what: Undecodable, release: Release) -> bool:
+    """Whether a coordinator of the release would refuse to load where the record stands.
+
+    A type that it does not know it skips, whatever the value (KIP-915); anything else that it cannot decode ends its
+    load.
+    """
+    if what.record_type is None or what.record_type in release.record_types | release.unreplayable_types:
+        return True
+    return release.fails_to_read(what.record_type, what.value_version)
+
+
+def misread_detail(record_name: str, layout: str, release: Release) -> str:
+    """Why the release's load fails at a value in that early-access layout."""
+    return f"{record_name}Value has the early-access layout of Kafka {layout}, which {release.name} does not read"
+
+
+def is_misread(record: GroupRecord, release: Release) -> bool:
+    """Whether a coordinator of the release knows the record's type and not the layout of its value."""
+    is_known = record.record_type in release.record_types and not record.is_tombstone
+    return is_known and not release.reads_layout(record.layout)
+
+
+def corrupt_batch_rows(
+    audit_id: int, offsets_partition: int, log_offset: int, batch: CorruptBatch, path: str | None
+) -> pa.RecordBatch:
+    """The row of quarantine for a batch that cannot be read; its bytes stand in raw_value. `path`: None, from a
+    cluster."""
+    unknown = dict.fromkeys(
+        (
+            "log_timestamp",
+            "record_type",
+            "record_name",
+            "group_id",
+            "topic",
+            "partition",
+            "value_version",
+            "producer_id",
+            "is_transactional",
+            "raw_key",
+            "resolved_by",
+        )
+    )
+    return table_batch(
+        "quarantine",
+        ("log_offset", "record_count", "detail", "file_position", "raw_value"),
+        [(log_offset, batch.record_count, batch.detail, None if path is None else batch.position, batch.raw)],
+        audit_id=audit_id,
+        offsets_partition=offsets_partition,
+        reason="corrupt_batch",
+        coordinator_fails=True,
+        file=path,
+        **unknown,
+    )

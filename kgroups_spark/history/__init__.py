@@ -1,0 +1,1 @@
+"""The history that a lake has stored: replayed again, reduced, decoded again."""

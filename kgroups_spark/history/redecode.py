@@ -1,0 +1,180 @@
+"""Records in quarantine as undecodable, decoded again by software that knows more.
+
+A record that now decodes becomes a row of its table under the audit that decodes it; its row of quarantine names that
+audit (`resolved_by`) and no longer counts. Quarantine has no producer epoch (null). Rows from before layout 5 do not
+have is_transactional, either: a record with a producer counts as transactional there, for Kafka's coordinators write
+no other ones with a producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kgroups_spark.decoding.commit_rows import CommitBatches
+from kgroups_spark.decoding.group_traffic import COUNTS, GroupTraffic
+from kgroups_spark.decoding.markers import ends
+from kgroups_spark.decoding.record_rows import HistoryRows
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
+from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
+from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, RecordColumns
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs, unpacked
+from kgroups_spark.times import to_epoch_ms
+
+# Where a record that now decodes goes, and what is counted of it.
+DECODED_TABLES = ("offset_commits", "group_records", "group_traffic")
+
+ROWS_AT_ONCE = 10_000
+# Behind any start 32 bytes are readable (RecordColumns.data).
+PADDING = 32
+
+
+def decoded_again(quarantine: DataFrame, audit_id: int) -> DataFrame:
+    """Rows of DECODED_TABLES, packed (tasks/packed_rows.py), of the records in quarantine that decode now. A group's
+    hour may have several rows of group_traffic, which are to be added up."""
+    return _decoded_of(_unresolved_records(quarantine), audit_id)
+
+
+def with_decoded_again(lake: Lake, audit_id: int, traffic: DataFrame) -> DataFrame:
+    """Rows of group_traffic of an audit, and what it counts of the records that it has decoded again before: one row
+    for each key."""
+    resolved = lake.read("quarantine").where(F.col("resolved_by") == audit_id)
+    return added_up(traffic.unionByName(unpacked(_decoded_of(resolved, audit_id), "group_traffic")))
+
+
+def added_up(traffic: DataFrame) -> DataFrame:
+    """One row of group_traffic for each of its keys."""
+    return traffic.groupBy(*TABLES["group_traffic"].key).agg(*(F.sum(name).alias(name) for name in COUNTS))
+
+
+def _decoded_of(quarantine: DataFrame, audit_id: int) -> DataFrame:
+    """The records in rows of quarantine as they decode now, packed."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+                rows = batch.slice(start, ROWS_AT_ONCE).to_pylist()
+                yield from packed_outputs(_decoded(rows, audit_id))
+
+    columns = (
+        "offsets_partition",
+        "log_offset",
+        "log_timestamp",
+        "producer_id",
+        "is_transactional",
+        "raw_key",
+        "raw_value",
+    )
+    return quarantine.select(*columns).mapInArrow(task, PACKED)
+
+
+def unresolved(quarantine: DataFrame) -> DataFrame:
+    """The rows of quarantine that still count."""
+    return quarantine.where("resolved_by IS NULL")
+
+
+def _unresolved_records(quarantine: DataFrame) -> DataFrame:
+    """Rows that are one record each, and have its key: all that may ever decode."""
+    is_record = (F.col("reason") != "corrupt_batch") & (F.col("record_count") == 1) & F.col("raw_key").isNotNull()
+    return unresolved(quarantine).where(is_record)
+
+
+def _decoded(rows: Sequence[dict[str, Any]], audit_id: int) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
+    by_partition: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_partition.setdefault(row["offsets_partition"], []).append(row)
+    for offsets_partition, of_one in by_partition.items():
+        records = _record_columns(sorted(of_one, key=lambda row: int(row["log_offset"])))
+        yield from _decoded_records(records, offsets_partition, audit_id)
+
+
+def _decoded_records(
+    records: RecordColumns, offsets_partition: int, audit_id: int
+) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
+    commit_rows, other_rows, _ = classify(records)
+    commit_decoder, traffic = OffsetCommitDecoder(), GroupTraffic()
+    commits = commit_decoder.decode(records, commit_rows)
+    batches = CommitBatches(audit_id, offsets_partition)
+    for lot in (*batches.add(records, commits, commit_decoder.keys, ends([])), *batches.rest()):
+        yield "offset_commits", _without_epoch(lot)
+    decoded = [
+        (row, what)
+        for row, what in zip(other_rows.tolist(), GroupRecordDecoder().decode_rows(records, other_rows), strict=True)
+        if isinstance(what, GroupRecord)
+    ]
+    if decoded:
+        yield "group_records", HistoryRows(audit_id, offsets_partition, records).group_records(decoded)
+    traffic.add_chunk(records, commits, commit_decoder.keys, decoded)
+    counted = traffic.batch(audit_id=audit_id, offsets_partition=offsets_partition)
+    if counted.num_rows:
+        yield "group_traffic", counted
+
+
+def _without_epoch(commits: pa.Table) -> pa.Table:
+    at = commits.schema.get_field_index("producer_epoch")
+    return commits.set_column(at, "producer_epoch", pa.nulls(commits.num_rows, pa.int16()))
+
+
+def _record_columns(rows: Sequence[dict[str, Any]]) -> RecordColumns:
+    """The records as if each stood in a batch of its own."""
+    key_start, key_length, value_start, value_length = (np.zeros(len(rows), np.int64) for _ in range(4))
+    data = bytearray()
+    for at, row in enumerate(rows):
+        for start, length, content in (
+            (key_start, key_length, row["raw_key"]),
+            (value_start, value_length, row["raw_value"]),
+        ):
+            start[at], length[at] = len(data), -1 if content is None else len(content)
+            data += content or b""
+    offset = np.array([row["log_offset"] for row in rows], np.int64)
+    timestamp = np.array(
+        [-1 if row["log_timestamp"] is None else to_epoch_ms(row["log_timestamp"]) for row in rows], np.int64
+    )
+    producer_id = np.array([-1 if row["producer_id"] is None else row["producer_id"] for row in rows], np.int64)
+    return RecordColumns(
+        np.frombuffer(bytes(data) + bytes(PADDING), np.uint8),
+        _batch_columns(offset, timestamp, producer_id, np.array(list(map(_is_transactional, rows)))),
+        np.arange(len(rows), dtype=np.int32),
+        offset,
+        timestamp,
+        key_start,
+        key_length,
+        value_start,
+        value_length,
+    )
+
+
+def _is_transactional(row: dict[str, Any]) -> bool:
+    known = row["is_transactional"]
+    return row["producer_id"] is not None if known is None else bool(known)
+
+
+def _batch_columns(
+    offset: np.ndarray[Any, Any],
+    timestamp: np.ndarray[Any, Any],
+    producer_id: np.ndarray[Any, Any],
+    is_transactional: np.ndarray[Any, Any],
+) -> BatchColumns:
+    rows = len(offset)
+    none, zeros = np.full(rows, -1), np.zeros(rows, np.int64)
+    return BatchColumns(
+        base_offset=offset,
+        last_offset=offset,
+        leader_epoch=none.astype(np.int32),
+        magic=np.full(rows, 2, np.int8),
+        crc=zeros,
+        attributes=np.where(is_transactional, TRANSACTIONAL, 0).astype(np.int16),
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=none.astype(np.int16),
+        record_count=np.ones(rows, np.int32),
+        position=zeros,
+        size=zeros,
+    )

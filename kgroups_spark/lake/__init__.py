@@ -1,0 +1,1 @@
+"""Where the tables lie: commits, claims, the ledger, layouts."""

@@ -1,0 +1,80 @@
+"""The lake as one finished audit left it, whatever another one has written since, is writing now, or left behind.
+
+Every table's log remembers the newest audit that wrote it. Its tables are at the newest version to which no later
+one has committed: a version of its own, so that readers never see half an audit, whether it rewrote the table, appended
+to it or took rows of an unfinished one away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED
+from kgroups_spark.lake.ledger_rows import newest_rows
+from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+
+
+@dataclass(frozen=True)
+class LakeAsOfAudit:
+    """The tables as audit `audit_id` left them (0: as they were before the first one), and the ledger as of
+    `ledger_version` (None: as it is)."""
+
+    lake: Lake
+    audit_id: int
+    ledger_version: int | None = None
+
+    @classmethod
+    def last_finished(cls, lake: Lake) -> LakeAsOfAudit:
+        """The lake as of its last finished audit, and the ledger that says so."""
+        version = lake.table("audits").version()
+        newest = newest_rows(lake, version, ["audit_id", "status"])
+        ends = newest.filter(pc.field("status") == FINISHED)["audit_id"]
+        return cls(lake, pc.max(ends).as_py() or 0, version)
+
+    @cached_property
+    def replaced(self) -> Replaced:
+        """The rows of history that the audit left out."""
+        conditions = [Condition("audit_id", "==", self.audit_id), IS_FINISHED]
+        told = self.lake.rows("audits", self.ledger_version, columns=[COLUMN], conditions=conditions)[COLUMN]
+        return Replaced.of(told[0].as_py() if len(told) else None)
+
+    def version(self, name: str) -> int | None:
+        """The table's version; None: the newest, or the lake is of a layout without that table."""
+        if name == "audits":
+            return self.ledger_version
+        if not self.lake.has(name):
+            return None
+        log = self.lake.table(name)
+        return min(log.version_as_of(app_id, self.audit_id) for app_id in APP_IDS)
+
+    def read(self, name: str) -> DataFrame:
+        """The table's rows; nothing that is committed later changes what the frame says."""
+        version = self.version(name)
+        if version is None and name != "audits":
+            return self.lake.spark.createDataFrame([], TABLES[name].schema)
+        # Delta skips files of a large table by their statistics; to list those of a small one costs it a Spark job.
+        is_large = TABLES[name].kind == "history"
+        rows = self.lake.read(name, version, NOTHING) if is_large else self.lake.read_files(name, version)
+        return self.replaced.left_out(name, rows) if name in REPLACEABLE else rows
+
+    def all_rows(self, name: str) -> DataFrame:
+        """The rows of a history table, also those that are replaced."""
+        return self.lake.read(name, self.version(name), NOTHING)
+
+    def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
+        """As Lake.rows: without a Spark job where pyarrow reaches the lake."""
+        version = self.version(name)
+        if version is None and name != "audits":
+            empty = arrow_schema(name).empty_table()
+            return empty if columns is None else empty.select(columns)
+        replaced = self.replaced if name in REPLACEABLE else NOTHING
+        return self.lake.rows(name, version, columns=columns, conditions=conditions, replaced=replaced)

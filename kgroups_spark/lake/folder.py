@@ -1,0 +1,55 @@
+"""A lake's tables as folders of one path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kgroups_spark.lake.kernel import Kernel, repetition_refused
+from kgroups_spark.tables.schemas import Table
+
+
+class Folder:
+    """The place of a path lake; `uri` is the path as Hadoop spells it. catalog_schema.py is the other kind of place."""
+
+    def __init__(self, spark: SparkSession, kernel: Kernel, location: str) -> None:
+        self.spark = spark
+        self.kernel = kernel
+        self.uri = kernel.qualified(location)
+
+    def path(self, name: str) -> str:
+        """Where the table lies, whether it is there or not."""
+        return f"{self.uri}/{name}"
+
+    def identifier(self, name: str) -> str:
+        """The table's name in SQL."""
+        return f"delta.`{self.path(name).replace('`', '``')}`"
+
+    def names(self) -> list[str]:
+        """The entries of the folder, tables or not; nothing if there is no folder."""
+        return self.kernel.names_in(self.uri)
+
+    def has(self, name: str) -> bool:
+        return self.kernel.table(self.path(name)).exists()
+
+    def create(self, table: Table, properties: dict[str, str]) -> None:
+        """Makes the table, empty; nothing if someone else has just made it."""
+        self.kernel.table(self.path(table.name)).create(table.schema.json(), table.comment, properties)
+
+    def read(self, name: str, version: int | None = None) -> DataFrame:
+        """A version of the table (default: the newest)."""
+        reader = self.spark.read.format("delta")
+        return (reader if version is None else reader.option("versionAsOf", version)).load(self.path(name))
+
+    def append(self, name: str, rows: DataFrame, options: Mapping[str, str]) -> None:
+        """Adds the rows by Spark's Delta writer with its options. Raises AlreadyWritten for a transaction that somebody
+        else commits at the same time."""
+        with repetition_refused():
+            rows.write.format("delta").mode("append").options(**options).save(self.path(name))
+
+    def replace(self, name: str, rows: DataFrame, options: Mapping[str, str], where: str | None = None) -> None:
+        """Makes the rows the only ones of those that the condition holds for (None: of all)."""
+        replaced = {} if where is None else {"replaceWhere": where}
+        with repetition_refused():
+            rows.write.format("delta").mode("overwrite").options(**replaced, **options).save(self.path(name))

@@ -1,0 +1,36 @@
+"""Tables that somebody has deleted: which can be rebuilt, and which nothing brings back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.fence import Fence
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.tables.layout import LAKE_VERSION
+from kgroups_spark.tables.schemas import LOG_TABLES, STATE_LOG_HISTORY, TABLES
+
+# The log as the lake holds it, and what was corrected in the state since: all else is made of it.
+NOT_MADE_AGAIN = (*LOG_TABLES, *STATE_LOG_HISTORY, "state_corrections")
+
+
+def gone_tables(lake: Lake) -> list[str]:
+    """The tables that a lake of today's layout lacks. Raises KgroupsError if one of them cannot be rebuilt."""
+    if lake.version < LAKE_VERSION:
+        return []  # not made yet: migrations.py
+    there = set(lake.place.names())
+    gone = [name for name in TABLES if name not in there]
+    lost = [name for name in gone if name in NOT_MADE_AGAIN]
+    if lost:
+        raise KgroupsError(
+            f"the lake at {lake.location} has no table {lost[0]} any more, and nothing makes it again: "
+            "bring it back, or audit into a new lake"
+        )
+    return gone
+
+
+def make_again(fence: Fence, names: Sequence[str]) -> None:
+    """Makes the tables, empty; one that somebody else has just made stays as it is."""
+    for name in names:
+        fence.check_claim()
+        fence.lake.create_table(TABLES[name])

@@ -1,0 +1,289 @@
+"""The lake: all tables in one place, made, opened, read.
+
+A place is a path, each table a folder of it (folder.py), or a schema of a catalog (catalog_schema.py).
+
+Whatever changes a table goes through `Lake.commit`, and through nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.catalog_schema import CatalogSchema
+from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.folder import Folder
+from kgroups_spark.lake.kernel import Kernel, KernelTable, TableFile
+from kgroups_spark.lake.last_finished import FINISHED
+from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.lake.parts_writer import lake_file_system
+from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
+from kgroups_spark.tables.conditions import Condition, all_may_hold
+from kgroups_spark.tables.layout import (
+    LAKE_VERSION,
+    LAKE_VERSION_PROPERTY,
+    is_path,
+    lake_version_in,
+    require_known_version,
+)
+from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
+from kgroups_spark.tables.spark_types import struct_in_array
+
+# A log of many small commits: Delta's default of 10 makes every tenth night slow.
+CHECKPOINT_INTERVAL = 100
+
+# Where tasks leave what is not yet in a table; Spark and Delta do not look into folders that begin with a low line.
+WORK_FOLDER = "_work"
+
+Answer = TypeVar("Answer")
+
+
+class Lake:
+    """The tables at one place. `location` is what the user typed, `uri` the folder they lie in as Hadoop spells it."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        self.spark = spark
+        self.location = location
+        self.kernel = Kernel(spark)
+        place = Folder if is_path(location) else CatalogSchema
+        with told_in_one_line(f"lake {location}"):
+            self.place: Folder | CatalogSchema = place(spark, self.kernel, location)
+        self.uri = self.place.uri
+
+    @property
+    def is_in_catalog(self) -> bool:
+        return isinstance(self.place, CatalogSchema)
+
+    @classmethod
+    def open(cls, spark: SparkSession, location: str) -> Lake:
+        """The lake that is there. Raises UsageError where there is none, KgroupsError if newer software made it."""
+        lake = cls(spark, location)
+        with told_in_one_line(f"the lake at {location} cannot be opened"):
+            if not lake.exists():
+                raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
+            require_known_version(location, lake.version)
+        return lake
+
+    @classmethod
+    def create(cls, spark: SparkSession, location: str) -> Lake:
+        """The lake that is there, or a new one with all tables, empty; what an earlier attempt left undone is done.
+
+        One of an older layout stays as it is until a claim is taken (migrations.py). Raises UsageError for a place that
+        holds something else, KgroupsError as `open`.
+        """
+        lake = cls(spark, location)
+        with told_in_one_line(f"no lake can be made at {location}"):
+            if lake.exists():
+                require_known_version(location, lake.version)
+            else:
+                lake._require_nothing_else_there()
+                lake._create_tables()
+        return lake
+
+    def exists(self) -> bool:
+        with told_in_one_line(f"the lake at {self.location} cannot be opened"):
+            return self.place.has("audits")
+
+    def names(self) -> list[str]:
+        """The tables that are there: all, but in a lake of an older layout."""
+        return [name for name in TABLES if self.has(name)]
+
+    def has(self, name: str) -> bool:
+        """Whether the table is there, which only in a lake of an older layout may not be."""
+        return self.version >= LAKE_VERSION or self.place.has(name)
+
+    def table(self, name: str) -> KernelTable:
+        """The table's log. Raises KeyError for a name that is no table's."""
+        return self.kernel.table(self._path(name))
+
+    def identifier(self, name: str) -> str:
+        """The table's name in SQL."""
+        return self.place.identifier(TABLES[name].name)
+
+    def read(self, name: str, version: int | None = None, replaced: Replaced | None = None) -> DataFrame:
+        """A version of the table (default: the newest); columns that an older layout does not have are null.
+
+        `replaced`: what is left out (None: what the lake knows of now).
+        """
+        self._require_table(name)
+        rows = self.place.read(name, version)
+        rows = rows if self.version >= LAKE_VERSION else _with_all_columns(rows, TABLES[name].schema)
+        return (self.replaced if replaced is None else replaced).left_out(name, rows) if name in REPLACEABLE else rows
+
+    @cached_property
+    def replaced(self) -> Replaced:
+        """Rows of history that no reader gets: as the last finished audit says when first asked, and as an audit says
+        that has found more."""
+        from kgroups_spark.lake.ledger_rows import newest_rows  # which reads a lake
+
+        rows = newest_rows(self, columns=["audit_id", "status", COLUMN]).to_pylist()
+        last = max((row for row in rows if row["status"] == FINISHED), key=itemgetter("audit_id"), default=None)
+        return Replaced.of(last and last[COLUMN])
+
+    def read_files(self, name: str, version: int | None = None) -> DataFrame:
+        """All rows as `read`, with the same nullability, for a table of few files.
+
+        Delta's own reader first rebuilds a table's state by Spark jobs, which costs more than the current tables have
+        to say; Kernel knows their files. Tables whose files are not the whole truth (deletion vectors, column mapping)
+        are left to Delta, those of a catalog to whom it lets read them.
+        """
+        self._require_table(name)
+        log = self.table(name)
+        if self.is_in_catalog or log.refusal() is not None:
+            return self.read(name, version, NOTHING)
+        paths = [f"{self._path(name)}/{unquote(file.path)}" for file in log.files(version)]
+        schema = TABLES[name].schema
+        if not paths:
+            return self.spark.createDataFrame([], schema)
+        rows = self.spark.read.schema(schema).parquet(*paths)
+        return rows.select(*(never_null(field) if not field.nullable else F.col(field.name) for field in schema))
+
+    def rows(
+        self,
+        name: str,
+        version: int | None = None,
+        *,
+        files: Iterable[TableFile] | None = None,
+        columns: Sequence[str] | None = None,
+        conditions: Sequence[Condition] = (),
+        replaced: Replaced | None = None,
+    ) -> pa.Table:
+        """The rows of a table, or few of a large one; where the driver can reach the files by pyarrow, without a Spark
+        job.
+
+        `columns` (None: all) and `conditions` choose among them; files whose statistics leave no room for such a row
+        are not opened. `files`: where the wanted rows lie (None: in any file of the version). `replaced` as of `read`.
+        """
+        self._require_table(name)
+        schema = arrow_schema(name)
+        columns = schema.names if columns is None else columns
+        if not self.files_in_reach:
+            chosen = self.read(name, version, replaced)
+            for each in conditions:
+                chosen = chosen.where(each.of(F.col(each.column), F.lit))
+            return chosen.select(*columns).toArrow().cast(pa.schema([schema.field(column) for column in columns]))
+        files = self.table(name).files(version) if files is None else files
+        paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
+        dataset = dataset_of(name, self._path(name), paths)
+        left_out = (self.replaced if replaced is None else replaced) if name in REPLACEABLE else NOTHING
+        return left_out.rows_left(name, dataset, columns, conditions)
+
+    def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
+        """The answer of `write`: it changes the table in one Delta transaction. The one place where a lake changes.
+
+        `operation` is create, append, replace, delete or shut out. Raises KgroupsError where storage or Delta refuses.
+        """
+        with told_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
+            return write()
+
+    def _path(self, name: str) -> str:
+        return self.place.path(TABLES[name].name)
+
+    @cached_property
+    def files_in_reach(self) -> bool:
+        """The driver can read the lake's files by pyarrow, too. A catalog's it does not try: it may be forbidden."""
+        if self.is_in_catalog:
+            return False
+        try:
+            file_system, folder = lake_file_system(self.uri)
+            found = file_system.get_file_info(f"{folder}/audits/_delta_log")
+        except (OSError, pa.ArrowException):
+            return False
+        return bool(found.type == pa.fs.FileType.Directory)
+
+    @cached_property
+    def properties(self) -> dict[str, str]:
+        """The lake's properties in the ledger's log."""
+        return self.table("audits").properties()
+
+    @property
+    def version(self) -> int:
+        """Which layout the lake says it has; 0: none, as a table `audits` of somebody else."""
+        return lake_version_in(self.properties)
+
+    def _require_table(self, name: str) -> None:
+        if not self.has(name):
+            raise KgroupsError(
+                f"the lake at {self.location} has no table {name} yet: "
+                f"run kgroups audit once, it brings the lake from layout {self.version} to {LAKE_VERSION}"
+            )
+
+    def _require_nothing_else_there(self) -> None:
+        strangers = sorted(set(self.place.names()) - set(TABLES) - {WORK_FOLDER})
+        if strangers:
+            an_empty_one = "an empty schema" if self.is_in_catalog else "a new folder or an empty one"
+            raise UsageError(
+                f"{self.location} is no lake and not empty: it holds {', '.join(strangers[:3])}; name {an_empty_one}"
+            )
+
+    def _create_tables(self) -> None:
+        in_parallel([partial(self.create_table, table) for name, table in TABLES.items() if name != "audits"])
+        # The ledger last: where it is, the lake is complete.
+        self.create_table(TABLES["audits"])
+
+    def create_table(self, table: Table) -> None:
+        """Makes the table, empty; nothing if it is there."""
+        self.commit(table.name, "create", partial(self.place.create, table, table_properties(table)))
+
+
+def table_properties(table: Table) -> dict[str, str]:
+    """The properties of the table, for Delta and for us."""
+    return {
+        "delta.dataSkippingStatsColumns": ",".join(table.statistics),
+        "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+        # Versions that readers go back to are not Delta's to delete (log_files.py).
+        "delta.enableExpiredLogCleanup": "false",
+        LAKE_VERSION_PROPERTY: str(LAKE_VERSION),
+    }
+
+
+def _with_all_columns(rows: DataFrame, schema: StructType) -> DataFrame:
+    missing = {field.name: F.lit(None).cast(field.dataType) for field in schema if field.name not in rows.columns}
+    there = {field.name: struct_in_array(field.dataType) for field in rows.schema}
+    wider = {
+        field.name: _with_all_fields(field.name, there[field.name], struct)
+        for field in schema
+        if (struct := struct_in_array(field.dataType)) and there.get(field.name) not in (None, struct)
+    }
+    return rows.withColumns({**missing, **wider}).select(*schema.names)
+
+
+def _with_all_fields(name: str, there: StructType | None, struct: StructType) -> Column:
+    """An array of structs with the fields that it lacks as nulls."""
+    names = there.names if there else ()
+
+    def element(found: Column) -> Column:
+        fields = ((found[f.name] if f.name in names else F.lit(None)).cast(f.dataType).alias(f.name) for f in struct)
+        return F.struct(*fields)
+
+    return F.transform(name, element).alias(name)
+
+
+def never_null(field: StructField) -> Column:
+    """The column as one that holds no null, which Delta has made sure of and Spark's Parquet reader forgets."""
+    if isinstance(field.dataType, StringType):
+        zero = F.lit("")
+    elif isinstance(field.dataType, ArrayType):
+        zero = F.array()
+    else:
+        zero = F.lit(0)
+    return F.coalesce(field.name, zero.cast(field.dataType)).alias(field.name, metadata=field.metadata)
+
+
+def in_parallel(calls: list[Callable[[], Any]], threads: int = 4) -> list[Any]:
+    """The answers of the calls, in order; small commits wait more than they work. Raises as the first one that
+    failed."""
+    with ThreadPoolExecutor(threads) as pool:
+        running = [pool.submit(call) for call in calls]
+        return [call.result() for call in running]

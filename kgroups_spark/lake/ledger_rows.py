@@ -1,0 +1,100 @@
+"""Which rows of the ledger a question needs, and the columns of them: never all rows, however many audits there were.
+
+A lake has two rows an audit, each with an entry for every partition of __consumer_offsets: ten years of nights are
+730,000 entries. Rows are therefore asked for by number, from the newest back, and entries stay columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.lake.kernel import TableFile
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import IS_FINISHED, is_of_log, lots_backwards, since_last_finished
+from kgroups_spark.tables.conditions import Condition
+
+
+def newest_rows(lake: Lake, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of the last finished audit and of those after it; all while none has finished.
+
+    `version`: of the ledger (None: the newest); `columns`: None: all.
+    """
+    if not lake.files_in_reach:
+        ends = lake.rows("audits", version, columns=["audit_id"], conditions=[IS_FINISHED])
+        last = pc.max(ends["audit_id"]).as_py() or 0
+        return lake.rows("audits", version, columns=columns, conditions=[Condition("audit_id", ">=", last)])
+
+    def finished_in(file: TableFile) -> list[int]:
+        ends = lake.rows("audits", files=[file], columns=["audit_id"], conditions=[IS_FINISHED])
+        numbers: list[int] = ends["audit_id"].to_pylist()
+        return numbers
+
+    last, files = since_last_finished(lake.table("audits").files(version), newest_audit, finished_in)
+    return lake.rows("audits", files=files, columns=columns, conditions=[Condition("audit_id", ">=", last)])
+
+
+def newest_audit(file: TableFile) -> float:
+    """The greatest number in the file, as its statistics say; inf: unknown."""
+    newest = file.bound("maxValues", "audit_id")
+    return math.inf if newest is None else float(newest)
+
+
+class Reading(NamedTuple):
+    """A finished audit, and the partitions of __consumer_offsets of which it read something."""
+
+    started_at: datetime
+    newest_log_timestamp: datetime | None
+    offsets_partitions: frozenset[int]
+
+
+def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Iterator[Reading]:
+    """The spans that finished audits read of __consumer_offsets, or of the log that `topic` names, audit `newest`
+    first."""
+    columns = ["started_at", "newest_log_timestamp", "partitions"]
+    for rows in lots_backwards(partial(lake.rows, "audits"), columns, newest):
+        for index in range(rows.num_rows):
+            row = rows.slice(index, 1)
+            entries = pc.list_flatten(row["partitions"].combine_chunks())
+            entries = entries.filter(is_of_log(entries, topic))
+            was_read = pc.or_(*(pc.greater(pc.struct_field(entries, name), 0) for name in ("records", "bytes")))
+            numbers = pc.struct_field(entries, "offsets_partition").filter(was_read).to_pylist()
+            started_at, newest_log_timestamp = (row[name][0].as_py() for name in columns[:2])
+            yield Reading(started_at, newest_log_timestamp, frozenset(numbers))
+
+
+def what_was_read(lake: Lake, newest: int) -> pa.Table:
+    """The spans that each finished audit up to `newest` read of each partition, in no order: audit_id,
+    retention_ms, offsets_partition, start_offset, end_offset, records; int64, a row an entry of `partitions`.
+
+    Entries of partitions in which there was nothing to read are left out.
+    """
+    columns = ["retention_ms", "partitions"]
+    return pa.concat_tables(map(entries_of, lots_backwards(partial(lake.rows, "audits"), columns, newest)))
+
+
+ENTRY = ("offsets_partition", "start_offset", "end_offset", "records")
+
+
+def entries_of(rows: pa.Table) -> pa.Table:
+    """The columns of `what_was_read` of rows of the ledger with audit_id, retention_ms and partitions."""
+    rows = rows.combine_chunks()
+    lists = rows["partitions"]
+    entries, parents = pc.list_flatten(lists), pc.list_parent_indices(lists)
+    columns = {name: rows[name].take(parents).cast(pa.int64()) for name in ("audit_id", "retention_ms")}
+    columns |= {name: pc.struct_field(entries, name).cast(pa.int64()) for name in ENTRY}
+    table = pa.table(columns).filter(is_of_log(entries))
+    return table.filter((pc.field("end_offset") > pc.field("start_offset")) | (pc.field("records") > 0))
+
+
+def records_read(read: pa.Table) -> Counter[int]:
+    """How many records there were of each partition of __consumer_offsets, of rows of `what_was_read`."""
+    sums = read.group_by("offsets_partition").aggregate([("records", "sum")])
+    return Counter(dict(zip(sums["offsets_partition"].to_pylist(), sums["records_sum"].to_pylist(), strict=True)))

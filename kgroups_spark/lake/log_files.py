@@ -1,0 +1,78 @@
+"""Old versions in the tables' logs, and how they go.
+
+Delta's writers clean a log up by themselves, behind a checkpoint and up to it. They do not know that readers go back
+to what the last finished audit left: where the commit with the checkpoint was one of an audit that never finished, that
+version would go. So our tables have `delta.enableExpiredLogCleanup=false`, and this is done here instead.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+
+# As long as Delta keeps them: somebody may go back to a version by its number or time.
+KEPT_MS = 30 * 86_400_000
+
+# A commit, its checksum, commits in one file (the second number is the last one's), a checkpoint or a part of one.
+_FILE = re.compile(r"(?:\d{20}\.)?(?P<version>\d{20})\.(?:json|crc|compacted\.json|checkpoint\..+)")
+_CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint\.(?:\d{10}\.(?P<parts>\d{10})\.)?parquet")
+
+
+def remove_old_versions(lake: Lake, name: str, last_finished: int) -> int:
+    """Deletes the versions of a table's log that nobody goes back to; how many there were.
+
+    A late deletion deletes nothing that is wanted: readers only ever go back to later versions.
+    """
+    folder, old = _old(lake, name, last_finished)
+    for file in old:
+        lake.kernel.delete(f"{folder}/{file}")
+    return _versions(old)
+
+
+def tidy_logs(lake: Lake, last_finished: int) -> int:
+    """`remove_old_versions` of all tables."""
+    return sum(remove_old_versions(lake, name, last_finished) for name in lake.names())
+
+
+def old_versions(lake: Lake, name: str, last_finished: int) -> int:
+    """How many versions `remove_old_versions` would delete."""
+    return _versions(_old(lake, name, last_finished)[1])
+
+
+def _old(lake: Lake, name: str, last_finished: int) -> tuple[str, list[str]]:
+    log = lake.table(name)
+    folder = f"{log.path}/_delta_log"
+    version = LakeAsOfAudit(lake, last_finished).version(name)
+    files = {file: at_ms for file, (_, at_ms) in lake.kernel.files_in(folder).items()}
+    return folder, files_before(files, log.version() if version is None else version, time.time() * 1000 - KEPT_MS)
+
+
+def files_before(files: Mapping[str, float], wanted: int, last_ms: float) -> list[str]:
+    """Which files of a log (name: time of its last change, ms) no version from `wanted` on is read from, nor any that
+    is younger than `last_ms`; oldest versions first.
+
+    A version is read from a checkpoint that is not behind it and from the commits since then: what lies before the
+    newest such checkpoint that is old enough goes.
+    """
+    start = max((v for v in _whole_checkpoints(files, last_ms) if v <= wanted), default=0)
+    old = [(int(found["version"]), file) for file in files if (found := _FILE.fullmatch(file))]
+    return [file for version, file in sorted(old) if version < start]
+
+
+def _whole_checkpoints(files: Mapping[str, float], last_ms: float) -> list[int]:
+    """Versions with a checkpoint all parts of which are there, and older than that."""
+    parts: Counter[tuple[int, int]] = Counter()
+    for file, at_ms in files.items():
+        found = _CHECKPOINT.fullmatch(file)
+        if found is not None and at_ms < last_ms:
+            parts[int(found["version"]), int(found["parts"] or 1)] += 1
+    return [version for (version, expected), there in parts.items() if there == expected]
+
+
+def _versions(files: list[str]) -> int:
+    return sum(file.endswith(".json") and "compacted" not in file for file in files)

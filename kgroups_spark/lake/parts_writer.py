@@ -1,0 +1,167 @@
+"""Parts: the Parquet files that tasks write by pyarrow, for the driver to commit.
+
+A part counts once a Delta transaction names it (kernel.py). Until then, and for good if its task failed or ran twice,
+it is a file that nobody reads and VACUUM removes. Spark's own row-wise writer costs eight times the CPU.
+
+Everything here is plain pyarrow: it runs in tasks, without a session.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import posixpath
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from kgroups_spark.lake.ledger_sums import sums_for_footer
+from kgroups_spark.storage.files import file_system
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+
+# Rows come sorted by group: "one group, last week" should touch a few row groups only. A quarter of the rows costs one
+# hundredth more bytes.
+ROWS_PER_GROUP = 32_768
+# A row of the ledger has an entry for each partition of __consumer_offsets, and nearly all who ask want one row.
+ROWS_PER_GROUP_OF = {"audits": 128}
+
+NO_FOOTER: Mapping[str, str] = {}
+
+# Rising or rarely repeating numbers: packed differences take half the bytes of a dictionary and no more time.
+PACKED = {"log_offset", "log_timestamp", "committed_offset", "commit_timestamp", "marker_offset", "seen_log_timestamp"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A Parquet file of a table. `path` is relative to the table's folder, `stats_json` is for Delta's log."""
+
+    table: str
+    path: str
+    size: int
+    records: int
+    stats_json: str
+
+
+@dataclass(frozen=True)
+class PartWriter:
+    """Writes parts of one table under a lake's path; small and picklable: the driver makes it, tasks use it."""
+
+    table_name: str
+    lake_uri: str
+    audit_id: int
+
+    def write(self, rows: pa.Table) -> Part | None:
+        """The part that now holds the rows; None for no rows.
+
+        The columns are the table's, in any order; texts may be dictionaries. Raises ValueError for other columns, for
+        values that do not fit them, and for a null where none is allowed; an OSError leaves a file nobody names.
+        """
+        return self.write_batches([rows], sums_for_footer(rows) if self.table_name == "audits" else {})
+
+    def write_batches(
+        self, batches: Iterable[pa.Table | pa.RecordBatch], footer: Mapping[str, str] = NO_FOOTER
+    ) -> Part | None:
+        """The same for rows that come in batches of one schema: one part, never more in memory than a batch. `footer`:
+        what the file says besides."""
+        tables = (_as_table(batch) for batch in batches if batch.num_rows)
+        first = next(tables, None)
+        if first is None:
+            return None
+        schema = _schema_to_write(self.table_name, first.schema)
+        statistics = TABLES[self.table_name].statistics
+        name = f"part-{self.audit_id:08d}-{uuid.uuid4()}.zstd.parquet"
+        storage, folder = lake_file_system(self.lake_uri)
+        with storage.open_output_stream(posixpath.join(folder, self.table_name, name)) as sink:
+            in_order = (table.select(schema.names).cast(schema) for table in itertools.chain([first], tables))
+            rows_per_group = ROWS_PER_GROUP_OF.get(self.table_name, ROWS_PER_GROUP)
+            metadata = _write_parquet(sink, schema, in_order, statistics, rows_per_group, footer)
+            size = sink.tell()
+        stats = file_statistics(metadata, statistics)
+        return Part(self.table_name, name, size, metadata.num_rows, json.dumps(stats))
+
+
+def lake_file_system(lake_uri: str) -> tuple[pa.fs.FileSystem, str]:
+    """pyarrow's file system for a lake, and the lake's path in it. Hadoop's s3a and `file:/path` are understood."""
+    return file_system(lake_uri)
+
+
+def _as_table(batch: pa.Table | pa.RecordBatch) -> pa.Table:
+    return batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+
+
+def _schema_to_write(table_name: str, given: pa.Schema) -> pa.Schema:
+    """The table's schema, with dictionaries where the rows have them. Raises ValueError with every missing column."""
+    expected = arrow_schema(table_name)
+    wrong = [f"{name} is missing" for name in expected.names if name not in given.names]
+    wrong += [f"{name} is not a column of it" for name in given.names if name not in expected.names]
+    if wrong:
+        raise ValueError(f"rows for table {table_name}: {', '.join(wrong)}")
+    return pa.schema([_as_given(field, given.field(field.name).type) for field in expected])
+
+
+def _as_given(field: pa.Field, given: pa.DataType) -> pa.Field:
+    return field.with_type(pa.dictionary(given.index_type, field.type)) if pa.types.is_dictionary(given) else field
+
+
+def _write_parquet(
+    sink: pa.NativeFile,
+    schema: pa.Schema,
+    tables: Iterator[pa.Table],
+    statistics: tuple[str, ...],
+    rows_per_group: int,
+    footer: Mapping[str, str],
+) -> pq.FileMetaData:
+    packed = [name for name in schema.names if name in PACKED]
+    # Arrow's own schema in the footer would make readers give dictionaries where they had texts before.
+    with pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd",
+        use_dictionary=[name for name in schema.names if name not in PACKED],
+        column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+        write_statistics=list(statistics),
+        store_schema=False,
+    ) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=rows_per_group)
+        writer.add_key_value_metadata(footer)
+    return writer.writer.metadata
+
+
+def file_statistics(metadata: pq.FileMetaData, columns: tuple[str, ...]) -> dict[str, object]:
+    """A file's statistics in Delta's log: numRecords, and minValues, maxValues and nullCount of the columns.
+
+    Texts are whole or absent: a cut maximum would hide rows. Parquet leaves out the bounds of a long text (4 KiB).
+    """
+    lowest: dict[str, object] = {}
+    highest: dict[str, object] = {}
+    nulls: dict[str, int] = {}
+    for name in columns:
+        chunks = [statistics for statistics in _column_statistics(metadata, name) if statistics is not None]
+        if len(chunks) < metadata.num_row_groups:
+            continue
+        nulls[name] = sum(chunk.null_count for chunk in chunks)
+        filled = [chunk for chunk in chunks if chunk.num_values]
+        if filled and all(chunk.has_min_max for chunk in filled):
+            lowest[name] = _as_json(min(chunk.min for chunk in filled))
+            highest[name] = _as_json(max(chunk.max for chunk in filled))
+    return {"numRecords": metadata.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
+
+
+def _column_statistics(metadata: pq.FileMetaData, name: str) -> Iterator[pq.Statistics | None]:
+    paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+    index = paths.index(name)
+    for group in range(metadata.num_row_groups):
+        yield metadata.row_group(group).column(index).statistics
+
+
+def _as_json(bound: object) -> object:
+    """A bound as Delta writes it; times to the millisecond, which is all that ours have."""
+    if isinstance(bound, datetime):
+        return bound.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return bound

@@ -1,0 +1,64 @@
+"""Whether tasks reach the lake: by pyarrow, which `parts` needs, and at all, which every writer needs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.lake.failures import reason_of
+from kgroups_spark.lake.lake import WORK_FOLDER, Lake
+from kgroups_spark.lake.parts_writer import lake_file_system
+from kgroups_spark.storage.s3 import with_storage
+
+# As many workers as are asked in one go: one that lacks a mount, a package or an access key should be among them.
+MOST_PROBES = 16
+
+
+def what_hinders_pyarrow(lake: Lake) -> str | None:
+    """Why tasks cannot write the lake's files by pyarrow, as the end of a sentence; None: they can.
+
+    Raises UsageError for a folder that is one of each machine's own: no writer makes a lake of it.
+    """
+    if _tasks_are_here(lake):
+        return None
+    hindrance = probe(lake)
+    if hindrance is not None and lake.uri.startswith("file:"):
+        raise UsageError(f"the lake at {lake.location} is not a folder that the workers share: {hindrance}")
+    return hindrance
+
+
+def require_shared(lake: Lake) -> None:
+    """Raises UsageError as what_hinders_pyarrow; storage that Hadoop reaches is not looked at."""
+    if lake.uri.startswith("file:"):
+        what_hinders_pyarrow(lake)
+
+
+def _tasks_are_here(lake: Lake) -> bool:
+    return lake.uri.startswith("file:") and str(lake.spark.sparkContext.master).startswith("local")
+
+
+def probe(lake: Lake) -> str | None:
+    """Lets tasks write a file each with pyarrow and looks for them with Hadoop's file system; None: they are there."""
+    name, uri = f"probe-{uuid.uuid4()}", f"{lake.uri}/{WORK_FOLDER}"
+    tasks = max(1, min(lake.spark.sparkContext.defaultParallelism, MOST_PROBES))
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                file_system, folder = lake_file_system(uri)
+                file_system.create_dir(folder)
+                with file_system.open_output_stream(f"{folder}/{name}-{number}") as file:
+                    file.write(name.encode())
+            yield batch
+
+    try:
+        lake.spark.range(0, tasks, 1, numPartitions=tasks).mapInArrow(with_storage(write), "id bigint").collect()
+    except Exception as error:  # whatever the storage fails with
+        return f"a task cannot write to {uri} with pyarrow ({reason_of(error)})"
+    seen = {found for found in lake.kernel.names_in(uri) if found.startswith(name)}
+    for found in seen:
+        lake.kernel.delete(f"{uri}/{found}")
+    return None if len(seen) == tasks else f"a file that a task wrote to {uri} is not seen by the driver"

@@ -1,0 +1,171 @@
+"""Writing to the lake, by one of two writers that give the same tables.
+
+`parts`: tasks write Parquet by pyarrow (parts_writer.py), the driver commits it by Delta Kernel (kernel.py).
+`spark`: Spark's own Delta writer. Works wherever Delta does, and costs several times as much.
+
+Either way a table is written by one transaction of one audit: an audit that comes back with the same number is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StructType
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.fence import Fence, Transaction, named_if_lost, until_nobody_interferes
+from kgroups_spark.lake.kernel import AlreadyWritten, Removal, TableFile
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import APP_ID
+from kgroups_spark.lake.parts_writer import Part, PartWriter
+from kgroups_spark.lake.writer_choice import WriterName
+from kgroups_spark.storage.s3 import with_storage
+from kgroups_spark.tables.schemas import TABLES
+
+
+@dataclass(frozen=True)
+class LakeWriter:
+    """Writes the tables for one audit; `check_claim` is called before each commit and raises if the claim is lost.
+
+    `app_id`: one commit a table and audit under each.
+    """
+
+    lake: Lake
+    audit_id: int
+    name: WriterName
+    check_claim: Callable[[], None]
+    app_id: str = APP_ID
+
+    def append(self, table: str, rows: DataFrame) -> None:
+        """Adds the rows to a history table; no rows, no commit if by parts."""
+        if self.name == "parts":
+            self.append_parts(table, self._parts_of(table, rows))
+        else:
+            self._commit(table, "append", partial(self._write_by_spark, table, rows, self.lake.place.append))
+
+    def append_table(self, table: str, rows: pa.Table) -> None:
+        """Adds rows that the driver holds; no rows, no commit."""
+        if self.name == "parts":
+            part = self.part_writer(table).write(rows)
+            self.append_parts(table, [part] if part else [])
+        elif rows.num_rows:
+            self.append(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
+
+    def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
+        """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them."""
+        if self.name == "parts":
+            self.replace_parts(table, self._parts_of(table, rows), keep_audit)
+            return
+        where = None if keep_audit is None else f"audit_id <> {keep_audit}"
+        replace = partial(self.lake.place.replace, where=where)
+        self._commit(table, "replace", partial(self._write_by_spark, table, rows, replace))
+
+    def replace_others(self, table: str, rows: DataFrame, where: str) -> None:
+        """By Spark: makes the rows the only ones of those that the condition holds for, whoever wrote them; in one
+        commit that is refused once another audit has taken over."""
+
+        def write(transaction: Transaction) -> None:
+            app_id, version = transaction
+            options = {"txnAppId": app_id, "txnVersion": str(version), "userMetadata": _by(self.audit_id)}
+            self.lake.place.replace(table, rows, options, where=where)
+
+        self.fence.commit(table, "replace", write)
+
+    @property
+    def fence(self) -> Fence:
+        """For what changes other rows than the audit's own."""
+        return Fence(self.lake, self.audit_id, self.check_claim)
+
+    def part_writer(self, table: str) -> PartWriter:
+        """The settings with which tasks write the table's parts."""
+        return PartWriter(table, self.lake.uri, self.audit_id)
+
+    def _parts_of(self, table: str, rows: DataFrame) -> list[Part]:
+        with told_in_one_line(f"table {table}: a task could not write its part"):
+            return parts_of(rows, self.part_writer(table))
+
+    def append_parts(self, table: str, parts: Sequence[Part]) -> None:
+        """Adds the rows of parts that tasks have written; nothing is committed for no parts."""
+        if parts:
+            self._commit_parts(table, "append", parts, None)
+
+    def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
+        """Makes the parts' rows the table's only ones, but for those that `keep_audit` wrote; empty stays as it is."""
+        if not parts and not self.lake.table(table).files():
+            return
+        self._commit_parts(table, "replace", parts, partial(_is_not_of, keep_audit))
+
+    def _commit_parts(self, table: str, operation: str, parts: Sequence[Part], remove: Removal | None) -> None:
+        log = self.lake.table(table)
+        missing = log.missing(parts)
+        if missing:
+            raise KgroupsError(
+                f"table {table}: {len(missing)} of {len(parts)} parts that tasks wrote are not there as written "
+                f"({missing[0]}); nothing of it was committed: look at the storage, or take --writer spark"
+            )
+        write = partial(
+            log.commit, parts, by=_by(self.audit_id), transaction=(self.app_id, self.audit_id), remove=remove
+        )
+        self._commit(table, operation, partial(until_nobody_interferes, write))
+
+    def _write_by_spark(self, table: str, rows: DataFrame, write: Callable[..., None]) -> None:
+        newest = self.lake.table(table).last_transaction(self.app_id)
+        if newest is not None and newest >= self.audit_id:
+            # Delta's writer would leave a repeated transaction out without a word.
+            raise AlreadyWritten(f"its newest is {newest}")
+        columns = TABLES[table].schema.names
+        given = set(rows.columns)
+        if given != set(columns):
+            raise ValueError(f"rows for table {table}: {sorted(given.symmetric_difference(columns))} differ")
+        options = {"txnAppId": self.app_id, "txnVersion": str(self.audit_id), "userMetadata": _by(self.audit_id)}
+        write(table, rows.select(*columns), options)
+
+    def _commit(self, table: str, operation: str, write: Callable[[], object]) -> None:
+        try:
+            with named_if_lost(self.check_claim):
+                self.lake.commit(table, operation, write)
+        except AlreadyWritten as refused:
+            raise KgroupsError(
+                f"table {table} was written by audit {self.audit_id} or a later one before ({refused}): nothing added"
+            ) from refused
+
+
+def _by(audit_id: int) -> str:
+    """The entry of a commit in the tables' own history."""
+    return f"kgroups-spark audit {audit_id}"
+
+
+def _is_not_of(audit_id: int | None, file: TableFile) -> bool:
+    # Each file holds rows of one audit alone: tables that keep some are never optimised.
+    return audit_id is None or file.bound("minValues", "audit_id") != audit_id
+
+
+MANIFEST = StructType().add("table", "string").add("path", "string").add("size", LongType()).add("records", LongType())
+MANIFEST = MANIFEST.add("stats_json", "string")
+
+
+def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
+    """The rows as parts: each task writes one, and none if it has no rows."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from manifest([writer.write_batches(batches)])
+
+    return parts_in(rows.mapInArrow(with_storage(write), MANIFEST))
+
+
+def manifest(parts: Iterable[Part | None]) -> Iterator[pa.RecordBatch]:
+    """A task's manifest of the parts it wrote; columns as MANIFEST."""
+    rows = [asdict(part) for part in parts if part is not None]
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows)
+
+
+def parts_in(manifests: DataFrame) -> list[Part]:
+    """The parts that the tasks of a frame of manifests wrote; only those of attempts that succeeded."""
+    names = [field.name for field in fields(Part)]
+    return [Part(**row.asDict()) for row in manifests.select(*names).collect()]

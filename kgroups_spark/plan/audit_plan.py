@@ -1,0 +1,330 @@
+"""The plan of an audit: per offsets partition where to go on, and whether this still is the log we know (R8).
+
+Nothing is written here, so that a wrong log is refused before anything is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
+from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, MaybeCutBack, is_untouched
+from kgroups_spark.plan.delete_retention import DeleteRetention, TooOld
+from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.sources.partition_log import PartitionLog
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """One offsets partition: what is new in it. `read_again`: its whole log is read; `reread` is what lies before what
+    is new (None: nothing does)."""
+
+    log: PartitionLog
+    log_start_offset: int
+    start_offset: int
+    new: LogRange | None
+    reread: LogRange | None = None
+    lost_from: int | None = None
+    lost_to: int | None = None
+    before: PartitionProgress | None = None
+    read_again: bool = False
+    # A sentence on why; None where nothing but the user asked for it.
+    why_read_again: str | None = None
+    # `reread` is read only if offsets turn out to be missing in what is new.
+    undecided: TooOld | None = None
+    # The log was cut back: from here on its rows are replaced.
+    cut: CutBack | None = None
+
+    @property
+    def offsets_partition(self) -> int:
+        return self.log.partition
+
+    def decided(self, progress: Sequence[RangeProgress]) -> PartitionPlan:
+        """The same once it is known what was read of the partition."""
+        mine = [each for each in progress if each.offsets_partition == self.offsets_partition]
+        if self.undecided is None:
+            return self
+        if not any(each.number < 0 for each in mine):
+            return replace(self, reread=None, undecided=None)
+        new = [each for each in mine if each.number >= 0]
+        span = max(each.next_offset for each in new) - self.start_offset
+        why = self.undecided.why_read_again(span - sum(each.records for each in new), span)
+        return replace(self, read_again=True, why_read_again=why, undecided=None)
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """All partitions that were given, by number."""
+
+    partitions: list[PartitionPlan]
+    cluster_id: str | None
+    notes: list[str] = field(default_factory=list)
+    given_up: tuple[int, ...] = ()  # partitions that were planned, and could not be read to their ends
+
+    @property
+    def new_ranges(self) -> list[LogRange]:
+        return [p.new for p in self.partitions if p.new is not None]
+
+    @property
+    def reread_ranges(self) -> list[LogRange]:
+        return [p.reread for p in self.partitions if p.reread is not None]
+
+    @property
+    def replaced(self) -> dict[int, CutBack]:
+        """By offsets partition where its log was cut back."""
+        return {p.offsets_partition: p.cut for p in self.partitions if p.cut is not None}
+
+    @property
+    def read_again(self) -> list[PartitionPlan]:
+        return [p for p in self.partitions if p.read_again]
+
+    def settled(self, progress: Sequence[RangeProgress]) -> AuditPlan:
+        """The plan as readers could follow it: without partitions that were given up, and decided where only reading
+        tells whether a partition has to be read again. Raises KgroupsError if all that was to be read was given up."""
+        given_up = {p.offsets_partition: p.given_up for p in progress if p.given_up is not None}
+        if not given_up and not any(p.undecided for p in self.partitions):
+            return self
+        for each in self.partitions:
+            if each.cut is not None and each.offsets_partition in given_up:
+                raise KgroupsError(f"{each.log.where} was cut back, and {given_up[each.offsets_partition]}: try again")
+        if given_up and all(r.offsets_partition in given_up for r in (*self.new_ranges, *self.reread_ranges)):
+            raise KgroupsError(f"nothing could be read to its end: {next(iter(given_up.values()))}")
+        left = [p.decided(progress) for p in self.partitions if p.offsets_partition not in given_up]
+        said = {p.offsets_partition for p in self.partitions if p.why_read_again}
+        notes = [p.why_read_again for p in left if p.why_read_again and p.offsets_partition not in said]
+        if given_up:
+            numbers = number_ranges(sorted(given_up))
+            notes.append(
+                f"left to the next audit, their leaders were lost while they were read: partition {numbers}: "
+                f"{given_up[min(given_up)]}"
+            )
+        return AuditPlan(left, self.cluster_id, [*self.notes, *notes], tuple(sorted(given_up)))
+
+
+def plan_audit(
+    logs: Sequence[PartitionLog],
+    last: AuditRow | None,
+    *,
+    full: bool = False,
+    known_corrupt: Mapping[int, Collection[tuple[str, int]]] | None = None,
+    delete_retention: DeleteRetention | None = None,
+    readings: KnownReadings | None = None,
+) -> AuditPlan:
+    """The new part of the logs since the last finished audit (None: the lake is empty).
+
+    A partition is read again from its start if all are (`full`), or where `delete_retention` has a reason.
+    `known_corrupt`: per offsets partition the file name and position of corrupt batches that stand in quarantine
+    already. `readings`: by which a log that was cut back is known (None: it is refused). Raises AnotherLog with the
+    reason when the logs are not the lake's.
+    """
+    cluster_ids = {log.cluster_id for log in logs if log.cluster_id}
+    if last is not None and last.cluster_id and cluster_ids and last.cluster_id not in cluster_ids:
+        raise AnotherLog(
+            f"this is another log: the lake holds cluster {last.cluster_id}, what was given is of cluster "
+            f"{min(cluster_ids)}; use a new lake"
+        )
+    known = known_corrupt or {}
+    plans = [
+        log.asked(
+            partial(
+                _plan_partition,
+                before=last.progress(log.partition) if last else None,
+                options=_Options(full, known.get(log.partition, ()), delete_retention, readings),
+            )
+        )
+        for log in logs
+    ]
+    cluster_id = next(iter(cluster_ids), last.cluster_id if last else None)
+    notes = [
+        f"offsets {p.lost_from} to {(p.lost_to or 0) - 1} of partition {p.offsets_partition} were gone before they "
+        f"were read: the log starts at {p.log_start_offset} now"
+        for p in plans
+        if p.lost_from is not None
+    ]
+    notes += [p.cut.note(p.offsets_partition, p.log) for p in plans if p.cut is not None]
+    notes += [p.why_read_again for p in plans if p.why_read_again is not None]
+    return AuditPlan(plans, cluster_id, notes)
+
+
+@dataclass(frozen=True)
+class _Options:
+    full: bool
+    known_corrupt: Collection[tuple[str, int]]
+    delete_retention: DeleteRetention | None
+    readings: KnownReadings | None
+
+
+def _plan_partition(log: PartitionLog, before: PartitionProgress | None, options: _Options) -> PartitionPlan:
+    if before is None:
+        start = log.log_start_offset
+        whole = _new_range(log, start)
+        return PartitionPlan(log, start, start, whole and replace(whole, begins_log=True))
+    if not log.is_there:
+        _require_same_topic(log, before)
+        _require_nothing_was_read(log, before)
+        return PartitionPlan(log, before.end_offset, before.end_offset, None, before=before)
+    try:
+        _require_same_topic(log, before)
+        _require_same_log(log, before)
+    except AnotherLog as refused:
+        if options.readings is None:
+            raise
+        return _plan_cut(log, options.readings.cut(log, before, refused))
+    log_start = log.log_start_offset
+    start = max(before.end_offset, log_start)
+    new = _new_range(log, start, options.known_corrupt)
+    lost = before.end_offset < log_start
+    why, undecided = (None, None) if options.full else _why_read_again(log, before, options.delete_retention)
+    read_again = options.full or why is not None
+    reread = _reread(log, log_start, start) if read_again or undecided else None
+    return PartitionPlan(
+        log,
+        log_start,
+        start,
+        new,
+        reread and replace(reread, only_if_missing=undecided is not None),
+        before.end_offset if lost else None,
+        log_start if lost else None,
+        before,
+        read_again,
+        why,
+        undecided,
+    )
+
+
+def _plan_cut(log: PartitionLog, cut: CutBack) -> PartitionPlan:
+    """A log that was cut back is read whole once more: the cleaner may have taken from its new end what ended
+    something before."""
+    log_start = log.log_start_offset
+    if cut.before is None:
+        whole = _new_range(log, log_start)
+        return PartitionPlan(log, log_start, log_start, whole and replace(whole, begins_log=True), cut=cut)
+    start = max(cut.from_offset, log_start)
+    new, reread = _new_range(log, start), _reread(log, log_start, start)
+    return PartitionPlan(log, log_start, start, new, reread, before=cut.before, read_again=True, cut=cut)
+
+
+def _why_read_again(
+    log: PartitionLog, before: PartitionProgress, delete_retention: DeleteRetention | None
+) -> tuple[str | None, TooOld | None]:
+    """A sentence, if that is decided; else what only reading can decide, if anything."""
+    if delete_retention is None:
+        return None, None
+    too_old = delete_retention.too_old(before, log.end_offset, log.newest_timestamp)
+    if too_old is None:
+        return None, None
+    gone = log.missing_from(before.end_offset)
+    if gone is None and log.log_start_offset <= before.end_offset:
+        return None, too_old
+    if gone is None:
+        gone = log.log_start_offset - before.end_offset
+    return too_old.why_read_again(gone, log.end_offset - before.end_offset), None
+
+
+def _new_range(log: PartitionLog, start: int, known_corrupt: Collection[tuple[str, int]] = ()) -> LogRange | None:
+    pieces = log.new_pieces(start, known_corrupt)
+    if not pieces:
+        return None
+    return LogRange(log.partition, 0, start, pieces, frozenset(known_corrupt), end_offset=log.readable_to)
+
+
+def _reread(log: PartitionLog, log_start: int, start: int) -> LogRange | None:
+    pieces = log.pieces_before(start)
+    if not pieces or log_start >= start:
+        return None
+    return LogRange(log.partition, -1, log_start, pieces, is_reread=True, begins_log=True, end_offset=start)
+
+
+def _require_same_topic(log: PartitionLog, before: PartitionProgress) -> None:
+    if before.topic_id and log.topic_id and before.topic_id != log.topic_id:
+        raise AnotherLog(
+            f"this is another log: {log.where} has topic id {log.topic_id}, the lake holds topic id "
+            f"{before.topic_id}; use a new lake"
+        )
+
+
+def _require_nothing_was_read(log: PartitionLog, before: PartitionProgress) -> None:
+    """A broker always keeps a segment: a folder without one is not the log that was read."""
+    if before.last_batch_crc is not None:
+        raise AnotherLog(
+            f"{log.where} has no segments, the lake has read it up to {before.end_offset}: give its log again, or use "
+            "a new lake"
+        )
+
+
+def _require_same_log(log: PartitionLog, before: PartitionProgress) -> None:
+    """Raises AnotherLog where the log ends before what was read, goes back in leader epochs, was written again behind
+    some offset, or has another last batch."""
+    before = _as_the_log_has_it(log, before)
+    if log.end_offset < before.end_offset and before.last_batch_crc is not None:
+        raise MaybeCutBack(
+            f"this is another log, or one that was cut back: {log.where} ends at offset "
+            f"{log.end_offset}, the lake has read it up to {before.end_offset}; use a new lake"
+        )
+    epoch = log.leader_epoch_behind(before.last_batch_offset or 0)
+    if before.last_leader_epoch is not None and 0 <= epoch < before.last_leader_epoch:
+        raise AnotherLog(
+            f"this is another log: {log.where} ends in leader epoch {epoch}, the lake has read epoch "
+            f"{before.last_leader_epoch}; use a new lake"
+        )
+    if before.last_batch_offset is None or before.last_batch_crc is None:
+        return
+    found = log.headers_at(before.last_batch_offset)
+    _require_not_written_anew(log, before, found)
+    crc = found.crc[found.base_offset == before.last_batch_offset]
+    if len(crc) and int(crc[0]) != before.last_batch_crc and is_untouched(found, before):
+        raise AnotherLog(
+            f"this is another log: the batch at offset {before.last_batch_offset} of {log.where} has checksum "
+            f"{int(crc[0])}, the lake has read one with {before.last_batch_crc}; use a new lake"
+        )
+
+
+def _as_the_log_has_it(log: PartitionLog, before: PartitionProgress) -> PartitionProgress:
+    """The progress with the last batch's leader epoch as the log has it. That batch is known by its checksum, which
+    covers neither its offset nor its epoch: one of the two readings was damaged, and the log can be read again.
+
+    Raises AnotherLog where the lake holds the batch under another offset.
+    """
+    if before.last_batch_offset is None or before.last_batch_crc is None or not log.is_there:
+        return before
+    found = log.headers_at(before.last_batch_offset)
+    same = np.flatnonzero(found.crc == before.last_batch_crc)
+    if not len(same):
+        return before
+    row = int(same[-1])
+    offset, epoch = int(found.base_offset[row]), int(found.leader_epoch[row])
+    if offset < before.last_batch_offset and log.end_offset < before.end_offset:
+        raise AnotherLog(
+            f"the lake has a batch of partition {before.offsets_partition} under offset {before.last_batch_offset} "
+            f"that stands at offset {offset} of {log.where}: its header was damaged when it was read, and no checksum "
+            "covers offsets. The lake's row of it is wrong; older software believed it. Read the log into a new "
+            "lake, or leave this partition out (--partition names those to read)"
+        )
+    if offset != before.last_batch_offset or before.last_leader_epoch is None or epoch < 0:
+        return before
+    return replace(before, last_leader_epoch=epoch)
+
+
+def _require_not_written_anew(log: PartitionLog, before: PartitionProgress, found: BatchColumns) -> None:
+    """Raises AnotherLog for a batch of a later leader epoch among those that were read: the log was cut back, and a
+    later leader has filled the gap. The cleaner keeps a batch's epoch."""
+    if before.last_leader_epoch is None:
+        return
+    # An epoch that goes back behind a batch was damaged there.
+    epochs = np.where(found.leader_epoch < 0, np.iinfo(np.int32).max, found.leader_epoch)
+    epochs = np.minimum(found.leader_epoch, np.minimum.accumulate(epochs[::-1])[::-1])
+    later = np.flatnonzero((found.base_offset < before.end_offset) & (epochs > before.last_leader_epoch))
+    if len(later):
+        raise MaybeCutBack(
+            f"this is another log, or one that was cut back and written again: {log.where} has a batch of leader epoch "
+            f"{int(found.leader_epoch[later[0]])} at offset {int(found.base_offset[later[0]])}, the lake has read it "
+            f"up to {before.end_offset} in epoch {before.last_leader_epoch}; use a new lake"
+        )

@@ -1,0 +1,178 @@
+"""A log that was cut back: it ends before what the lake has read, or has records of a later leader from there on.
+
+After an unclean leader election, or where a tail was read and then lost, the log goes on from an earlier offset, in a
+later leader epoch. An epoch has one leader, so a batch of it at an offset is the same batch in every copy of the log,
+and so is all before it (KIP-101). The newest batch that both sides have therefore ends where the log was cut, or
+before: what the cleaner took from there on nobody can compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.history.baseline_rows import newest_baselines
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import finished_backwards
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
+from kgroups_spark.lake.replaced import Replaced
+from kgroups_spark.records.columns import DELETE_HORIZON, BatchColumns
+from kgroups_spark.sources.partition_log import PartitionLog
+
+# So many audits' last batches are looked for in the log, each of which may cost a live log's broker a request.
+MOST_LOOKED_FOR = 64
+
+
+class AnotherLog(UsageError):
+    """The given log is not the one that the lake holds."""
+
+
+class MaybeCutBack(AnotherLog):
+    """The same, but it may be one that was cut back."""
+
+
+@dataclass(frozen=True)
+class CutBack:
+    """A range of a partition, read from `from_offset` up to `to_offset`, is replaced. `before`: how far it counts as
+    read then; None: nothing of it counts."""
+
+    from_offset: int
+    to_offset: int
+    before: PartitionProgress | None
+
+    def note(self, offsets_partition: int, log: PartitionLog) -> str:
+        """For the ledger."""
+        if self.before is None:
+            return (
+                f"partition {offsets_partition} is read again (--accept-log-change): all that was read of it up to "
+                f"{self.to_offset} is replaced, the log now is {log.log_start_offset} to {log.end_offset}"
+            )
+        return (
+            f"the log of partition {offsets_partition} was cut back: the range from {self.from_offset} to "
+            f"{self.to_offset - 1} is replaced, the log now ends at {log.end_offset}; it was read again from its start"
+        )
+
+
+# An audit and how far it had read a partition.
+Reading = tuple[int, PartitionProgress]
+
+
+@dataclass(frozen=True)
+class KnownReadings:
+    """Knowledge of a lake about its log besides the last audit's entry.
+
+    earlier     an offsets partition -> what finished audits read of it, newest first
+    replaced    what no longer counts of that
+    reduced_to  an offsets partition -> below which offset its history is reduced; 0: nowhere
+    accept      the user said that another log is meant (--accept-log-change)
+    """
+
+    earlier: Callable[[int], Iterator[Reading]]
+    replaced: Replaced
+    reduced_to: Callable[[int], int]
+    accept: bool = False
+
+    @classmethod
+    def of(cls, lake: Lake, last: AuditRow, *, accept: bool) -> KnownReadings:
+        """Those of a lake whose last finished audit this is."""
+        return cls(
+            partial(_readings, lake, last.audit_id),
+            last.replaced,
+            lambda offsets_partition: newest_baselines(lake).get(offsets_partition, 0),
+            accept,
+        )
+
+    def cut(self, log: PartitionLog, before: PartitionProgress, refused: AnotherLog) -> CutBack:
+        """Where the log was cut back. Raises `refused`, or AnotherLog, where that may be another log."""
+        found = self._found(log, before) if isinstance(refused, MaybeCutBack) else None
+        if found is not None and found.from_offset < self.reduced_to(before.offsets_partition):
+            refused = AnotherLog(
+                f"{log.where} was cut back to {found.from_offset}, into history that kgroups maintain --keep has "
+                "reduced: use a new lake"
+            )
+            found = None
+        if found is not None:
+            return found
+        if self.accept:
+            return CutBack(0, before.end_offset, None)
+        raise AnotherLog(
+            f"{refused}, or --accept-log-change, which reads the partition again from its start"
+        ) from refused
+
+    def _found(self, log: PartitionLog, before: PartitionProgress) -> CutBack | None:
+        epoch = before.last_leader_epoch
+        # Without a later leader this may be an older copy of the log.
+        if epoch is None or not (self.accept or log.leader_epoch_behind(0) > epoch):
+            return None
+        found = next(filter(None, (_common(log, entry) for entry in self._counting(before.offsets_partition))), None)
+        if found is None or found.end_offset >= before.end_offset:
+            return None
+        found = replace(found, topic_id=before.topic_id)
+        return CutBack(found.end_offset, before.end_offset, found) if self._is_same(log, found) else None
+
+    def _is_same(self, log: PartitionLog, found: PartitionProgress) -> bool:
+        """Whether the log below is the lake's: by the checksum of a last batch that both have, else by the topic id."""
+        for entry in self._counting(found.offsets_partition):
+            if entry.end_offset <= found.end_offset and entry.last_batch_offset is not None:
+                is_same = _has_batch(log.headers_at(entry.last_batch_offset), entry)
+                if is_same is not None:
+                    return is_same
+        return found.topic_id is not None and found.topic_id == log.topic_id
+
+    def _counting(self, offsets_partition: int) -> Iterator[PartitionProgress]:
+        """The readings of audits of which nothing was replaced since, newest first."""
+        for audit_id, entry in islice(self.earlier(offsets_partition), MOST_LOOKED_FOR):
+            first_replaced = self.replaced.first_after(offsets_partition, audit_id)
+            if first_replaced is None or entry.end_offset <= first_replaced:
+                yield entry
+
+
+def _readings(lake: Lake, newest: int, offsets_partition: int) -> Iterator[Reading]:
+    for row in finished_backwards(partial(lake.rows, "audits"), ["partitions"], newest):
+        for entry in row["partitions"] or ():
+            if entry["offsets_partition"] == offsets_partition and entry["topic"] is None:
+                yield row["audit_id"], PartitionProgress(**entry)
+
+
+def _common(log: PartitionLog, entry: PartitionProgress) -> PartitionProgress | None:
+    """How far the log still is as that audit read it; None: of the leader of its last batch the log has nothing."""
+    epoch = entry.last_leader_epoch
+    if epoch is None:
+        return None
+    for headers in log.headers_back_from(entry.end_offset):
+        # An epoch that goes back behind a later one was damaged.
+        later = np.flatnonzero(headers.leader_epoch > epoch)
+        headers = headers[: later[0]] if len(later) else headers
+        older = np.flatnonzero((headers.leader_epoch >= 0) & (headers.leader_epoch <= epoch))
+        if len(older):
+            last = headers[older[-1:]]
+            end = int(last.last_offset[0]) + 1
+            if int(last.leader_epoch[0]) != epoch or end > entry.end_offset:
+                return None
+            base_offset, crc = int(last.base_offset[0]), int(last.crc[0])
+            return replace(entry, end_offset=end, last_batch_offset=base_offset, last_batch_crc=crc)
+    return None
+
+
+def _has_batch(headers: BatchColumns, entry: PartitionProgress) -> bool | None:
+    rows = np.flatnonzero(headers.base_offset == entry.last_batch_offset)
+    if not len(rows):
+        return None
+    if int(headers.crc[rows[0]]) == entry.last_batch_crc:
+        return True
+    return False if is_untouched(headers, entry) else None
+
+
+def is_untouched(headers: BatchColumns, before: PartitionProgress) -> bool:
+    """Whether the cleaner never rewrote the batch. It keeps the offsets and changes the checksum, where records go,
+    where a tombstone or marker gets its delete horizon, and where old messages become a batch (of no leader epoch)."""
+    batch = np.flatnonzero(headers.base_offset == before.last_batch_offset)[0]
+    if headers.magic[batch] >= 2 and (headers.attributes[batch] & DELETE_HORIZON or headers.leader_epoch[batch] < 0):
+        return False
+    full = int(headers.last_offset[batch]) - int(headers.base_offset[batch]) + 1 == int(headers.record_count[batch])
+    return full and int(headers.last_offset[batch]) + 1 == before.end_offset

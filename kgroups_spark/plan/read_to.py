@@ -1,0 +1,54 @@
+"""How far an audit read a partition: its entry of the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.lake.ledger import PartitionProgress
+from kgroups_spark.plan.audit_plan import PartitionPlan
+
+
+def read_now(plan: PartitionPlan, ranges: list[RangeProgress]) -> PartitionProgress:
+    reread = sum(r.records for r in ranges if r.number < 0)
+    new = [r for r in ranges if r.number >= 0]
+    end = max([plan.start_offset, *(r.next_offset for r in new)])
+    records = sum(r.records for r in new)
+    last = next((r for r in reversed(new) if r.last_batch_offset is not None), None)
+    before = plan.before
+    return PartitionProgress(
+        offsets_partition=plan.offsets_partition,
+        start_offset=plan.start_offset,
+        end_offset=end,
+        records=records + reread,
+        records_reread=reread,
+        bytes=sum(r.size_bytes for r in ranges),
+        offsets_missing=max(0, end - plan.start_offset - records),
+        topic_id=plan.log.topic_id or (before.topic_id if before else None),
+        log_start_offset=plan.log_start_offset,
+        lost_from=plan.lost_from,
+        lost_to=plan.lost_to,
+        last_batch_offset=last.last_batch_offset if last else (before.last_batch_offset if before else None),
+        last_leader_epoch=_epoch(last, before),
+        last_batch_crc=last.last_batch_crc if last else (before.last_batch_crc if before else None),
+    )
+
+
+def _epoch(last: RangeProgress | None, before: PartitionProgress | None) -> int | None:
+    if last is None:
+        return before.last_leader_epoch if before else None
+    return None if last.last_leader_epoch is None or last.last_leader_epoch < 0 else last.last_leader_epoch
+
+
+def not_read_now(before: PartitionProgress) -> PartitionProgress:
+    """How far a partition is read, for an audit that did not look at it."""
+    return replace(
+        before,
+        start_offset=before.end_offset,
+        records=0,
+        records_reread=0,
+        bytes=0,
+        offsets_missing=0,
+        lost_from=None,
+        lost_to=None,
+    )

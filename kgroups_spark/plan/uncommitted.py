@@ -1,0 +1,48 @@
+"""Offsets that an audit did not read because they may vanish: those at or above the high watermark of their
+partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroups_spark.counts import counted
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.number_ranges import number_ranges
+from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
+from kgroups_spark.sources.high_watermarks import HIGH_WATERMARKS
+from kgroups_spark.sources.partition_log import SegmentPiece
+
+
+def uncommitted_offsets(plan: AuditPlan, progress: Sequence[RangeProgress]) -> dict[int, int]:
+    """How many offsets lie there, by offsets partition; those without any are left out."""
+    found = {}
+    for partition in plan.partitions:
+        committed = partition.log.readable_to
+        if committed is None or not _goes_on(partition, progress):
+            continue
+        count = partition.log.asked(lambda log: log.end_offset) - max(committed, partition.start_offset)
+        if count > 0:
+            found[partition.offsets_partition] = count
+    return found
+
+
+def _goes_on(partition: PartitionPlan, progress: Sequence[RangeProgress]) -> bool:
+    """Whether something may lie behind what was to be read: where the log ends is not looked up for nothing."""
+    if partition.new is None:
+        return True
+    last = partition.new.pieces[-1]
+    if isinstance(last, SegmentPiece) and last.file is not None and not last.file.is_last:
+        return True
+    return any(each.is_cut_short for each in progress if each.offsets_partition == partition.offsets_partition)
+
+
+def uncommitted_notes(plan: AuditPlan, progress: Sequence[RangeProgress]) -> list[str]:
+    """A sentence, if there are any."""
+    offsets = uncommitted_offsets(plan, progress)
+    if not offsets:
+        return []
+    return [
+        f"{counted(sum(offsets.values()), 'offset')} of {counted(len(offsets), 'partition')} "
+        f"({number_ranges(sorted(offsets))}) not read: at or above the high watermark in {HIGH_WATERMARKS}, so what is "
+        "there may vanish when a leader fails"
+    ]

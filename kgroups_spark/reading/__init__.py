@@ -1,0 +1,1 @@
+"""A lake as commands and users read it, by DuckDB or Spark."""

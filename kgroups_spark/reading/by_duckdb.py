@@ -1,0 +1,163 @@
+"""A lake read by DuckDB, without Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.interruption import run_interruptibly
+from kgroups_spark.reading.reader import NAMES_ARE_LISTED, NO_QUERY, ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.tables.conditions import Condition
+
+if TYPE_CHECKING:
+    from kgroups_spark.views.duckdb_views import DuckDbLake
+
+PACKAGES = ("duckdb", "deltalake")
+
+
+class DuckDbReader(LakeReader):
+    """By DuckDB, without Spark."""
+
+    engine = "duckdb"
+
+    def __init__(self, lake: DuckDbLake) -> None:
+        self.lake = lake
+        self.location = lake.location
+
+    @property
+    def audit_id(self) -> int:
+        return self.lake.audit_id
+
+    def table_rows(
+        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    ) -> pa.Table:
+        with _delta_refusal(self.location):
+            return self.lake.rows(table, columns, conditions)
+
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        with _refusals(self.location):
+            typed = self._as_typed(query, parameters)
+            return run_interruptibly(lambda: self.lake.query(*typed), self.lake.connection.interrupt)
+
+    def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
+        with _refusals(self.location):
+            typed, interrupt = self._as_typed(query, parameters), self.lake.connection.interrupt
+            answer = run_interruptibly(lambda: self.lake.batches(*typed, ROWS_AT_ONCE), interrupt)
+            while (batch := run_interruptibly(lambda: next(answer, None), interrupt)) is not None:
+                yield batch
+
+    def _as_typed(self, query: str, parameters: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+        """For DuckDB. Raises SqlError for what is no query."""
+        text, used = _with_dollars(query, parameters or {})
+        self._require_query(text)
+        return text, used
+
+    def _require_query(self, text: str) -> None:
+        """Raises SqlError for what is neither one query nor EXPLAIN of one: EXPLAIN ANALYZE runs any statement. The
+        files that a query may reach are the connection's business (duckdb_views.NO_FILES)."""
+        import duckdb
+
+        kinds = self._kinds(text)
+        if kinds == [duckdb.StatementType.EXPLAIN]:
+            kinds = self._kinds(_EXPLAIN.sub("", text, count=1))
+        if kinds != [duckdb.StatementType.SELECT]:
+            raise SqlError(NO_QUERY)
+
+    def _kinds(self, text: str) -> list[Any]:
+        try:
+            return [statement.type for statement in self.lake.connection.extract_statements(text)]
+        except ValueError:
+            return []  # a kind without a name in Python, as UPDATE EXTENSIONS
+
+
+@contextmanager
+def _refusals(location: str) -> Iterator[None]:
+    """Errors of DuckDB and deltalake, as SqlError or KgroupsError."""
+    import duckdb
+
+    with _delta_refusal(location):
+        try:
+            yield
+        except duckdb.Error as error:
+            # Raised by a function of ours: its own words.
+            said = str(error).removeprefix("Invalid Input Error: ").split("\n")
+            hint = (NAMES_ARE_LISTED,) if said[0].startswith("Catalog Error: ") else ()
+            raise SqlError(*said, *hint) from error
+
+
+def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
+    """The lake, or None where DuckDB cannot read it and nobody said that it `must`: then a KgroupsError says why."""
+    reason = _why_not(location, must)
+    if reason is None:
+        from deltalake.exceptions import DeltaError
+
+        from kgroups_spark.views.duckdb_views import DuckDbLake
+
+        try:
+            return DuckDbReader(DuckDbLake(_path(location)))
+        except (DeltaError, OSError) as error:
+            reason = f"the reader of Delta says: {' '.join(str(error).split())}"
+    if must:
+        raise KgroupsError(f"the lake at {location} cannot be read by DuckDB: {reason}")
+    return None
+
+
+def _why_not(location: str, must: bool) -> str | None:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        return f"{' and '.join(missing)} not installed (pip install 'kgroups-spark[read]')"
+    # Where object stores are, and who we are there, only Hadoop's settings may know.
+    if not must and not _is_local(location):
+        return "it lies in an object store"
+    return None
+
+
+def _is_local(location: str) -> bool:
+    return ":" not in location or location.startswith("file:")
+
+
+def _path(location: str) -> str:
+    """Hadoop's file:/x, which deltalake does not know, as a path."""
+    return re.sub("^file:/+", "/", location)
+
+
+@contextmanager
+def _delta_refusal(location: str) -> Iterator[None]:
+    """Lakes that deltalake cannot read, as a KgroupsError."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except DeltaError as error:
+        said = " ".join(str(error).split())
+        raise KgroupsError(
+            f"the lake at {location} cannot be read without Spark: {said}; --engine spark reads it"
+        ) from error
+
+
+_BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+# EXPLAIN with its options, which are words in parentheses.
+_EXPLAIN = re.compile(rf"^{_BLANK}*EXPLAIN\b(?:{_BLANK}*(?:ANALYZE\b|\([\s\w,]*\)))*", re.IGNORECASE | re.DOTALL)
+
+# A text, a quoted name, a comment, a cast, or a parameter, which alone has a group.
+_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)""", re.DOTALL)
+
+
+def _with_dollars(query: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The query with :name as DuckDB's $name, and the parameters that stand in it: it refuses others."""
+    used: dict[str, Any] = {}
+
+    def dollar(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None or name not in parameters:
+            return found[0]
+        used[name] = parameters[name]
+        return f"${name}"
+
+    return _PARAMETER.sub(dollar, query), used

@@ -1,0 +1,130 @@
+"""A lake read by Spark: one in a catalog, or wherever --engine spark says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.reading.reader import NAMES_ARE_LISTED, ROWS_AT_ONCE, LakeReader, Rows, SqlError, to_rows
+from kgroups_spark.reading.spark_queries import SparkQueries
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.views.needed import NAMES, with_what_they_need
+from kgroups_spark.views.spark_views import make
+
+
+class SparkReader(LakeReader):
+    """By Spark; it registers the views that a query needs in its session."""
+
+    engine = "spark"
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self.spark = spark
+        self.lake = lake
+        self.location = lake.location
+        self._made: set[str] = set()
+        # PySpark prints every refused query with the JVM's stack, beside what it raises.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+        self._queries = SparkQueries(spark)
+
+    def table(self, name: str) -> DataFrame:
+        """A table as the last finished audit left it, or the ledger."""
+        return self._tables.read(name)
+
+    @property
+    def audit_id(self) -> int:
+        return self._tables.audit_id
+
+    def table_rows(
+        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    ) -> pa.Table:
+        # Without a Spark job where pyarrow reaches the lake: they take a second each, however small the table.
+        return self._tables.rows(table, columns, conditions)
+
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        with _refusals(), self._queries.settings():
+            return self._frame(query, parameters).toArrow()
+
+    def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
+        with _refusals():
+            with self._queries.settings():
+                # As bytes, a partition of the answer at a time: Spark gives rows of Python, or all of Arrow at once.
+                frame = self._frame(query, parameters).mapInArrow(_in_bytes, "batches binary")
+            for row in frame.toLocalIterator():
+                with pa.ipc.open_stream(row["batches"]) as stream:
+                    yield from stream
+
+    def frame(self, query: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
+        """A query's answer, not computed yet; otherwise as `arrow`."""
+        with _refusals(), self._queries.settings():
+            return self._frame(query, parameters)
+
+    def _frame(self, query: str, parameters: Mapping[str, Any] | None) -> DataFrame:
+        names = self._queries.names(query)
+        self.make(with_what_they_need(names))
+        return self._queries.frame(query, parameters or {})
+
+    def make(self, names: list[str] | tuple[str, ...]) -> None:
+        """Makes tables, views and functions, given in the order of NAMES, that are not there yet."""
+        for name in names:
+            if name in self._made:
+                continue
+            make(self.spark, self._tables, name)
+            self._made.add(name)
+
+    @cached_property
+    def _tables(self) -> LakeAsOfAudit:
+        return LakeAsOfAudit.last_finished(self.lake)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Spark's refusals, as SqlError."""
+    try:
+        yield
+    except PySparkException as error:
+        raise SqlError(*_told(error).split("\n"), *_hint(error)) from error
+    except Py4JJavaError as error:
+        # What Spark itself calls a bug of its own, as a WITH inside of a function's argument.
+        raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
+
+
+def _in_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as a stream of Arrow."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch.slice(start, ROWS_AT_ONCE))
+            yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["batches"])
+
+
+def rows_of(frame: DataFrame) -> Rows:
+    """The rows of a small frame in order."""
+    return to_rows(frame.toArrow())
+
+
+def _told(error: PySparkException) -> str:
+    """Spark's message for people: without the plan below it, without its own words around ours."""
+    parameters = error.getMessageParameters() or {}
+    if error.getCondition() == "USER_RAISED_EXCEPTION":  # raised by a function of ours
+        return str(parameters.get("errorMessage"))
+    lines = str(error).partition("\n\nJVM stacktrace")[0].partition(";\n'")[0].strip().splitlines()
+    name = parameters.get("relationName", "").strip("`") if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND" else ""
+    return f"{lines[0]}{did_you_mean(name, NAMES)}" if name else "\n".join(lines)
+
+
+def _hint(error: PySparkException) -> tuple[str, ...]:
+    """Where the names stand that there are."""
+    unknown = ("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_COLUMN")
+    return (NAMES_ARE_LISTED,) if (error.getCondition() or "").startswith(unknown) else ()

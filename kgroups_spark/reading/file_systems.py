@@ -1,0 +1,56 @@
+"""File systems that Spark's Hadoop knows by the scheme of a URI, and those for which it lacks a jar.
+
+Where nobody has set Spark up, that is all there is: what cannot work is refused before Spark takes its time to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kgroups_spark.errors import UsageError
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.storage.s3 import SCHEMES as S3
+
+# In the jars that Spark 4.2 brings (META-INF/services of hadoop-client-api 3.5.0).
+OF_SPARK = ("file", "hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "http", "https", "ftp")
+# Named in core-default.xml of Hadoop 3.5.0, or by their makers; the jars are not Spark's.
+JARS = {
+    "gs": "org.apache.hadoop:hadoop-gcp:3.5.0",
+    "abfs": "org.apache.hadoop:hadoop-azure:3.5.0",
+    "abfss": "org.apache.hadoop:hadoop-azure:3.5.0",
+    "wasb": "org.apache.hadoop:hadoop-azure:3.5.0",
+    "wasbs": "org.apache.hadoop:hadoop-azure:3.5.0",
+    "oss": "org.apache.hadoop:hadoop-aliyun:3.5.0",
+    "cosn": "org.apache.hadoop:hadoop-cos:3.5.0",
+    "obs": "org.apache.hadoop:hadoop-huaweicloud:3.5.0",
+    "adl": "org.apache.hadoop:hadoop-azure-datalake:3.5.0",
+}
+
+
+def require_file_system(location: str) -> None:
+    """Raises UsageError for a lake's URI that Spark cannot open as it starts here by itself."""
+    scheme, colon, _ = location.partition("://")
+    if not colon or scheme in OF_SPARK or scheme in S3:
+        return
+    if scheme in JARS:
+        raise UsageError(
+            f"--lake {location}: Spark brings no file system for {scheme}://; {JARS[scheme]} has one: start by "
+            f"spark-submit --packages {JARS[scheme]}, or name it as spark.jars.packages in $SPARK_CONF_DIR"
+        )
+    known = (*S3, *OF_SPARK, *JARS)
+    nearest = did_you_mean(scheme, known) or f"; there are {', '.join(known)}"
+    raise UsageError(f"--lake {location}: no file system is known for {scheme}://{nearest}")
+
+
+# pyarrow.fs.FileSystem.from_uri (23.0), and Hadoop's names that storage/files.py turns into those.
+OF_PYARROW = ("file", "hdfs", "viewfs", "gs", "gcs", "abfs", "abfss", "wasbs", "mock")
+
+
+def require_readable(folders: Iterable[str]) -> None:
+    """Raises UsageError for a folder of segments whose scheme nobody knows."""
+    for folder in folders:
+        scheme, colon, _ = folder.partition("://")
+        known = (*S3, *OF_PYARROW)
+        if colon and scheme not in known:
+            nearest = did_you_mean(scheme, known) or f"; there are {', '.join(known)}"
+            raise UsageError(f"--segments {folder}: no file system is known for {scheme}://{nearest}")

@@ -1,0 +1,400 @@
+"""A group now or as of a moment: its state, members and offsets, from the tables and views of a lake.
+
+A group may stand in two partitions of __consumer_offsets: each is a description of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from kgroups_spark.reading.gone_groups import Removal, last_removal, log_ends
+from kgroups_spark.reading.group_options import of_groups, require_known
+from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
+from kgroups_spark.times import to_datetime
+
+Row = dict[str, Any]
+Slot = tuple[str, int]
+Place = tuple[int, str]  # offsets partition, group
+ByPlace = defaultdict[Place, Rows]
+DEAD = "Dead"
+# What is wanted of groups: a row an offset, a row a member, or a row a group.
+What = Literal["offsets", "members", "state"]
+SLOT = "offsets_partition, group_id, topic, partition"
+OFFSET = f"{SLOT}, topic_id, committed_offset"
+PLACE = ("offsets_partition", "group_id")
+# What is told of an offset of a group.
+OFFSET_ROW = (
+    "topic",
+    "topic_id",
+    "partition",
+    "leader_epoch",
+    "committed_offset",
+    "metadata",
+    "commit_timestamp",
+    "log_offset",
+    "log_end_offset",
+    "lag",
+    "owner_member_id",
+    "owner_client_host",
+    "owner_client_id",
+    "expires_at",
+    "pending_offsets",
+)
+NOT_OF_OFFSETS = ("owner_member_id", "owner_client_host", "owner_client_id", "pending_offsets")
+KNOWN_OF_NOW = ("log_end_offset", "lag", "expires_at")
+
+
+# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and where the end is not known.
+SHARE_OFFSETS = """
+WITH seen AS (SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets))
+SELECT stored.group_id, stored.topic, stored.topic_id, stored.partition, stored.start_offset AS committed_offset,
+  CASE WHEN stored.start_offset IS NOT NULL THEN stored.leader_epoch END AS leader_epoch,
+  stored.write_timestamp AS commit_timestamp, stored.log_offset, seen.log_end_offset,
+  seen.log_end_offset - stored.start_offset - stored.delivery_complete_count AS lag
+FROM share_partitions AS stored
+LEFT JOIN seen ON seen.topic = stored.topic AND seen.partition = stored.partition
+  AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)
+WHERE stored.init_state = 'initialized' AND {chosen}
+"""
+
+
+class OffsetSums(NamedTuple):
+    """A group's committed offsets, the first moment at which one expires (None: none does), pending offsets."""
+
+    offset_count: int = 0
+    expires_at: datetime | None = None
+    pending_count: int = 0
+
+
+@dataclass
+class Description:
+    """`group`: its row of `groups`; None: it does not exist. `as_of`: when offsets and members were so. `is_split`: the
+    group stands in two partitions of __consumer_offsets. `sums`: of its offsets; None: of `offsets`.
+    `has_share_state`: `offsets` have what the share coordinator has stored."""
+
+    group_id: str
+    offsets_partition: int | None
+    as_of: datetime
+    group: Row | None
+    members: Rows
+    offsets: Rows = field(default_factory=list)
+    removal: Removal | None = None
+    is_split: bool = False
+    sums: OffsetSums | None = None
+    has_share_state: bool = False
+
+    @property
+    def state(self) -> str:
+        """Kafka says Dead of a group that does not exist."""
+        return DEAD if self.group is None else str(self.group["state"])
+
+    @property
+    def group_type(self) -> str | None:
+        return None if self.group is None else self.group["group_type"]
+
+
+# So many offsets or members become Python objects at once: with what is told of each, about 1 kB.
+AT_ONCE = 100_000
+
+
+def describe_groups(
+    reader: LakeReader,
+    groups: list[str] | None,
+    as_of: datetime | None,
+    what: What = "offsets",
+    *,
+    times_as_text: bool = False,
+) -> Iterator[Description]:
+    """The groups (None: all that exist) now or as of a moment, and those that are gone as they last were.
+
+    By name and partition; of all groups of a large lake some offsets partitions at a time, so that no more than
+    AT_ONCE rows are in memory. `what` is wanted of them: `members` leaves out offsets, `state` has `sums` in their
+    place. `times_as_text`: times of offsets as JSON has them, for a tenth of the CPU. Raises KgroupsError for a name
+    that no record has.
+    """
+    places = _places(reader, groups, as_of, what)
+    names = Counter(group_id for _, group_id in places)
+    gone = sorted(set(groups or ()) - names.keys())
+    require_known(reader, gone)
+    removed = [_gone(reader, group_id, as_of) for group_id in gone]
+    for lot in _lots(places):
+        facts = _Facts(reader, groups, as_of, lot if groups is None else None, times_as_text=times_as_text)
+        here = set(lot)
+        found = [facts.description(*place, what, is_split=names[place[1]] > 1) for place in places if place[0] in here]
+        yield from sorted([*found, *removed], key=lambda each: (each.group_id, each.offsets_partition or 0))
+        removed = []
+
+
+def _places(reader: LakeReader, groups: list[str] | None, as_of: datetime | None, what: What) -> dict[Place, int]:
+    """Where there is a group, or offsets without one, and how many rows are wanted of it: of offsets, or of members."""
+    chosen = of_groups(groups)
+    of = "{}" if as_of is None else "{}_as_of(:as_of)"
+    parts = [
+        f"SELECT offsets_partition, group_id, {count} AS wanted FROM {of.format(name)} WHERE {chosen.sql}"
+        for name, count in (
+            ("groups", "member_count" if what == "members" else 0),
+            ("committed_offsets", 1 if what == "offsets" else 0),
+        )
+    ]
+    query = (
+        "SELECT offsets_partition, group_id, CAST(sum(wanted) AS BIGINT) AS wanted "
+        f"FROM ({' UNION ALL '.join(parts)}) AS places GROUP BY offsets_partition, group_id"
+    )
+    moment = {} if as_of is None else {"as_of": as_of}
+    found = reader.arrow(query, {**chosen.parameters, **moment})
+    columns = (found[name].to_pylist() for name in ("offsets_partition", "group_id", "wanted"))
+    return {(partition, group_id): wanted for partition, group_id, wanted in zip(*columns, strict=True)}
+
+
+def _lots(places: Mapping[Place, int]) -> Iterator[list[int]]:
+    """The offsets partitions in lots of AT_ONCE rows, or of one partition; one lot if there is nothing."""
+    counts = Counter[int]()
+    for (partition, _), wanted in places.items():
+        counts[partition] += wanted
+    lot: list[int] = []
+    for partition in sorted(counts):
+        if lot and sum(counts[each] for each in lot) + counts[partition] > AT_ONCE:
+            yield lot
+            lot = []
+        lot.append(partition)
+    yield lot
+
+
+def _gone(reader: LakeReader, group_id: str, as_of: datetime | None) -> Description:
+    """A group that has neither a row of its own nor offsets."""
+    removal = last_removal(reader, group_id, as_of)
+    now = as_of or to_datetime(reader.as_of_ms)
+    if removal is None:
+        return Description(group_id, None, now, None, [])
+    last = Description(group_id, removal.offsets_partition, removal.offsets_as_of or now, None, [], removal=removal)
+    if removal.members_as_of is not None:
+        members = _Facts(reader, [group_id], removal.members_as_of)
+        last.members = members.members[removal.offsets_partition, group_id]
+    if removal.offsets_as_of is not None:
+        offsets = _Facts(reader, [group_id], removal.offsets_as_of)
+        last.offsets = offsets.offsets(removal.offsets_partition, group_id)
+    return last
+
+
+class _Facts:
+    """Rows of the groups (None: of all in these offsets partitions) as of a moment (None: as of the last audit), by
+    partition and group."""
+
+    def __init__(
+        self,
+        reader: LakeReader,
+        groups: list[str] | None,
+        as_of: datetime | None,
+        offsets_partitions: list[int] | None = None,
+        *,
+        times_as_text: bool = False,
+    ) -> None:
+        self._reader = reader
+        self._chosen = of_groups(groups)
+        self._chosen_groups = self._chosen.sql
+        if offsets_partitions:
+            numbers = ", ".join(map(str, offsets_partitions))
+            self._chosen = self._chosen._replace(sql=f"{self._chosen.sql} AND offsets_partition IN ({numbers})")
+        self._as_of = as_of
+        self._times_as_text = times_as_text
+        self.as_of = as_of or to_datetime(reader.as_of_ms)
+
+    @cached_property
+    def groups(self) -> dict[Place, Row]:
+        return {(row["offsets_partition"], row["group_id"]): row for row in self._state("groups")}
+
+    @cached_property
+    def members(self) -> ByPlace:
+        return _by_place(self._state("group_members"))
+
+    @cached_property
+    def _assignors(self) -> ByPlace:
+        """The broker's assignor that members ask for, and nothing else."""
+        members = self._state("group_members", "offsets_partition, group_id, member_id, server_assignor")
+        return _by_place(row for row in members if row["server_assignor"] is not None)
+
+    @cached_property
+    def _committed(self) -> ByPlace:
+        """As OFFSET_ROW, without owners and what is pending. Ends of logs and expiry are known for the current state
+        only."""
+        chosen, is_now = self._chosen.sql, self._as_of is None
+        source = "lag" if is_now else "committed_offsets_as_of(:as_of)"
+        offsets = f"(SELECT * FROM {source} WHERE {chosen}) AS offsets"
+        if is_now:
+            slots = " AND ".join(f"expiry.{name} = offsets.{name}" for name in SLOT.split(", "))
+            offsets += f" LEFT JOIN (SELECT * FROM offset_expiry WHERE {chosen}) AS expiry ON {slots}"
+        columns = ", ".join(_column_of(name, is_now) for name in (*PLACE, *OFFSET_ROW))
+        moment = {} if self._as_of is None else {"as_of": self._as_of}
+        found = self._reader.arrow(f"SELECT {columns} FROM {offsets}", self._chosen.parameters | moment)
+        return _by_place(to_rows(found, times_as_text=self._times_as_text))
+
+    @cached_property
+    def _pending(self) -> ByPlace:
+        return _by_place(self._state("pending_offsets", OFFSET))
+
+    @cached_property
+    def _owners(self) -> ByPlace:
+        columns = f"{SLOT}, topic_id, member_id, client_id, client_host, log_offset, released_log_offset"
+        if self._as_of is None:
+            return _by_place(self._rows("partition_owners", "released_log_offset IS NULL", columns))
+        rows = self._rows("partition_owners", columns=columns)
+        return _by_place([row for row in rows if _is_owner(row, self._ends.get(row["offsets_partition"]))])
+
+    @cached_property
+    def _ends(self) -> dict[int, int]:
+        return log_ends(self._reader, self._as_of) if self._as_of else {}
+
+    @cached_property
+    def _shared(self) -> dict[Place, set[Slot]]:
+        """The partitions that have a start offset, for share groups, whose start offsets stand in another topic."""
+        if not self._has_share_groups:
+            return {}
+        newest: dict[Place, Row] = {}
+        rows = self._rows("share_group_state_partition_metadata_records")
+        for row in sorted(rows, key=lambda row: int(row["log_offset"])):
+            if row["log_offset"] < self._ends.get(row["offsets_partition"], row["log_offset"] + 1):
+                newest[row["offsets_partition"], row["group_id"]] = row
+        return {
+            key: {
+                (_topic(topic["topic_name"], topic["topic_id"]), partition)
+                for topic in row["initialized_topics"] or ()
+                for partition in topic["partitions"] or ()
+            }
+            for key, row in newest.items()
+        }
+
+    @property
+    def _has_share_groups(self) -> bool:
+        return any(row["group_type"] == "share" for row in self.groups.values())
+
+    @cached_property
+    def _share_partitions(self) -> dict[str, Rows] | None:
+        """The start offsets that the share coordinator has stored, with ends where a live audit saw them, by group;
+        None: its log was not read, or a moment is asked for."""
+        if self._as_of is not None or not self._has_share_groups:
+            return None
+        if not self._reader.sql("SELECT 1 AS found FROM share_partitions LIMIT 1"):
+            return None
+        found: defaultdict[str, Rows] = defaultdict(list)
+        for row in self._reader.sql(SHARE_OFFSETS.format(chosen=self._chosen_groups), **self._chosen.parameters):
+            found[row["group_id"]].append(row)
+        return found
+
+    @cached_property
+    def _sums(self) -> dict[Place, OffsetSums]:
+        committed = self._aggregate("committed_offsets", "count(*)")
+        pending = self._aggregate("pending_offsets", "count(*)")
+        expires = {} if self._as_of else self._aggregate("offset_expiry", "min(expires_at)")
+        return {
+            place: OffsetSums(committed.get(place, 0), expires.get(place), pending.get(place, 0))
+            for place in {*committed, *pending}
+        }
+
+    def _aggregate(self, table: str, aggregate: str) -> dict[Place, Any]:
+        source = table if self._as_of is None else f"{table}_as_of(:as_of)"
+        found = self._reader.arrow(
+            f"SELECT offsets_partition, group_id, {aggregate} AS found FROM {source} WHERE {self._chosen.sql} "
+            "GROUP BY offsets_partition, group_id",
+            self._chosen.parameters | ({} if self._as_of is None else {"as_of": self._as_of}),
+        )
+        columns = (found[name].to_pylist() for name in ("offsets_partition", "group_id", "found"))
+        return {(partition, group_id): value for partition, group_id, value in zip(*columns, strict=True)}
+
+    def description(self, offsets_partition: int, group_id: str, what: What, *, is_split: bool) -> Description:
+        key = offsets_partition, group_id
+        return Description(
+            group_id,
+            offsets_partition,
+            self.as_of,
+            self.groups.get(key),
+            self._members(key, what),
+            self.offsets(*key) if what == "offsets" else [],
+            is_split=is_split,
+            sums=self._sums.get(key, OffsetSums()) if what == "state" else None,
+            has_share_state=self._share_state_of(key) is not None,
+        )
+
+    def _share_state_of(self, key: Place) -> Rows | None:
+        """The rows of a share group; None: of another one, or not known."""
+        is_share = self.groups.get(key, {}).get("group_type") == "share"
+        return self._share_partitions.get(key[1], []) if is_share and self._share_partitions is not None else None
+
+    def _members(self, place: Place, what: What) -> Rows:
+        if what == "offsets":
+            return []
+        return (self.members if what == "members" else self._assignors).get(place, [])
+
+    def offsets(self, offsets_partition: int, group_id: str) -> Rows:
+        """A row for each partition that the group has an offset of, committed or pending, or that is assigned to a
+        member, by topic and partition."""
+        key = offsets_partition, group_id
+        stored = self._share_state_of(key)
+        if stored is not None:
+            return [_share_row(slot, row) for slot, row in sorted((_slot(row), row) for row in stored)]
+        rows = {_slot(row): row for row in self._committed.get(key, ())}
+        for row in self._owners.get(key, ()):
+            found = _row_at(rows, _slot(row))
+            found["topic_id"] = found["topic_id"] or row["topic_id"]
+            found.update({f"owner_{name}": row[name] for name in ("member_id", "client_host", "client_id")})
+        for row in self._pending.get(key, ()):
+            found = _row_at(rows, _slot(row))
+            found["pending_offsets"] = sorted([*(found["pending_offsets"] or ()), row["committed_offset"]])
+        for slot in self._shared.get(key, ()):
+            _row_at(rows, slot)
+        return [rows[slot] for slot in sorted(rows)]
+
+    def _state(self, name: str, columns: str = "*") -> Rows:
+        if self._as_of is None:
+            return self._rows(name, columns=columns)
+        return self._rows(f"{name}_as_of(:as_of)", columns=columns, as_of=self._as_of)
+
+    def _rows(self, source: str, where: str = "true", columns: str = "*", **parameters: Any) -> Rows:
+        query = f"SELECT {columns} FROM {source} WHERE {self._chosen.sql} AND {where}"
+        return self._reader.sql(query, **self._chosen.parameters, **parameters)
+
+
+def _column_of(name: str, is_now: bool) -> str:
+    """A column of an offset, in SQL; null: comes from elsewhere, or is not known as of a moment."""
+    if name in NOT_OF_OFFSETS or (not is_now and name in KNOWN_OF_NOW):
+        return f"NULL AS {name}"
+    return f"expiry.{name}" if name == "expires_at" else f"offsets.{name}"
+
+
+def _row_at(rows: dict[Slot, Row], slot: Slot) -> Row:
+    """The row of the slot; an empty one of its own if nothing was committed there."""
+    return rows.setdefault(slot, {**dict.fromkeys(OFFSET_ROW), "topic": slot[0], "partition": slot[1]})
+
+
+def _share_row(slot: Slot, stored: Row) -> Row:
+    return (
+        dict.fromkeys(OFFSET_ROW) | {name: stored[name] for name in OFFSET_ROW if name in stored} | {"topic": slot[0]}
+    )
+
+
+def _is_owner(row: Row, end: int | None) -> bool:
+    """Whether the span has begun, and not ended, before the log's end (None: as far as it was read)."""
+    released = row["released_log_offset"]
+    if end is None:
+        return released is None
+    return row["log_offset"] < end and (released is None or released >= end)
+
+
+def _by_place(rows: Iterable[Row]) -> ByPlace:
+    found: ByPlace = defaultdict(list)
+    for row in rows:
+        found[row["offsets_partition"], row["group_id"]].append(row)
+    return found
+
+
+def _slot(row: Row) -> Slot:
+    return _topic(row["topic"], row.get("topic_id")), row["partition"]
+
+
+def _topic(name: str | None, topic_id: str | None) -> str:
+    """A topic whose name no record tells goes by its id."""
+    return name or f"topic id {topic_id}"

@@ -1,0 +1,136 @@
+"""`--group`, `--all-groups` and `--topic`, as Kafka's own tools have them, and the groups and conditions they mean."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.reading.reader import LakeReader
+
+_NAMED_TOPICS = 5
+
+
+class TopicPartitions(NamedTuple):
+    """A topic, and partitions of it; none: all of them."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class Condition(NamedTuple):
+    """A condition in SQL of both dialects, and its parameters."""
+
+    sql: str
+    parameters: dict[str, Any]
+
+
+EVERYTHING = Condition("true", {})
+
+
+def topic_partitions_value(text: str) -> TopicPartitions:
+    """`orders`, `orders:3` or `orders:0,1`. Raises argparse.ArgumentTypeError."""
+    topic, colon, numbers = text.partition(":")
+    words = [word.strip() for word in numbers.split(",")] if colon else []
+    if not topic or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is no topic (orders) or partitions of one (orders:0,1)")
+    return TopicPartitions(topic, tuple(map(int, words)))
+
+
+def add_group_options(parser: argparse.ArgumentParser, *, all_groups: bool = True) -> None:
+    """`--group`, which may be repeated, and `--all-groups`."""
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="G", help="the group; may be given several times"
+    )
+    if all_groups:
+        parser.add_argument("--all-groups", action="store_true", help="every group that exists")
+
+
+def add_topic_option(parser: argparse.ArgumentParser) -> None:
+    """`--topic`, which may be repeated."""
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        type=topic_partitions_value,
+        metavar="T[:P,...]",
+        help="only this topic, or these partitions of it (orders:0,1); may be given several times",
+    )
+
+
+def asked_groups(arguments: argparse.Namespace) -> list[str] | None:
+    """The groups that were named, each once; None: all. Raises UsageError."""
+    groups = list(dict.fromkeys(arguments.group))
+    wants_all = getattr(arguments, "all_groups", False)
+    if bool(groups) == wants_all:
+        both = "both --group and --all-groups" if wants_all else "no group"
+        choice = "--group G, or --all-groups" if hasattr(arguments, "all_groups") else "--group G"
+        raise UsageError(f"{both} given: {choice} (kgroups groups lists them)")
+    return None if wants_all else groups
+
+
+def of_groups(groups: Iterable[str] | None) -> Condition:
+    """Rows of these groups; None: of any."""
+    if groups is None:
+        return EVERYTHING
+    # One parameter a name, not a list: only so does the condition reach the files' statistics.
+    parameters = {f"group_{number}": group for number, group in enumerate(groups)}
+    return Condition(f"group_id IN ({', '.join(f':{name}' for name in parameters)})", parameters)
+
+
+def of_topics(topics: Iterable[TopicPartitions]) -> Condition:
+    """Rows of these topics' partitions; no topics: any."""
+    parts, parameters = [], {}
+    for number, (topic, partitions) in enumerate(topics):
+        parameters[f"topic_{number}"] = topic
+        only = f" AND partition IN ({', '.join(map(str, partitions))})" if partitions else ""
+        parts.append(f"(topic = :topic_{number}{only})")
+    return Condition(f"({' OR '.join(parts)})", parameters) if parts else EVERYTHING
+
+
+def require_known(reader: LakeReader, groups: Iterable[str]) -> None:
+    """Raises KgroupsError for a group that no record that was read is about, with the nearest names."""
+    wanted = list(groups)
+    if not wanted:
+        return
+    chosen = of_groups(wanted)
+    query = "SELECT group_id FROM {} WHERE {} GROUP BY group_id"
+    tables = ("group_versions", "group_traffic")
+    found = {
+        row["group_id"] for table in tables for row in reader.sql(query.format(table, chosen.sql), **chosen.parameters)
+    }
+    for group in wanted:
+        if group not in found:
+            names = {row["group_id"] for table in tables for row in reader.sql(query.format(table, "true"))}
+            nearest = (
+                did_you_mean(group, names) or f"; it has {len(names):,} others, kgroups groups lists the current ones"
+            )
+            raise KgroupsError(f"no group {group!r} in the log ({reader.known_as_of()}){nearest}")
+
+
+def _named_topics(names: Collection[str]) -> str:
+    first = ", ".join(sorted(names)[:_NAMED_TOPICS])
+    return f"; there are {first}{', ...' if len(names) > _NAMED_TOPICS else ''}" if names else ""
+
+
+def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
+    """Raises KgroupsError for a topic that no offset record or share partition of these groups (None: of any) is about,
+    with the nearest names."""
+    wanted = list(dict.fromkeys(topic for topic, _ in topics))
+    if not wanted:
+        return
+    chosen, asked = of_groups(groups), of_topics(TopicPartitions(topic, ()) for topic in wanted)
+    query = (
+        "SELECT DISTINCT topic FROM (SELECT group_id, topic FROM offset_commits UNION ALL "
+        "SELECT group_id, topic FROM share_partitions) AS named WHERE {} AND topic IS NOT NULL"
+    )
+    parameters = chosen.parameters | asked.parameters
+    found = {row["topic"] for row in reader.sql(query.format(f"{chosen.sql} AND {asked.sql}"), **parameters)}
+    for topic in wanted:
+        if topic not in found:
+            names = {row["topic"] for row in reader.sql(query.format(chosen.sql), **chosen.parameters)}
+            whose = "" if groups is None else " of these groups"
+            nearest = did_you_mean(topic, names) or _named_topics(names)
+            raise KgroupsError(f"no topic {topic!r} in the offset records{whose} ({reader.known_as_of()}){nearest}")

@@ -1,0 +1,216 @@
+"""A lake that is there, opened for reading: what all commands that print rows begin with.
+
+A lake in a folder is read by DuckDB, without Spark: an answer takes about a second. One in a catalog, and one that
+DuckDB's reader of Delta does not know, by Spark, which takes about ten. The rows are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.last_finished import IS_FINISHED
+from kgroups_spark.reading.spark import has_pyspark, may_have_catalog, require_pyspark, start_spark
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.layout import is_path
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.terminal.options import lake_location
+from kgroups_spark.times import format_time_for_people, to_epoch_ms
+
+if TYPE_CHECKING:
+    from kgroups_spark.reading.by_spark import SparkReader
+
+Rows = list[dict[str, Any]]
+
+# So many rows of a large answer are Python objects at once.
+ROWS_AT_ONCE = 16_384
+
+
+class SqlError(KgroupsError):
+    """A query that the engine refused: what it said, without its stack trace."""
+
+
+NO_QUERY = (
+    "this is not one query; SELECT, WITH, VALUES, DESCRIBE, SHOW and EXPLAIN are, and nothing here changes a lake"
+)
+
+
+NAMES_ARE_LISTED = "kgroups sql .tables lists tables, views and functions, .describe NAME the columns of one"
+
+
+class LakeReader(ABC):
+    """The tables, views and functions as of the last finished audit, and that audit's row of the ledger.
+
+    Rows are dicts: times as aware UTC datetimes, structs and maps as dicts, lists as lists, whole numbers as int; the
+    same by both engines.
+    """
+
+    engine: Literal["duckdb", "spark"]
+    location: str
+
+    @abstractmethod
+    def table_rows(
+        self, table: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    ) -> pa.Table:
+        """These columns (None: all) of the rows of a table that meet all conditions, in no order. Rows in files
+        and row groups without such a row are not read."""
+
+    def rows(self, table_or_view: str) -> Rows:
+        """All rows of a small one, in no order."""
+        if table_or_view in TABLES:
+            return to_rows(self.table_rows(table_or_view))
+        return self.sql(f"SELECT * FROM {table_or_view}")
+
+    @property
+    @abstractmethod
+    def audit_id(self) -> int:
+        """The number of the last finished audit; 0: none has."""
+
+    @abstractmethod
+    def arrow(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        """A query's answer as Arrow, otherwise as `sql`. Raises SqlError, also for what is no query."""
+
+    def batches(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[pa.RecordBatch]:
+        """A query's answer as it comes, for answers that are too large for Python objects; otherwise as `arrow`. The
+        reader answers nothing else until all of it has come."""
+        yield from self.arrow(query, parameters).to_batches(max_chunksize=ROWS_AT_ONCE)
+
+    def stream(self, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        """The rows of `batches`, some at a time."""
+        for batch in self.batches(query, parameters):
+            yield from to_rows(pa.Table.from_batches([batch]))
+
+    def sql(self, query: str, **parameters: Any) -> Rows:
+        """A query's answer, over tables, views and functions.
+
+        Parameters stand in it as :name; they are str, int, bool, None, datetime with a zone, or a list of str. The text
+        must be good in both dialects. Raises SqlError.
+        """
+        return to_rows(self.arrow(query, parameters))
+
+    @cached_property
+    def last_audit(self) -> dict[str, Any]:
+        """The ledger's row of the last finished audit. Raises KgroupsError if there is none."""
+        rows = self.ledger_rows([Condition("audit_id", "==", self.audit_id), IS_FINISHED])
+        if not rows:
+            raise KgroupsError(f"the lake at {self.location} has no finished audit: run kgroups audit first")
+        return rows[0]
+
+    def ledger_rows(self, conditions: Sequence[Condition], columns: Sequence[str] | None = None) -> Rows:
+        """Rows of the ledger, by number. There is no bound on how many there are of all audits: ask for few, or for
+        few columns."""
+        return to_rows(self.table_rows("audits", columns, conditions).sort_by("audit_id"))
+
+    def require_audit(self) -> None:
+        """Raises KgroupsError, before anything is printed, if no audit has finished."""
+        _ = self.last_audit
+
+    @property
+    def as_of_ms(self) -> int:
+        """The time at which the last audit judged expiry."""
+        return to_epoch_ms(self.last_audit["as_of"])
+
+    def known_as_of(self) -> str:
+        """For a heading: which audit the rows are from."""
+        audit = self.last_audit
+        return f"audit {audit['audit_id']}, as of {format_time_for_people(audit['as_of'])} UTC"
+
+
+def to_rows(table: pa.Table, *, times_as_text: bool = False) -> Rows:
+    """The rows in order: times as UTC datetimes, or as `format_time` writes them, which costs less than either form
+    does alone; structs and maps as dicts, whole numbers as int."""
+    names = table.schema.names
+    columns = (_values(column, times_as_text) for column in table.columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray, times_as_text: bool) -> list[Any]:
+    """A column's values, as in `to_rows`. pyarrow makes them one by one, which takes several times as long."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if column.type == pa.timestamp("us", "UTC"):
+        return _time_texts(column) if times_as_text else _times(column)
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return list(column.to_numpy().tolist())
+    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    if pa.types.is_decimal(column.type) and column.type.scale == 0:  # DuckDB's sums of whole numbers
+        return [None if value is None else int(value) for value in values]
+    return values
+
+
+def _times(column: pa.ChunkedArray) -> list[datetime | None]:
+    """Raises what pyarrow raises for a moment that Python has no datetime for."""
+    times = column.to_numpy().tolist()
+    if int in set(map(type, times)):
+        return list(column.to_pylist())
+    return [None if at is None else at.replace(tzinfo=UTC) for at in times]
+
+
+def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
+    texts = np.datetime_as_string(column.to_numpy(), "ms", timezone="UTC").tolist()
+    return [None if text == "NaT" else text for text in texts]
+
+
+def open_lake(arguments: argparse.Namespace) -> LakeReader:
+    """The lake that --lake names, by the engine that --engine names. Raises UsageError where there is none, before
+    Spark is started."""
+    location, engine = lake_location(arguments), getattr(arguments, "engine", "auto")
+    require_lake_path(location)
+    require_lake(location)
+    if engine == "duckdb" and not is_path(location):
+        raise UsageError(
+            f"--engine duckdb reads a lake in a folder, and {location} is a schema of a "
+            "catalog, which Spark alone can ask: --engine spark, or leave it out"
+        )
+    if engine != "spark" and is_path(location):
+        from kgroups_spark.reading.by_duckdb import duckdb_reader
+
+        reader = duckdb_reader(location, must=engine == "duckdb" or not has_pyspark())
+        if reader is not None:
+            return reader
+    return open_by_spark(location, arguments.command)
+
+
+def open_by_spark(location: str, command: str) -> SparkReader:
+    """The lake, read by Spark. Raises UsageError where there is none."""
+    require_pyspark()
+    spark = start_spark(command, location)
+    from kgroups_spark.lake.lake import Lake
+    from kgroups_spark.reading.by_spark import SparkReader
+
+    return SparkReader(spark, Lake.open(spark, location))
+
+
+def require_lake_path(location: str) -> None:
+    """Raises UsageError for a file, and for a schema where Spark has no catalog that could hold one."""
+    if not is_path(location):
+        require_pyspark()
+        from kgroups_spark.lake.catalog_schema import schema_words
+
+        schema_words(location)
+        if not may_have_catalog():
+            raise UsageError(
+                f"there is no folder {location}: for a folder write --lake ./{location}; for a schema of a catalog set "
+                "SPARK_CONF_DIR to a Spark configuration with a metastore"
+            )
+    elif Path(location).is_file():
+        raise UsageError(f"--lake {location} is a file; name a folder")
+
+
+def require_lake(location: str) -> None:
+    """Raises UsageError if a local path cannot be a lake; of remote ones and schemas only Spark can tell."""
+    if is_path(location) and ":" not in location and not (Path(location) / "audits").is_dir():
+        found = "the folder holds no tables of kgroups" if Path(location).is_dir() else "there is no such folder"
+        raise UsageError(
+            f"no lake at {location}: {found}; to create one: kgroups audit --lake {location} --segments DIR, "
+            "to try one: kgroups demo"
+        )

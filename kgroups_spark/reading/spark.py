@@ -1,0 +1,59 @@
+"""The Spark session of a command, started when it is known that there is work for it."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.reading.file_systems import require_file_system
+from kgroups_spark.terminal.output import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_spark(command: str, lake: str = "") -> SparkSession:
+    """The session that runs already (spark-submit, a notebook), else a local one that reaches the lake. Raises
+    KgroupsError: no Java, no PySpark, or Spark does not start."""
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    from kgroups_spark.session import spark_session
+    from kgroups_spark.storage.s3 import is_s3
+
+    if SparkSession.getActiveSession() is None:
+        if not may_have_catalog():  # nor file systems of its own
+            require_file_system(lake)
+        say("starting Spark ...")
+    return spark_session(f"kgroups {command}", s3=is_s3(lake))
+
+
+# Where someone says how Spark is set up, and so perhaps which catalog it has.
+SET_UP_BY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
+
+
+def may_have_catalog() -> bool:
+    """Whether the session may know more than an empty catalog that ends with it."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None or any(name in os.environ for name in SET_UP_BY)
+
+
+def has_pyspark() -> bool:
+    """Whether the package was installed with it, or a platform brings one."""
+    return find_spec("pyspark") is not None
+
+
+def require_pyspark() -> None:
+    """Raises KgroupsError where the package was installed without it and no platform brings one, or without pandas."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise KgroupsError(
+            "this needs Spark, and PySpark is not installed: pip install 'kgroups-spark[local]', or run "
+            "jobs/nightly_audit.py by spark-submit"
+        ) from error
+    if find_spec("pandas") is None:
+        raise KgroupsError("PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'")

@@ -1,0 +1,1 @@
+"""`__share_group_state` and `__transaction_state`: planned, decoded and replayed."""

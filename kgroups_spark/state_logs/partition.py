@@ -1,0 +1,118 @@
+"""One partition of `__share_group_state` or `__transaction_state`, from its bytes to rows of all tables.
+
+A partition is read by one task and replayed as it is read: no record there is about a key of another partition, and
+there are no transactions, so nothing has to be reduced, put in order or waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.decoding.hand_reader import PartitionReading
+from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
+from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder
+from kgroups_spark.state_logs.range_decoder import Output, StateRangeDecoder
+from kgroups_spark.state_logs.replay import Settings, StateRecord, StateReplay, replay_history
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class StateShardWork:
+    """The work of an audit on one partition. `starts_anew`: what the log no longer has counts no more, because it
+    begins behind what was read (DeleteRecords took what newer snapshots replace)."""
+
+    topic: str
+    partition: int
+    ranges: tuple[LogRange, ...] = ()
+    starts_anew: bool = False
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+
+@dataclass
+class StateShardRead:
+    """The progress in one partition, complete when its outputs have come. `gone`: how many keys the log had lost when
+    it was read again."""
+
+    topic: str
+    progress: list[RangeProgress] = field(default_factory=list)
+    gone: int = 0
+
+
+def read_and_replay(
+    work: StateShardWork,
+    state: Iterable[StateRow],
+    context: ReadContext,
+    settings: Settings | None,
+    read: StateShardRead,
+    history: Iterable[StateRecord] = (),
+) -> Iterator[Output]:
+    """Rows of every table of the partition: of what is read on from the saved `state`, or from all its `history`.
+
+    Raises LeaderLost: then nothing of it counts, and `left_as_it_was` has what does.
+    """
+    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
+    shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
+    if work.starts_anew:
+        shard.start_anew(work.ranges[0].start_offset)
+    records, again = CoordinatorRecordDecoder(log), list[StateRecord]()
+    is_kept = any(each.is_reread for each in work.ranges)
+
+    def take(record: StateRecord) -> str | None:
+        if is_kept:
+            again.append(record)
+        return shard.replay(record)
+
+    def take_again(record: StateRecord) -> None:
+        again.append(record)
+
+    if work.ranges:
+        reading = PartitionReading(
+            work.partition, work.ranges, context, lambda r: StateRangeDecoder(log, r, context, records)
+        )
+        for decoder in reading.decoders():
+            yield from decoder.outputs(take_again if decoder.is_reread else take)
+            read.progress.append(decoder.progress)
+    events = shard.take_events(context.audit_id)
+    if events.num_rows:
+        yield "state_events", events
+    if any(each.number < 0 for each in read.progress):
+        fresh = StateReplay(log, rules, work.partition, reporting=False)
+        for record in sorted(again, key=attrgetter("log_offset")):
+            fresh.replay(record)
+        gone = shard.keys() - fresh.keys()
+        fresh.keep(shard)
+        fresh.tell_gone(gone, max(each.next_offset for each in read.progress))
+        shard, read.gone = fresh, len(gone)
+    yield from shard.tables(context.audit_id, settings)
+
+
+def of_history(shard: StateReplay, history: Iterable[StateRecord]) -> StateReplay:
+    """The shard after the history of its partition, without events: earlier audits have written them."""
+    replay_history(shard, history, shard.gone())
+    return shard.reporting()
+
+
+def left_as_it_was(
+    work: StateShardWork,
+    state: Iterable[StateRow],
+    context: ReadContext,
+    settings: Settings | None,
+    why: str,
+    history: Iterable[StateRecord] = (),
+) -> tuple[list[Output], StateShardRead]:
+    """The rows of a partition that could not be read to its end: those that the last audit left."""
+    log, rules = COORDINATOR_LOGS[work.topic], release(context.release_version)
+    shard = of_history(StateReplay(log, rules, work.partition, state, reporting=False), history)
+    first = work.ranges[0]
+    lost = RangeProgress(work.partition, first.number, first.start_offset, first.start_offset, given_up=why)
+    return list(shard.tables(context.audit_id, settings)), StateShardRead(work.topic, [lost])

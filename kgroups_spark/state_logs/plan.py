@@ -1,0 +1,158 @@
+"""The plan for `__share_group_state` and `__transaction_state`: made as `__consumer_offsets` is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
+from kgroups_spark.lake.ledger_rows import readings_backwards
+from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS, GROUP_LOG
+from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan, plan_audit
+from kgroups_spark.plan.delete_retention import DeleteRetention
+from kgroups_spark.plan.known_corrupt import KnownCorrupt
+from kgroups_spark.plan.read_to import not_read_now, read_now
+from kgroups_spark.sources.partition_log import PartitionLog
+from kgroups_spark.state_logs.partition import StateShardRead, StateShardWork
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.times import to_datetime
+
+STATE_TOPICS = tuple(topic for topic in COORDINATOR_LOGS if topic != GROUP_LOG.topic)
+StateLogs = Mapping[str, Sequence[PartitionLog]]
+
+
+@dataclass(frozen=True)
+class StatePlan:
+    """By topic what is to be read. `before`: the last finished audit; None: none has."""
+
+    plans: Mapping[str, AuditPlan] = field(default_factory=dict)
+    before: AuditRow | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is something to read."""
+        return any(plan.new_ranges or plan.read_again for plan in self.plans.values())
+
+    @property
+    def shards(self) -> list[StateShardWork]:
+        """Every partition that has or gets a state, also those that were not given this time; in order."""
+        known = {(each.topic or "", each.offsets_partition) for each in self._known}
+        works = {place: StateShardWork(*place) for place in known}
+        for topic, plan in self.plans.items():
+            for each in plan.partitions:
+                ranges = tuple(r for r in (each.reread, each.new) if r is not None)
+                works[topic, each.offsets_partition] = StateShardWork(
+                    topic, each.offsets_partition, ranges, _starts_anew(topic, each)
+                )
+        return [works[place] for place in sorted(works)]
+
+    @property
+    def _known(self) -> tuple[PartitionProgress, ...]:
+        return self.before.state_partitions if self.before else ()
+
+    def entries(self, reads: Sequence[StateShardRead]) -> list[PartitionProgress]:
+        """How far each partition is read now, for the ledger."""
+        progress: dict[tuple[str, int], list[RangeProgress]] = {}
+        for read in reads:
+            for each in read.progress:
+                progress.setdefault((read.topic, each.offsets_partition), []).append(each)
+        found = {(each.topic or "", each.offsets_partition): not_read_now(each) for each in self._known}
+        for topic, plan in self.plans.items():
+            for partition in plan.partitions:
+                place = (topic, partition.offsets_partition)
+                ranges = progress.get(place, [])
+                if any(r.given_up is not None for r in ranges):
+                    continue
+                entry = _without_loss(topic, read_now(partition, ranges))
+                found[place] = replace(entry, topic=topic, newest_log_timestamp=_newest(partition, ranges))
+        return [found[place] for place in sorted(found)]
+
+    def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
+        """Notes for people on the reading."""
+        said = [
+            f"{topic}: {note}" for topic, plan in self.plans.items() for note in plan.notes if _is_told(topic, note)
+        ]
+        for read in reads:
+            lost = [each for each in read.progress if each.given_up]
+            said += [
+                f"{read.topic}: partition {p.offsets_partition} is left to the next audit: {p.given_up}" for p in lost
+            ]
+            if read.gone:
+                said.append(f"{read.topic}: {read.gone:,} keys that the tables held are no longer in the log, and went")
+        return said
+
+
+def plan_state_logs(
+    logs: StateLogs,
+    before: AuditRow | None,
+    *,
+    lake: Lake | None = None,
+    full: bool = False,
+    delete_retention_ms: int | None = None,
+) -> StatePlan:
+    """The new part of the logs since the last finished audit. Raises AnotherLog where a log is not the lake's.
+
+    `lake`: the claim is taken, and it tells what stands in quarantine already.
+    """
+    plans = {}
+    for topic, given in logs.items():
+        last = before.of_state_log(topic) if before else None
+        plans[topic] = plan_audit(
+            given,
+            last,
+            full=full,
+            known_corrupt=_known_corrupt(lake, topic) if lake else None,
+            delete_retention=_delete_retention(lake, last, topic, delete_retention_ms),
+        )
+    return StatePlan(plans, before)
+
+
+def _delete_retention(
+    lake: Lake | None, last: AuditRow | None, topic: str, delete_retention_ms: int | None
+) -> DeleteRetention | None:
+    """Only of a log that is compacted: of the other one DeleteRecords tells by the log's start what is gone."""
+    if lake is None or last is None or delete_retention_ms is None or _is_deleted_from(topic):
+        return None
+    readings = partial(readings_backwards, lake, last.audit_id - 1, topic)
+    return DeleteRetention.since(last, readings, delete_retention_ms)
+
+
+def _known_corrupt(lake: Lake, topic: str) -> KnownCorrupt:
+    """As known_corrupt of quarantine."""
+    known: KnownCorrupt = {}
+    if not lake.table("state_quarantine").files():
+        return known
+    columns = ["state_partition", "file", "file_position"]
+    is_one = [Condition("log", "==", topic), Condition("reason", "==", "corrupt_batch")]
+    is_one.append(Condition("file", "is not null"))
+    for row in lake.rows("state_quarantine", columns=columns, conditions=is_one).to_pylist():
+        known.setdefault(row["state_partition"], set()).add((row["file"].rsplit("/", 1)[-1], row["file_position"]))
+    return known
+
+
+def _is_deleted_from(topic: str) -> bool:
+    return COORDINATOR_LOGS[topic].cleanup_policy == "delete"
+
+
+def _starts_anew(topic: str, plan: PartitionPlan) -> bool:
+    return _is_deleted_from(topic) and plan.lost_from is not None
+
+
+def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:
+    """DeleteRecords takes what newer snapshots replace: nothing is lost."""
+    return replace(entry, lost_from=None, lost_to=None) if _is_deleted_from(topic) else entry
+
+
+def _is_told(topic: str, note: str) -> bool:
+    return not (_is_deleted_from(topic) and "were gone before they were read" in note)
+
+
+def _newest(plan: PartitionPlan, ranges: Sequence[RangeProgress]) -> datetime | None:
+    times = [ms for each in ranges for ms, _ in each.log_times.newest]
+    known = plan.before.newest_log_timestamp if plan.before else None
+    newest = to_datetime(max(times)) if times else None
+    return max((at for at in (known, newest) if at is not None), default=None)

@@ -1,0 +1,146 @@
+"""One range of `__share_group_state` or `__transaction_state` -> rows of history, and the records for the replay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.decoding.log_times import LogTimes
+from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
+from kgroups_spark.decoding.range_reader import RangeReader
+from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.messages.coordinator_logs import SHARE_LOG, CoordinatorLog
+from kgroups_spark.messages.coordinator_records import CoordinatorRecord, CoordinatorRecordDecoder
+from kgroups_spark.messages.outcome import Undecodable
+from kgroups_spark.records.columns import CorruptBatch, RecordColumns
+from kgroups_spark.state_logs.replay import StateRecord, rules_of, state_record
+from kgroups_spark.tables.rows import table_batch
+
+# What a load says of a record that it fails at; None: it goes on.
+Take = Callable[[StateRecord], str | None]
+Output = tuple[str, pa.RecordBatch]
+
+RECORDS = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
+QUARANTINE = "state_quarantine"
+
+_HEAD = ("log_offset", "log_timestamp", "record_type", "record_name")
+_TAIL = ("value_version", "value", "raw_key", "raw_value")
+SHARE_COLUMNS = (*_HEAD, "group_id", "topic_id", "partition", *_TAIL, "layout")
+TRANSACTION_COLUMNS = (*_HEAD, "transactional_id", *_TAIL)
+QUARANTINE_COLUMNS = (
+    *_HEAD,
+    "group_id",
+    "topic_id",
+    "partition",
+    "transactional_id",
+    "value_version",
+    "record_count",
+    "reason",
+    "detail",
+    "coordinator_fails",
+    "file",
+    "file_position",
+    "raw_key",
+    "raw_value",
+)
+
+
+class StateRangeDecoder:
+    """Reads one range: `outputs()` gives (table name, rows), `progress` is whole when it has ended."""
+
+    def __init__(
+        self, log: CoordinatorLog, log_range: LogRange, context: ReadContext, records: CoordinatorRecordDecoder
+    ) -> None:
+        self.is_reread = log_range.is_reread
+        self.progress = RangeProgress(
+            log_range.offsets_partition,
+            log_range.number,
+            log_range.start_offset,
+            log_range.start_offset,
+            log_times=LogTimes(context.latest_ms),
+        )
+        self._log = log
+        self._audit_id = context.audit_id
+        self._reader = RangeReader(log_range, context, log.topic, self.progress)
+        self._records = records
+        self._rules = rules_of(log, release(context.release_version))
+        detail = f"A control record: nobody writes to {log.topic} in transactions"
+        self._control = Undecodable("unknown_record_type", detail)
+
+    def outputs(self, take: Take) -> Iterator[Output]:
+        """Rows of the log's records and of state_quarantine, chunk by chunk; none of what is read again. `take` gets
+        each record in log order."""
+        for path, item in self._reader.items():
+            rows = self._corrupt(item, path) if isinstance(item, CorruptBatch) else self._chunk(item, path, take)
+            if not self.is_reread:
+                yield from map(self._counted, rows)
+            else:
+                list(rows)
+
+    def _chunk(self, records: RecordColumns, path: str | None, take: Take) -> list[Output]:
+        self.progress.note(records)
+        sound, bad = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+        # Whole columns at once: each of these is computed whenever it is asked for.
+        facts = (records.offset, records.timestamp, records.is_control, records.batches.position[records.batch])
+        for row, (offset, timestamp, is_control, position) in enumerate(zip(*(f.tolist() for f in facts), strict=True)):
+            key, value = records.key(row), records.value(row)
+            place = (offset, None if timestamp < 0 else timestamp)
+            where = (path, None if path is None else position)
+            record = self._control if is_control else self._records.decode(key, value)
+            if isinstance(record, Undecodable):
+                bad.append((*place, *self._undecodable(record), *where, key, value))
+                continue
+            raw = (key, value) if record.keeps_raw else (None, None)
+            sound.append((*place, *self._columns(record), *raw, *self._layout(record)))
+            if why := take(state_record(*place, record)):
+                bad.append((*place, *_load_failure(record, why), *where, None, None))
+        self.progress.quarantined.update(Counter(row[_REASON] for row in bad))
+        names = SHARE_COLUMNS if self._log is SHARE_LOG else TRANSACTION_COLUMNS
+        return [
+            (RECORDS[self._log.topic], self._batch(RECORDS[self._log.topic], names, sound)),
+            (QUARANTINE, self._batch(QUARANTINE, QUARANTINE_COLUMNS, bad, log=self._log.topic)),
+        ]
+
+    def _undecodable(self, what: Undecodable) -> tuple[Any, ...]:
+        kind = (what.record_type, what.record_name, what.group_id, what.topic_id, what.partition, what.transactional_id)
+        return (*kind, what.value_version, 1, what.reason, what.detail, self._rules.fails_at(what.reason))
+
+    def _columns(self, record: CoordinatorRecord) -> tuple[Any, ...]:
+        version = (record.value_version, record.value_json())
+        return (record.record_type, record.record_name, *record.key.values(), *version)
+
+    def _layout(self, record: CoordinatorRecord) -> tuple[str | None, ...]:
+        return (record.layout or None,) if self._log is SHARE_LOG else ()
+
+    def _corrupt(self, batch: CorruptBatch, path: str | None) -> list[Output]:
+        log_offset = self._reader.place_of(batch, path)
+        if log_offset is None:
+            return []
+        unknown = (None,) * (QUARANTINE_COLUMNS.index("record_count") - 1)
+        position = None if path is None else batch.position
+        why = (batch.record_count, "corrupt_batch", batch.detail, True)
+        row = (log_offset, *unknown, *why, path, position, None, batch.raw)
+        return [(QUARANTINE, self._batch(QUARANTINE, QUARANTINE_COLUMNS, [row], log=self._log.topic))]
+
+    def _batch(self, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], **more: Any) -> pa.RecordBatch:
+        place = {"audit_id": self._audit_id, "state_partition": self.progress.offsets_partition}
+        return table_batch(name, columns, rows, **place, **more)
+
+    def _counted(self, output: Output) -> Output:
+        name, rows = output
+        self.progress.rows[name] += rows.num_rows
+        return output
+
+
+_REASON = QUARANTINE_COLUMNS.index("reason")
+
+
+def _load_failure(record: CoordinatorRecord, why: str) -> tuple[Any, ...]:
+    """The row's middle for a record that stands in its own table: it counts there, and its bytes with it."""
+    key = [record.key.get(name) for name in ("groupId", "topicId", "partition", "transactionalId")]
+    version = (record.value_version, 0)
+    return (record.record_type, record.record_name, *key, *version, "load_would_fail", why, True)

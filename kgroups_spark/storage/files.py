@@ -1,0 +1,260 @@
+"""Files and folders, local or on any file system that pyarrow.fs opens, by one text that opens in every process."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import Protocol, Self
+
+from pyarrow import fs
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.storage.s3 import is_s3, s3_file_system
+
+
+class FolderNotFound(UsageError):
+    """A folder that is not there, or is a file."""
+
+
+class UnreadableFolder(KgroupsError):
+    """A folder that the file system does not let us list, or that no file system knows how to open."""
+
+
+@dataclass(frozen=True)
+class FileVersion:
+    """Which file a path names at a moment, as far as its file system says. None: it does not say."""
+
+    size: int  # bytes
+    modified_ns: int | None
+    inode: tuple[int, int] | None = None  # device and inode of a local file
+    etag: str | None = None  # of an object; no listing says it
+
+    def is_still(self, now: FileVersion, *, may_grow: bool = False) -> bool:
+        """Whether `now` is the same file with the same content. `may_grow`: a local file that was appended to is."""
+        if _differ(self.inode, now.inode) or _differ(self.etag, now.etag):
+            return False
+        if may_grow and self.inode is not None:
+            return now.size >= self.size
+        return now.size == self.size and not _differ(self.modified_ns, now.modified_ns)
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not None and other is not None and one != other
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a folder: a file, a folder, or neither (a link whose target is gone, a pipe)."""
+
+    name: str
+    path: str  # an absolute path, or a URI like its folder's
+    is_file: bool
+    is_folder: bool
+    version: FileVersion | None = None  # of a file
+
+    @property
+    def size(self) -> int:
+        """Bytes; 0 of a folder."""
+        return 0 if self.version is None else self.version.size
+
+
+class OpenFile(Protocol):
+    """A file that is open for reading from anywhere, and knows which one it is."""
+
+    def seek(self, position: int, /) -> object: ...
+
+    def readinto(self, buffer: memoryview, /) -> int | None: ...
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+    def version(self) -> FileVersion | None:
+        """Which file it is now; None: unknown. For a local file that of the descriptor, whatever its path names by
+        now. Raises FileNotFoundError for an object that is gone."""
+
+
+class LocalFile(io.FileIO):
+    """A local file. It stays readable when its path is deleted or names another file. Raises OSError also for what is
+    no regular file: who opens a pipe waits for its other end, and a device may have none."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, opener=_open_regular)
+
+    def version(self) -> FileVersion:
+        """That of the open descriptor."""
+        return _local_version(os.fstat(self.fileno()))
+
+
+class StoredFile:
+    """An object of a store, or a file of a file system that is not local. Each read asks for what is there then."""
+
+    def __init__(self, system: fs.FileSystem, inside: str) -> None:
+        self._system, self._inside = system, inside
+        self._file = system.open_input_file(inside)
+        self._etag = _etag(self._file)
+        self._was_asked = False
+        self.seek, self.read, self.close = self._file.seek, self._file.read, self._file.close
+
+    def readinto(self, buffer: memoryview) -> int | None:
+        """As Python's files."""
+        got: int | None = self._file.readinto(buffer)
+        return got
+
+    def version(self) -> FileVersion:
+        """One request: at first for what a listing says, too, later for size and ETag alone if there is one."""
+        if self._was_asked and self._etag is not None:
+            with self._system.open_input_file(self._inside) as now:
+                return FileVersion(now.size(), None, None, _etag(now))
+        self._was_asked = True
+        info = self._system.get_file_info(self._inside)
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(f"{self._inside} is gone")
+        return FileVersion(info.size or 0, info.mtime_ns, None, self._etag)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _open_regular(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    kind = os.fstat(descriptor).st_mode
+    if S_ISREG(kind) or S_ISDIR(kind):  # Python itself refuses a folder
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def _etag(file: fs.NativeFile) -> str | None:
+    found: bytes | None = {key.lower(): value for key, value in file.metadata().items()}.get("etag")
+    return None if found is None else found.decode(errors="replace")
+
+
+def _local_version(found: os.stat_result) -> FileVersion:
+    return FileVersion(found.st_size, found.st_mtime_ns, (found.st_dev, found.st_ino))
+
+
+def is_local(location: str) -> bool:
+    """Whether a path or URI names a local file or folder. Raises the errors of file_system."""
+    return isinstance(file_system(location)[0], fs.LocalFileSystem)
+
+
+def list_folder(folder: str) -> list[Entry]:
+    """The entries of a folder, by name. Raises FolderNotFound, UnreadableFolder."""
+    if not folder:
+        raise FolderNotFound("an empty name is no folder; the current one is .")
+    try:
+        system, inside = file_system(folder)
+        kind = system.get_file_info(inside).type
+        if kind == fs.FileType.Directory:
+            if isinstance(system, fs.LocalFileSystem):
+                entries = _local_entries(folder, inside)
+            else:
+                entries = [_entry(folder, info) for info in system.get_file_info(fs.FileSelector(inside))]
+    except (OSError, ValueError, NotImplementedError) as err:
+        raise UnreadableFolder(f"{folder} cannot be listed: {err}") from err
+    if kind != fs.FileType.Directory:
+        found = "is a file, not a folder" if kind == fs.FileType.File else "does not exist"
+        raise FolderNotFound(f"{folder} {found}")
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _local_entries(folder: str, inside: str) -> list[Entry]:
+    """pyarrow's listing names no inode, and leaves out links whose target is gone, and with them a part of a log."""
+    found = []
+    with os.scandir(inside) as entries:
+        for entry in entries:
+            path = path_in(folder, entry.name)
+            try:
+                about = entry.stat()
+            except FileNotFoundError:
+                if entry.is_symlink():
+                    found.append(Entry(entry.name, path, False, False))
+                continue  # it went while we looked
+            is_file = S_ISREG(about.st_mode)
+            version = _local_version(about) if is_file else None
+            found.append(Entry(entry.name, path, is_file, S_ISDIR(about.st_mode), version))
+    return found
+
+
+def _entry(folder: str, info: fs.FileInfo) -> Entry:
+    is_file = info.type == fs.FileType.File
+    return Entry(
+        info.base_name,
+        path_in(folder, info.base_name),
+        is_file,
+        info.type == fs.FileType.Directory,
+        FileVersion(info.size or 0, info.mtime_ns) if is_file else None,
+    )
+
+
+def open_file(path: str) -> LocalFile | StoredFile:
+    """A file for random access, to be closed by the caller. Raises OSError."""
+    system, inside = file_system(path)
+    return LocalFile(inside) if isinstance(system, fs.LocalFileSystem) else StoredFile(system, inside)
+
+
+# A broker's checkpoint of a million partitions is as large.
+MOST_TEXT_BYTES = 64 << 20
+
+
+def read_text(path: str) -> str:
+    """A small text file; raises UnreadableFolder if it cannot be read, or has more than MOST_TEXT_BYTES."""
+    try:
+        with open_file(path) as file:
+            content: bytes = file.read(MOST_TEXT_BYTES + 1)
+    except OSError as err:
+        raise UnreadableFolder(f"{path} cannot be read: {err}") from err
+    if len(content) > MOST_TEXT_BYTES:
+        raise UnreadableFolder(f"{path} cannot be read: it has more than {MOST_TEXT_BYTES >> 20} MiB")
+    return content.decode("utf-8", errors="replace")
+
+
+def read_text_if_there(path: str) -> str | None:
+    """The same; None where there is no such file."""
+    try:
+        return read_text(path)
+    except UnreadableFolder as err:
+        if isinstance(err.__cause__, FileNotFoundError):
+            return None
+        raise
+
+
+def file_system(location: str) -> tuple[fs.FileSystem, str]:
+    """pyarrow's file system for a path or URI, and the place in it. `~`, Hadoop's schemes and `file:/path` are
+    understood. Raises OSError, ValueError or NotImplementedError for what it cannot open, UsageError for credentials
+    in a URI."""
+    if is_s3(location):
+        return s3_file_system(location)
+    if location.startswith("file:/") and not location.startswith("file://"):
+        location = location.removeprefix("file:")
+    if "://" not in location:
+        return fs.LocalFileSystem(), str(Path(location).expanduser().absolute())
+    scheme, rest = location.split("://", 1)
+    system, inside = fs.FileSystem.from_uri(f"{PYARROWS_SCHEME.get(scheme, scheme)}://{rest}")
+    return system, inside
+
+
+PYARROWS_SCHEME = {"wasbs": "abfss"}
+
+
+def path_in(folder: str, name: str) -> str:
+    """The path of a name in a folder. A URI may end in options of its file system:
+    s3://bucket/logs?region=eu-west-1."""
+    if "://" not in folder:
+        return str(Path(folder).expanduser().absolute() / name)
+    place, question_mark, options = folder.partition("?")
+    return f"{place.rstrip('/')}/{name}{question_mark}{options}"
+
+
+def folder_of(path: str) -> str:
+    """The folder of a file, by the file's path or URI."""
+    place, question_mark, options = path.partition("?") if "://" in path else (path, "", "")
+    return f"{place.rpartition('/')[0]}{question_mark}{options}"

@@ -1,0 +1,1 @@
+"""The two stages of an audit as Spark runs them."""

@@ -1,0 +1,112 @@
+"""The sinks of the rows that tasks make: write them as Parquet parts, or hand them to Spark.
+
+Parts: only a manifest goes back to the driver, which commits the parts it names. A task that fails or runs twice leaves
+files that nobody names. Spark: rows of several tables travel as one DataFrame (packed_rows.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, Part, PartWriter
+from kgroups_spark.tables.schemas import arrow_schema
+
+Rows: TypeAlias = "pa.Table | pa.RecordBatch"
+Mark: TypeAlias = "dict[str, list[pa.Table]]"
+
+# Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
+ROWS_PER_PART = 1 << 20
+BYTES_PER_PART = 32 << 20
+# What one batch on its way to Spark holds at most (rows, bytes).
+ROWS_PER_BATCH = 1 << 16
+BYTES_PER_BATCH = 8 << 20
+
+# What rows of most tables are sorted by, as far as they have it.
+IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
+
+MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
+
+
+@dataclass
+class PartCollector:
+    """Packs the rows of a task into few parts per table.
+
+    Rows of offset_commits come in sorted lots, one offsets partition after the other, and stay in that order; those of
+    other tables are sorted here.
+    """
+
+    lake_uri: str
+    audit_id: int
+    _waiting: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+    def add(self, name: str, rows: Rows) -> Iterator[Part]:
+        """Takes rows in; gives a part when it is full."""
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append(table)
+        if sum(t.num_rows for t in waiting) >= ROWS_PER_PART or sum(t.nbytes for t in waiting) >= BYTES_PER_PART:
+            yield from self._write(name)
+
+    def mark(self) -> Mark:
+        """The rows that are waiting now, for `back_to`."""
+        return {name: list(tables) for name, tables in self._waiting.items()}
+
+    def back_to(self, mark: Mark) -> None:
+        """Forgets what was taken in since; parts that were given since must not be used."""
+        self._waiting = mark
+
+    def rest(self) -> Iterator[Part]:
+        """The parts of what is left."""
+        for name in list(self._waiting):
+            yield from self._write(name)
+
+    def _write(self, name: str) -> Iterator[Part]:
+        lots = self._waiting.pop(name)
+        in_order = [_by_group(pa.concat_tables(lots))] if name != "offset_commits" else _row_groups(lots)
+        part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(in_order)
+        if part is not None:
+            yield part
+
+
+def _row_groups(lots: list[pa.Table]) -> Iterator[pa.Table]:
+    """The rows in tables of at least a row group each: a small offsets partition is not worth one of its own."""
+    few: list[pa.Table] = []
+    for lot in lots:
+        few.append(lot)
+        if sum(each.num_rows for each in few) >= ROWS_PER_GROUP:
+            yield pa.concat_tables(few).unify_dictionaries()
+            few = []
+    if few:
+        yield pa.concat_tables(few).unify_dictionaries()
+
+
+def _by_group(rows: pa.Table) -> pa.Table:
+    columns = [name for name in IN_ORDER_OF if name in rows.column_names]
+    return rows.sort_by([(name, "ascending") for name in columns])
+
+
+def manifest_batch(lines: Sequence[tuple[str, Any]]) -> pa.RecordBatch:
+    """Manifest rows of (kind, something JSON can hold)."""
+    kinds = pa.array([kind for kind, _ in lines], pa.string())
+    return pa.RecordBatch.from_arrays(
+        [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=["kind", "payload"]
+    )
+
+
+def part_line(part: Part) -> tuple[str, Any]:
+    return "part", asdict(part)
+
+
+def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows of one table in batches of bounded size, with plain texts where there were dictionaries."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    at_once = max(1, min(ROWS_PER_BATCH, table.num_rows * BYTES_PER_BATCH // max(table.nbytes, 1)))
+    for start in range(0, table.num_rows, at_once):
+        lot = table.slice(start, at_once).select(arrow_schema(name).names)
+        yield from lot.cast(arrow_schema(name)).combine_chunks().to_batches()

@@ -1,0 +1,211 @@
+"""Stage 2 as Spark runs it: one row a shard, which names the parts of its history, into tasks that write parts.
+
+shards   = one row for each offsets partition: its task, its parts of history
+replayed = shards.repartitionById(tasks, "task").mapInArrow(replay_shards, MANIFEST)
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.decoding.group_traffic import summed
+from kgroups_spark.expiry.clean_up import decided_before
+from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.replay.corrected import HistoryReplay
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
+from kgroups_spark.replay.read_by import ReadBy
+from kgroups_spark.replay.replay_shard import Night, Output
+from kgroups_spark.replay.state_rows import loaded, saved
+from kgroups_spark.storage.s3 import with_storage
+from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.cycle_collector import no_cycle_collector
+from kgroups_spark.tasks.outputs import MANIFEST, PartCollector, manifest_batch, part_line
+from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs
+
+# A row for each part of a shard; of a shard without any one whose `part_table` is null.
+SHARDS = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("offsets_partition", pa.int32()),
+        ("part_table", pa.string()),
+        ("is_again", pa.bool_()),
+        # Where the part is, or its rows.
+        ("uri", pa.string()),
+        ("packed_rows", pa.binary()),
+    ]
+)
+STATE, TRAFFIC = "coordinator_state", "group_traffic"
+# The decisions that the audit before left, and where this one keeps them.
+EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
+
+
+class Task(Protocol):
+    """A task's work on each of its shards."""
+
+    @property
+    def lake_uri(self) -> str: ...
+
+    @property
+    def audit_id(self) -> int:
+        """The audit whose parts it writes."""
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """(table, rows) of one shard."""
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """All that a task needs besides its shards.
+
+    read_again    by offsets partition what was read again
+    history_from  of a rebuild, by offsets partition: where the history begins that is replayed
+    read_by       of a rebuild: which audit read what. Rows of history carry its number, in an audit that of the night
+    tables        whose rows are wanted; None: all of them
+    """
+
+    night: Night
+    lake_uri: str
+    read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
+    history_from: Mapping[int, int] = field(default_factory=dict)
+    read_by: ReadBy | None = None
+    tables: frozenset[str] | None = None
+
+    @property
+    def audit_id(self) -> int:
+        return self.night.audit_id
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """(table, rows) of one shard that are wanted, its new state among them."""
+        for table, rows in self._all(reader, offsets_partition, parts):
+            if rows.num_rows and (self.tables is None or table in self.tables):
+                by = self.read_by if TABLES[table].kind == "history" else None
+                yield table, rows if by is None else by.with_audit_ids(rows)
+
+    def _all(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        replay = self._replay(reader, offsets_partition, parts)
+        yield from replay.outputs()
+        state = list(saved(replay.state))
+        constants = {"audit_id": self.night.audit_id, "offsets_partition": offsets_partition}
+        yield STATE, table_batch(STATE, StateRow._fields, state, **constants)
+        before = [part for part in parts if part.table == EXPIRY]
+        if before:
+            yield PREVIOUS, decided_before(reader.rows(before, EXPIRY, offsets_partition), self.night.audit_id)
+        traffic = [part for part in parts if part.table == TRAFFIC and not part.is_again]
+        if traffic:
+            yield TRAFFIC, summed(reader.rows(traffic, TRAFFIC, offsets_partition))
+
+    def _replay(
+        self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
+    ) -> HistoryReplay | CorrectedReplay:
+        new = [part for part in parts if not part.is_again]
+        ranges = reader.ranges(parts, offsets_partition)
+        state_rows = reader.rows([part for part in new if part.table == STATE], STATE, offsets_partition)
+        entries = [StateRow(**row) for row in state_rows.select(StateRow._fields).to_pylist()]
+        state = loaded(entries, self.night.release)
+        of = (offsets_partition, self.night, state, reader.history(new, offsets_partition))
+        if offsets_partition in self.read_again:
+            again = reader.history([part for part in parts if part.is_again], offsets_partition)
+            return CorrectedReplay(*of, again, self.read_again[offsets_partition], ranges)
+        history_from = self.history_from.get(offsets_partition, 0)
+        return HistoryReplay(*of, reader.corrections(new, offsets_partition), ranges, history_from)
+
+
+def replay_by_parts(
+    spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart], shard_task: Task
+) -> list[Part]:
+    """Stage 2 in one action: each hand is the offsets partitions that one task replays. Returns the parts that
+    the tasks have written."""
+    return replayed_parts(by_task(_shard_frame(spark, hands, parts), len(hands)), shard_task) if hands else []
+
+
+def replayed_parts(shards: DataFrame, shard_task: Task) -> list[Part]:
+    """Stage 2: rows of SHARDS -> the parts that the tasks have written."""
+    replayed = shards.mapInArrow(with_storage(_replay_shards(shard_task)), MANIFEST)
+    return [Part(**json.loads(line.payload)) for line in replayed.collect()]
+
+
+def _shard_frame(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
+    """Rows of SHARDS for parts that are files; each shard is given all of them."""
+    places: list[tuple[Any, ...]] = [(part.table, part.is_again, part.place) for part in parts]
+    places = places or [(None, None, None)]
+    rows = [(task, shard, *place, None) for task, hand in enumerate(hands) for shard in hand for place in places]
+    columns = [pa.array(values, f.type) for values, f in zip(zip(*rows, strict=True), SHARDS, strict=True)]
+    return spark.createDataFrame(pa.table(columns, schema=SHARDS))
+
+
+def shards_of(spark: SparkSession, hands: Sequence[Sequence[int]], parts: DataFrame) -> DataFrame:
+    """Rows of SHARDS for parts that come as PACKED_BY_SHARD, each hand in a Spark partition of its own."""
+    pairs = [F.lit(number) for task, hand in enumerate(hands) for shard in hand for number in (shard, task)]
+    task = F.element_at(F.create_map(*pairs), F.col("offsets_partition"))
+    table, no_uri = F.col("packed_table").alias("part_table"), F.lit(None).cast("string").alias("uri")
+    packed = parts.select(task.alias("task"), "offsets_partition", table, "is_again", no_uri, "packed_rows")
+    return by_task(packed.unionByName(_shard_frame(spark, hands, [])), len(hands))
+
+
+def replayed_frame(shards: DataFrame, shard_task: Task) -> DataFrame:
+    """Stage 2 for Spark's writer: rows of SHARDS -> the rows of REPLAY_TABLES, packed (packed_rows.py)."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from packed_outputs(replayed_shards(batches, shard_task))
+
+    return shards.mapInArrow(with_storage(task), PACKED)
+
+
+def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:
+    """The shards in at most `tasks` hands of about as many records, the largest first; no hand is empty."""
+    hands: list[list[int]] = [[] for _ in range(max(1, min(tasks, len(records))))]
+    loads = [0] * len(hands)
+    for shard in sorted(records, key=lambda shard: (-records[shard], shard)):
+        lightest = loads.index(min(loads))
+        hands[lightest].append(shard)
+        loads[lightest] += records[shard] + 1
+    return [sorted(hand) for hand in hands]
+
+
+def by_task(shards: DataFrame, tasks: int) -> DataFrame:
+    """The rows of a task together, shard by shard."""
+    return shards.repartitionById(tasks, "task").sortWithinPartitions("offsets_partition")
+
+
+def _replay_shards(shard_task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for mapInArrow: rows of SHARDS -> the manifest of the parts that it writes."""
+
+    def replay_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        collector = PartCollector(shard_task.lake_uri, shard_task.audit_id)
+        outputs = replayed_shards(batches, shard_task)
+        lines = [part_line(part) for table, rows in outputs for part in collector.add(table, rows)]
+        yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
+
+    return replay_shards
+
+
+def replayed_shards(batches: Iterable[pa.RecordBatch], shard_task: Task) -> Iterator[Output]:
+    """Rows of SHARDS -> (table, rows) of one shard after the other."""
+    reader = PartReader()
+    with no_cycle_collector():
+        for offsets_partition, parts in shards_in(batches):
+            yield from shard_task.outputs(reader, offsets_partition, parts)
+
+
+def shards_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[HistoryPart]]]:
+    """Rows of SHARDS -> each offsets partition and its parts."""
+    rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+    for offsets_partition, of_one in itertools.groupby(rows, key=itemgetter("offsets_partition")):
+        yield offsets_partition, [_part(row) for row in of_one if row["part_table"] is not None]
+
+
+def _part(row: dict[str, Any]) -> HistoryPart:
+    """The part that a row of SHARDS names or holds."""
+    return HistoryPart(row["part_table"], row["packed_rows"] if row["uri"] is None else row["uri"], row["is_again"])

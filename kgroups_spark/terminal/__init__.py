@@ -1,0 +1,1 @@
+"""The terminal: tables, styles, progress, prompts and help."""

@@ -1,0 +1,224 @@
+"""Options that several commands share, and how their values are read: wrong ones fail before any work starts."""
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn, TypeVar
+
+from kgroups_spark.coordinator import releases
+from kgroups_spark.durations import parse_duration
+from kgroups_spark.errors import UsageError
+from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.terminal.help_text import HelpFormatter
+from kgroups_spark.terminal.output import FORMATS
+from kgroups_spark.times import parse_time
+
+T = TypeVar("T")
+
+ENGINES = ("auto", "duckdb", "spark")
+WRITERS = ("auto", "parts", "spark")
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
+GROUP_TYPE_ALIASES = {"generic": "classic"}  # KIP-848's early name of it
+GROUP_STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+)
+
+
+class OptionParser(argparse.ArgumentParser):
+    """argparse that raises UsageError, knows no abbreviated options, and names the nearest command."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("formatter_class", HelpFormatter)
+        kwargs.setdefault("allow_abbrev", False)  # an abbreviation would break with the next option that is added
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Only command names have choices here; argparse's own text would list all of them and suggest none."""
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            nearest = did_you_mean(str(value), known) or f"; there are {', '.join(known)}"
+            raise argparse.ArgumentError(None, f"unknown command {value}{nearest}")
+
+    def option_strings(self) -> list[str]:
+        """Every option that this parser knows and shows."""
+        shown = (action for action in self._actions if action.help is not argparse.SUPPRESS)
+        return [option for action in shown for option in action.option_strings if option.startswith("-")]
+
+
+def _option_value(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A reader whose ValueError argparse shows as it stands."""
+
+    def read(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read
+
+
+def _positive(duration_ms: int) -> int:
+    if duration_ms == 0:
+        raise ValueError("must be longer than 0")
+    return duration_ms
+
+
+time_value = _option_value(parse_time)
+duration_value = _option_value(parse_duration)
+positive_duration_value = _option_value(lambda text: _positive(parse_duration(text)))
+
+
+@_option_value
+def release_value(text: str) -> str:
+    """A Kafka release whose rules are known, as typed."""
+    releases.release(text)
+    return text
+
+
+@_option_value
+def partition_values(text: str) -> list[int]:
+    """Partition numbers with commas between them."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
+        raise ValueError(f"{text!r} is no partition number (17) or list of them (3,17)")
+    return [int(word) for word in words]
+
+
+@_option_value
+def partition_count_value(text: str) -> int:
+    """A number of partitions, at least 1."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
+        raise ValueError(f"invalid number of partitions {text!r}: expected 1 to 999999 (Kafka's default is 50)")
+    return int(text)
+
+
+@_option_value
+def positive_count_value(text: str) -> int:
+    """A whole number, at least 1."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**12):
+        raise ValueError(f"invalid number of rows {text!r}: expected 1 or more")
+    return int(text)
+
+
+@_option_value
+def byte_count_value(text: str) -> int:
+    """A number of bytes, at least 1: plain, or with k, m or g (powers of ten) behind it."""
+    match = re.fullmatch(r"([0-9]{1,15})([kmg]?)b?", text.strip().lower())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"invalid number of bytes {text!r}: use 5000000, 5000k or 5m, which are the same")
+    return int(match[1]) * {"": 1, "k": 1000, "m": 1_000_000, "g": 1_000_000_000}[match[2]]
+
+
+def names_value(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> Callable[[str], list[str]]:
+    """A reader of names with commas between them, ignoring case, in the spelling of `known`."""
+    read = _option_value(lambda text: [_known_name(word.strip(), known, aliases or {}) for word in text.split(",")])
+    return _completed_by(read, known)
+
+
+def name_value(known: Sequence[str]) -> Callable[[str], str]:
+    """A reader of one name, ignoring case, in the spelling of `known`."""
+    return _completed_by(_option_value(lambda text: _known_name(text.strip(), known, {})), known)
+
+
+def _completed_by(read: Callable[[str], T], known: Sequence[str]) -> Callable[[str], T]:
+    """The reader, with the names that a shell can complete (completion.py)."""
+    read.known = known  # type: ignore[attr-defined]
+    return read
+
+
+def _known_name(word: str, known: Sequence[str], aliases: Mapping[str, str]) -> str:
+    spelling = {name.lower(): name for name in known} | dict(aliases)
+    name = spelling.get(word.lower())
+    if name is None:
+        nearest = did_you_mean(word, [*known, *aliases]) or f"; there are {', '.join(known)}"
+        raise ValueError(f"{word!r} is unknown{nearest}")
+    return name
+
+
+def add_lake_option(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """`--lake`, before or after the command's name; `default` is where $KGROUPS_LAKE says nothing."""
+    otherwise = f", else {default}" if default else ""
+    parser.add_argument(
+        "--lake",
+        default=argparse.SUPPRESS,
+        metavar="LAKE",
+        help=f"where the tables are: a folder, a URI of one, or catalog.schema (default: $KGROUPS_LAKE{otherwise})",
+    )
+
+
+def add_format_option(parser: argparse.ArgumentParser) -> None:
+    """`--format`, for a command that prints rows."""
+    parser.add_argument(
+        "--format",
+        type=name_value(FORMATS),
+        default="table",
+        metavar="|".join(FORMATS),
+        help="table (default), json (one object a line, all columns), csv",
+    )
+    add_wide_option(parser)
+
+
+def add_wide_option(parser: argparse.ArgumentParser) -> None:
+    """`--wide`, for a command that prints a table."""
+    parser.add_argument(
+        "--wide",
+        action="store_true",
+        help="tables as wide as they are, with all columns (default on a terminal: in a form that fits it)",
+    )
+
+
+def add_engine_option(parser: argparse.ArgumentParser) -> None:
+    """`--engine`, for a command that only reads the lake."""
+    parser.add_argument(
+        "--engine",
+        type=name_value(ENGINES),
+        default="auto",
+        metavar="|".join(ENGINES),
+        help="what reads the lake: duckdb (about a second, no Java), spark (catalogs, any Delta table); auto: duckdb "
+        "where it can",
+    )
+
+
+def add_writer_option(parser: argparse.ArgumentParser, who_writes: str) -> None:
+    """`--writer`, for a command that writes to the lake."""
+    parser.add_argument(
+        "--writer", type=name_value(WRITERS), default="auto", metavar="|".join(WRITERS), help=who_writes
+    )
+
+
+def add_take_over_option(parser: argparse.ArgumentParser) -> None:
+    """`--take-over`, for a command that works under a claim."""
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="take over the claim of an unfinished audit of another host (only if that audit is dead)",
+    )
+
+
+def add_offsets_partitions_option(parser: argparse.ArgumentParser) -> None:
+    """`--offsets-partitions`, for a command that says which groups are in the wrong partition."""
+    parser.add_argument(
+        "--offsets-partitions",
+        type=partition_count_value,
+        metavar="N",
+        help="how many partitions __consumer_offsets has (default: the only number that fits every group's hash)",
+    )
+
+
+def lake_location(arguments: argparse.Namespace, default: str | None = None) -> str:
+    """The value of --lake or $KGROUPS_LAKE. Raises UsageError if neither does and there is no default."""
+    location = getattr(arguments, "lake", None) or os.environ.get("KGROUPS_LAKE") or default
+    if not location:
+        raise UsageError("no lake given: --lake DIR, or KGROUPS_LAKE in the environment")
+    return str(location)

@@ -1,0 +1,250 @@
+"""Rows on stdout as a table, as JSON lines or as CSV; everything else goes to stderr.
+
+A row is a dict with the column names of the tables; times are datetimes with a zone, bytes are bytes. JSON and CSV have
+all of a row's columns under those names, times as ISO 8601 in UTC with milliseconds, bytes as base64. A table is for
+eyes: fewer columns, Kafka's headings, times without their milliseconds.
+
+Everything that is printed goes through here. Nothing that a terminal would obey reaches one: names come from a log.
+JSON has such characters as `\u009b`, which says the same. CSV for a file or a pipe has every text as it is, so that it
+can be read back; also one that begins with `=`, `+`, `-` or `@`, which a spreadsheet may take for a formula: a mark in
+front would change names and negative numbers for every other reader.
+"""
+
+import base64
+import csv
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+import orjson
+
+from kgroups_spark.escapes import json_text, printable
+from kgroups_spark.terminal.display import Pieces, display_width, filled, words
+from kgroups_spark.terminal.style import OWN_MARKS
+from kgroups_spark.terminal.text_table import NULL, TextTable
+from kgroups_spark.times import format_time, format_time_for_people
+
+FORMATS = ("table", "json", "csv")
+_GOES_ON = "  "  # in front of a line that continues the one before
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of what a command prints: its contract name, and its heading on the screen (None: not shown there).
+
+    `broken` says where its text may go on in the next line of a narrow screen (display.words; None: nowhere).
+    """
+
+    name: str
+    heading: str | None = None
+    broken: Callable[[str], str] | None = None
+
+
+def write_rows(rows: Iterable[Row], columns: Sequence[Column], form: str, out: TextIO | None = None) -> int:
+    """The number of rows, after writing them to `out` (default: stdout) in one of FORMATS."""
+    out = out or sys.stdout
+    writer = {"table": _write_table, "json": _write_json_lines, "csv": _write_csv}[form]
+    return writer(rows, columns, out)
+
+
+def _write_json_lines(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
+    count, names = 0, [column.name for column in columns]
+    for count, row in enumerate(rows, 1):  # noqa: B007  the count is the result
+        out.write(json_line(row if [*row] == names else {name: row[name] for name in names}))
+    return count
+
+
+def json_line(row: Row) -> str:
+    """One object in one line, with its line end; what JSON has no type for as `plain_value` says."""
+    try:
+        line = orjson.dumps(row, _plain, orjson.OPT_PASSTHROUGH_DATETIME)
+    except TypeError:  # numbers of more than 64 bits
+        return json_text(json.dumps(row, ensure_ascii=False, default=plain_value, separators=(",", ":"))) + "\n"
+    # It spells out the control characters below the blank.
+    return (line.decode() if line.isascii() and b"\x7f" not in line else json_text(line.decode())) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    plain = plain_value(value)
+    if plain is value:
+        raise TypeError
+    return plain
+
+
+def _write_csv(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
+    write = csv_rows(out)
+    write([column.name for column in columns])
+    count = 0
+    for count, row in enumerate(rows, 1):  # noqa: B007
+        write([plain_value(row[column.name]) for column in columns])
+    return count
+
+
+def csv_rows(out: TextIO) -> Callable[[Iterable[Any]], object]:
+    """A function that writes one row: null as an empty cell, lists and objects as JSON text, a line feed at the end.
+
+    A cell with a comma, a quote, a carriage return or a line feed is quoted, by every Python. On a terminal, where no
+    program reads it, control characters are spelled out as in a table.
+    """
+    writer = csv.writer(_LineFeeds(out), lineterminator=_LineFeeds.INSTEAD_OF)
+    shown = printable if out.isatty() else str
+    return lambda cells: writer.writerow([shown(cell) if isinstance(cell, str) else cell for cell in _csv_cells(cells)])
+
+
+class _Writes(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
+class _LineFeeds:
+    """Python's writer quotes the characters of its own line end only (all of them from 3.13 on): hence both."""
+
+    INSTEAD_OF = "\r\n"
+
+    def __init__(self, out: _Writes) -> None:
+        self._out = out
+
+    def write(self, line: str) -> object:
+        return self._out.write(line.removesuffix(self.INSTEAD_OF) + "\n")
+
+
+def _csv_cells(cells: Iterable[Any]) -> Iterator[Any]:
+    for value in cells:
+        yield json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list | dict) else value
+
+
+def plain_value(value: Any) -> Any:
+    """The value for JSON: times as ISO 8601, bytes as base64, also inside lists and objects."""
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(inner) for inner in value]
+    return value
+
+
+def _write_table(rows: Iterable[Row], columns: Sequence[Column], out: TextIO) -> int:
+    shown = [column for column in columns if column.heading is not None]
+    table = TextTable([column.heading or "" for column in shown])
+    for row in rows:
+        table.add([_cell(row[column.name], column) for column in shown])
+    for line in table.lines(screen_width(out)):
+        show(line, out)
+    return len(table.rows)
+
+
+def _cell(value: Any, column: Column) -> str | int:
+    cell = table_cell(value)
+    return column.broken(cell) if column.broken is not None and isinstance(cell, str) and cell is not NULL else cell
+
+
+def table_cell(value: Any) -> str | int:
+    """The text of a table's cell: `-` for null as in Kafka's tools, a list's values with commas between them, objects
+    as JSON."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return value
+    if isinstance(value, datetime):
+        return format_time_for_people(value)
+    if isinstance(value, list | tuple):
+        items = [str(table_cell(inner)) for inner in value]
+        return Pieces([*(f"{item}," for item in items[:-1]), items[-1]]) if items else NULL
+    if isinstance(value, Mapping):
+        return json.dumps(plain_value(value), ensure_ascii=False)
+    return str(value)
+
+
+_is_wide: ContextVar[bool] = ContextVar("_is_wide", default=False)
+
+
+@contextmanager
+def wide_tables(is_wide: bool) -> Iterator[None]:
+    """Whether tables printed in the block are as wide as they are, also on a terminal: --wide."""
+    before = _is_wide.set(is_wide)
+    try:
+        yield
+    finally:
+        _is_wide.reset(before)
+
+
+def screen_width(out: TextIO) -> int | None:
+    """Columns of the terminal behind `out`; None: it is a file or a pipe, or --wide was given, and lines may be of any
+    length."""
+    return None if _is_wide.get() or not out.isatty() else terminal_width(out)
+
+
+def terminal_width(out: TextIO) -> int:
+    """Columns of the terminal behind `out`: what $COLUMNS says, else what it says itself, else 80."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    try:
+        return os.get_terminal_size(out.fileno()).columns or 80
+    except (ValueError, OSError):
+        return 80
+
+
+def show(line: str, out: TextIO | None = None) -> None:
+    """A line for eyes on stdout, or on `out`; marks of Style stay, other control characters are spelled out."""
+    shown = "".join(part if OWN_MARKS.fullmatch(part) else printable(part) for part in OWN_MARKS.split(line))
+    (out or sys.stdout).write(shown + "\n")
+
+
+def say(text: str) -> None:
+    """A line for a person: on stderr, so that stdout has rows only. Control characters, line feeds too, are spelled
+    out. On a terminal a sentence goes on between words; an indented line, such as a command to copy, stays whole."""
+    for line in _lines_for(sys.stderr, printable(text)):
+        sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def _lines_for(out: TextIO, text: str) -> list[str]:
+    if text.startswith(" ") or not out.isatty() or display_width(text) <= terminal_width(out):
+        return [text]
+    first, *others = filled(words(text), terminal_width(out) - len(_GOES_ON))
+    return [first, *(_GOES_ON + line for line in others)]
+
+
+class _Spoken(logging.Handler):
+    """Log records of libraries, as lines for people. py4j logs the stacks of failures that it raises as well."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "py4j" not in Path(record.pathname).parts:
+            say_lines(self.format(record).split("\n"))
+
+
+@contextmanager
+def spoken_logs() -> Iterator[None]:
+    """In the block, warnings that libraries log go to stderr through here; where somebody has set logging up, as that
+    says."""
+    root = logging.getLogger()
+    if root.handlers:
+        yield
+        return
+    handler = _Spoken(logging.WARNING)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Lines for a person, each as `say` says it."""
+    for line in lines:
+        say(line)

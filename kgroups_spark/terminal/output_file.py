@@ -1,0 +1,70 @@
+"""A file that a command writes: all of it or nothing, into a local folder or at a URI that pyarrow.fs opens."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kgroups_spark.errors import KgroupsError, UsageError
+
+
+def require_place(output: str, example: str) -> None:
+    """Raises UsageError before any work if no file can be written there; `example` is a file's name. A URI shows only
+    when it is written."""
+    if _is_uri(output):
+        return
+    path = Path(output)
+    if path.is_dir():
+        raise UsageError(f"--output {output} is a folder; name a file in it: {path / example}")
+    if not path.parent.is_dir():
+        raise UsageError(f"--output {output}: there is no folder {path.parent}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--output {output}: the folder {path.parent} cannot be written to")
+
+
+def write_file(output: str, content: bytes) -> None:
+    """All of the content or, where that fails, none of it: an older file stays as it is. Raises KgroupsError."""
+    try:
+        if _is_uri(output):
+            _write_by_pyarrow(output, content)
+        else:
+            _write_local(Path(output), content)
+    except (OSError, ValueError, NotImplementedError) as error:
+        said = (error.strerror if isinstance(error, OSError) else None) or error
+        raise KgroupsError(f"{output} could not be written: {said}") from error
+
+
+def _is_uri(output: str) -> bool:
+    return "://" in output
+
+
+def _write_by_pyarrow(output: str, content: bytes) -> None:
+    """An object store shows an object when it is closed, and not before."""
+    from kgroups_spark.storage.files import file_system
+
+    system, place = file_system(output)
+    with system.open_output_stream(place) as file:
+        file.write(content)
+
+
+def _write_local(output: Path, content: bytes) -> None:
+    # Nobody else knows this name beforehand, and whatever has it already, a link for instance, is refused.
+    part = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
+    file = part.open("xb")
+    with _removed_where_it_fails(part):
+        with file:
+            file.write(content)
+        part.replace(output)
+
+
+@contextmanager
+def _removed_where_it_fails(part: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise

@@ -1,0 +1,178 @@
+"""Rows of text for a screen. Numbers, times and names are never cut: where a row is too wide, the form changes.
+
+On a screen too narrow for all columns, those that hold nothing go first. Next headings and sentences go on in further
+lines; then a row takes two or three lines, with some of its columns in each:
+
+    GROUP           TYPE      STATE        #OFFSETS
+        EXPIRES-AT (UTC)     IN
+    audit-archiver  consumer  Stable              2
+        2026-11-13 08:19:05  now
+
+Where that is not enough, each row is printed as a block, a line a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kgroups_spark.escapes import cell_text, printable
+from kgroups_spark.terminal.display import (
+    Pieces,
+    display_width,
+    filled,
+    heading_words,
+    narrowest,
+    side_by_side,
+)
+
+__all__ = ["NULL", "TextTable", "display_width", "printable"]
+
+_GAP = "  "
+_INDENT = "    "  # of the lines of a row behind its first
+_NARROWEST_TEXT = 16  # a sentence in less is no pleasure to read
+_HIGHEST_ROW = 3  # in lines; higher ones are easier to read as blocks
+
+
+class _Null(str):
+    """A cell without a value."""
+
+
+NULL = _Null("-")
+
+
+class TextTable:
+    """A heading and rows; a column is right-aligned if all its cells are numbers."""
+
+    def __init__(self, headings: Sequence[str]) -> None:
+        self.headings = list(headings)
+        self.rows: list[list[str | int]] = []
+
+    def add(self, row: Sequence[str | int]) -> None:
+        """One more row, with a cell for each heading: a number, text, text in Pieces, or NULL."""
+        self.rows.append(list(row))
+
+    def lines(self, width: int | None = None) -> list[str]:
+        """The heading and the rows; with a width, in a form whose lines fit it wherever the longest cell does."""
+        columns = [self._column(index) for index in range(len(self.headings))]
+        if width is None or _total(column.natural for column in columns) <= width:
+            return _aligned(columns, [column.natural for column in columns])
+        columns = [column for column in columns if column.says_something] or columns
+        return _in_one_line(columns, width) or _in_some_lines(columns, width) or _blocks(columns, width)
+
+    def _column(self, index: int) -> _Column:
+        cells = [row[index] for row in self.rows]
+        return _Column(heading_words(self.headings[index]), list(map(_shown, cells)), cells)
+
+
+class _Column:
+    """A heading, and the cells below it as they are shown."""
+
+    def __init__(self, heading: Pieces, cells: Sequence[str], values: Sequence[str | int]) -> None:
+        self.heading = heading
+        self.cells = cells
+        known = [value for value in values if value is not NULL and value != "-"]
+        self.is_numeric = bool(known) and all(isinstance(value, int) for value in known)
+        self.says_something = not values or any(value is not NULL for value in values)
+        self.natural = max(display_width(text) for text in (heading, *cells))
+        self.least = max(narrowest(text) for text in (heading, *cells))
+        if any(isinstance(cell, Pieces) for cell in cells):
+            self.least = min(self.natural, max(self.least, _NARROWEST_TEXT))
+
+
+def _shown(value: str | int) -> str:
+    """The cell with what a terminal would obey spelled out, in the same pieces."""
+    return Pieces(map(printable, value.pieces)) if isinstance(value, Pieces) else cell_text(str(value))
+
+
+def _total(widths: Iterable[int]) -> int:
+    """With the gaps between them."""
+    return sum(width + len(_GAP) for width in widths) - len(_GAP)
+
+
+def _in_one_line(columns: Sequence[_Column], width: int) -> list[str]:
+    """Aligned columns, sentences in further lines; no lines where rows do not fit, or would be too high."""
+    widths = _widths(columns, width)
+    if _total(widths) > width:
+        return []
+    rooms = zip(columns, widths, strict=True)
+    highest = max((len(filled(cell, room)) for column, room in rooms for cell in column.cells), default=0)
+    return _aligned(columns, widths) if highest <= _HIGHEST_ROW else []
+
+
+def _in_some_lines(columns: Sequence[_Column], width: int) -> list[str]:
+    """As many columns in each line of a row as fit; no lines where that takes too many, or one column is too wide."""
+    inner = width - len(_INDENT)
+    if max(column.least for column in columns) > inner:
+        return []
+    parts = _parts(columns, inner, [max(column.least, display_width(column.heading)) for column in columns])
+    if len(parts) > _HIGHEST_ROW:
+        parts = _parts(columns, inner, [column.least for column in columns])
+    if len(parts) > _HIGHEST_ROW:
+        return []
+    rows_of_parts = [list(_aligned_rows(part, _widths(part, inner))) for part in parts]
+    indents = ["", *[_INDENT] * (len(parts) - 1)]
+    return [
+        indent + line
+        for row in zip(*rows_of_parts, strict=True)
+        for indent, lines in zip(indents, row, strict=True)
+        for line in lines
+    ]
+
+
+def _parts(columns: Sequence[_Column], width: int, rooms: Sequence[int]) -> list[list[_Column]]:
+    """The columns in order, as many together as have that much room in a line."""
+    parts: list[list[_Column]] = [[]]
+    taken = 0
+    for column, room in zip(columns, rooms, strict=True):
+        if parts[-1] and taken + room > width:
+            parts.append([])
+            taken = 0
+        parts[-1].append(column)
+        taken += room + len(_GAP)
+    return parts
+
+
+def _widths(columns: Sequence[_Column], width: int) -> list[int]:
+    """Room for each column: what it needs at least, and of what is left the same for all that want more."""
+    widths = [column.least for column in columns]
+    for _ in range(width - _total(widths)):
+        wanting = [index for index, column in enumerate(columns) if widths[index] < column.natural]
+        if not wanting:
+            break
+        widths[min(wanting, key=widths.__getitem__)] += 1
+    return widths
+
+
+def _aligned(columns: Sequence[_Column], widths: Sequence[int]) -> list[str]:
+    return [line for lines in _aligned_rows(columns, widths) for line in lines]
+
+
+def _aligned_rows(columns: Sequence[_Column], widths: Sequence[int]) -> Iterator[list[str]]:
+    """The lines of the heading, then of each row."""
+    right = [column.is_numeric for column in columns]
+    yield side_by_side([column.heading for column in columns], widths, right, _GAP)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        yield side_by_side(row, widths, right, _GAP)
+
+
+def _blocks(columns: Sequence[_Column], width: int) -> list[str]:
+    """A block of lines for each row, with a blank line between two; without rows the headings."""
+    if not columns[0].cells:
+        headings = [[*column.heading.pieces[:-1], column.heading.pieces[-1] + _GAP] for column in columns]
+        return filled(Pieces(piece for pieces in headings for piece in pieces), width)
+    room = max(display_width(column.heading) for column in columns)
+    lines: list[str] = []
+    for number in range(len(columns[0].cells)):
+        lines += [""] if lines else []
+        for column in columns:
+            lines += _block_line(column.heading, column.cells[number], room, width)
+    return lines
+
+
+def _block_line(heading: Pieces, cell: str, room: int, width: int) -> list[str]:
+    """A heading and its cell; a cell that does not fit beside the heading stands below it."""
+    beside = width - room - len(_GAP)
+    if narrowest(cell) <= beside:
+        return side_by_side([heading, cell], [room, beside], [False, False], _GAP)
+    indent = _GAP if narrowest(cell) <= width - len(_GAP) else ""
+    return [*filled(heading, width), *(indent + line for line in filled(cell, width - len(indent)))]

@@ -1,0 +1,1 @@
+"""`kgroups maintain`."""

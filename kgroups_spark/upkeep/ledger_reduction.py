@@ -1,0 +1,177 @@
+"""The ledger that `maintain --keep` leaves: of old audits what later audits, readers and rebuilds still ask.
+
+An audit is old if it judged before the moment and is not the last one. Its entry of a partition (column `partitions`)
+is old if it ends at or below H: every record that it read lies where history is reduced. Old entries that follow each
+other become one, with their sums, which stands in the row of the last of them:
+
+    audit     start  end  records                audit     start  end  records
+      1          0   100      90
+      2        100   120      20       ->          3          0   150     140
+      3        120   150      30
+      4        150   170      20                   4        150   170      20    the last one that read something
+      5        170   170       0
+
+Alone stay, because somebody asks for just these: the first one of a partition that was empty; the last old entry that
+read something (since when is the last read? R6); the last one that read the partition from its start again
+(log_totals); those that lost offsets (report). The last one that found offsets missing ends what is added up (up to
+when was the log compacted?). A row of which no entry is left goes, but for the last audit that looked for findings.
+Each rule can be applied again to what it has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kgroups_spark.findings.looked import FINDINGS, has_looked
+from kgroups_spark.lake.last_finished import FINISHED, is_of_log
+from kgroups_spark.times import to_epoch_ms
+
+SUMS = ("records", "records_reread", "bytes", "offsets_missing")
+
+
+@dataclass(frozen=True)
+class OldAudits:
+    """`numbers`: of finished audits; `looked_last`: the last audit of all that looked for findings, 0: none has."""
+
+    numbers: frozenset[int]
+    looked_last: int
+
+    @property
+    def newest(self) -> int:
+        """0: there is none."""
+        return max(self.numbers, default=0)
+
+    @property
+    def without_findings(self) -> list[int]:
+        """Audits whose findings go."""
+        return sorted(self.numbers - {self.looked_last})
+
+
+def old_audits(finished: pa.Table, moment_ms: int, decided_by: int | None) -> OldAudits:
+    """From the ledger's rows of finished audits (audit_id, as_of, rows_added).
+
+    `decided_by`: whose decisions the view expiry_outcomes compares with what came after; it and all later ones stay.
+    """
+    rows = finished.select(["audit_id", "as_of", "rows_added"]).to_pylist(maps_as_pydicts="strict")
+    last = max((row["audit_id"] for row in rows), default=0)
+    before = last if decided_by is None else min(last, decided_by)
+    numbers = (
+        row["audit_id"]
+        for row in rows
+        if row["audit_id"] < before and row["as_of"] is not None and to_epoch_ms(row["as_of"]) < moment_ms
+    )
+    return OldAudits(frozenset(numbers), max((row["audit_id"] for row in rows if has_looked(row)), default=0))
+
+
+def reduced_ledger(rows: pa.Table, old: OldAudits, horizons: Mapping[int, int]) -> pa.Table:
+    """The rows of `audits` that stay, in no order; `rows` are all up to the newest old audit, or more."""
+    rows = rows.combine_chunks()
+    audit_ids = rows["audit_id"].to_numpy()
+    is_finished = pc.equal(rows["status"], FINISHED).to_numpy(zero_copy_only=False)
+    is_old = is_finished & np.isin(audit_ids, list(old.numbers))
+    partitions, counts = _reduced_entries(rows["partitions"].combine_chunks(), audit_ids, is_old, horizons)
+    at, name = rows.schema.get_field_index("partitions"), rows.schema.field("partitions")
+    rows = _no_longer_looked(rows.set_column(at, name, partitions), is_old, old)
+    goes = is_old & (counts == 0) & (audit_ids != old.looked_last)
+    # With the rows `running` and `abandoned` of those that go, and of those that never finished.
+    stays = set(audit_ids[is_finished & ~goes].tolist())
+    gone = (audit_ids < old.newest + 1) & ~np.isin(audit_ids, list(stays))
+    return rows.filter(pa.array(~gone))
+
+
+def _no_longer_looked(rows: pa.Table, is_old: NDArray[np.bool_], old: OldAudits) -> pa.Table:
+    """Old audits that stay no longer say that they looked: what they found goes."""
+    audit_ids, added = rows["audit_id"].to_pylist(), rows["rows_added"].to_pylist()
+    for at in np.flatnonzero(is_old).tolist():
+        if audit_ids[at] != old.looked_last and added[at] is not None:
+            added[at] = [each for each in added[at] if each[0] != FINDINGS]
+    at = rows.schema.get_field_index("rows_added")
+    return rows.set_column(at, rows.schema.field(at), pa.array(added, rows.schema.field(at).type))
+
+
+def _reduced_entries(
+    lists: pa.ListArray, audit_ids: NDArray[np.int64], is_old: NDArray[np.bool_], horizons: Mapping[int, int]
+) -> tuple[pa.ListArray, NDArray[np.int64]]:
+    """The lists with fewer entries, and how many each has."""
+    entries = pc.list_flatten(lists)
+    parents = pc.list_parent_indices(lists).to_numpy()
+    columns = {field.name: pc.struct_field(entries, field.name) for field in entries.type}
+    numbers = {name: _numbers(columns[name]) for name in ("offsets_partition", "start_offset", "end_offset", *SUMS)}
+    ends_at = np.array([horizons.get(number, -1) for number in numbers["offsets_partition"].tolist()], np.int64)
+    of_groups = is_of_log(entries).to_numpy(zero_copy_only=False)
+    reducible = np.flatnonzero(of_groups & is_old[parents] & (numbers["end_offset"] <= ends_at))
+    kept = np.ones(len(entries), bool)
+    kept[reducible] = False
+    in_order = reducible[np.lexsort((audit_ids[parents[reducible]], numbers["offsets_partition"][reducible]))]
+    partition = numbers["offsets_partition"][in_order]
+    is_first = np.append(True, partition[1:] != partition[:-1])[: len(in_order)]
+    in_order = in_order[is_first | ~_is_idle(numbers, columns, in_order)]
+    firsts, lasts = _runs(numbers, columns, in_order)
+    kept[in_order[lasts]] = True
+    numbers["start_offset"][in_order[lasts]] = numbers["start_offset"][in_order[firsts]]
+    for name in SUMS:
+        ends = np.cumsum(numbers[name][in_order])
+        numbers[name][in_order[lasts]] = np.diff(ends[lasts], prepend=0)
+    for name in ("start_offset", *SUMS):
+        columns[name] = pa.array(numbers[name]).cast(columns[name].type)
+    left = pa.StructArray.from_arrays(list(columns.values()), fields=list(entries.type)).filter(pa.array(kept))
+    counts = np.bincount(parents[kept], minlength=len(lists)).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(offsets, left, type=lists.type, mask=pc.is_null(lists)), counts
+
+
+def _numbers(column: pa.Array) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = pc.fill_null(column.cast(pa.int64()), 0).to_numpy().copy()
+    return found
+
+
+def _is_idle(
+    numbers: Mapping[str, NDArray[np.int64]], columns: Mapping[str, pa.Array], at: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Whether the audit read nothing there, and nothing was there to read or lost."""
+    is_empty: NDArray[np.bool_] = numbers["start_offset"][at] == numbers["end_offset"][at]
+    return is_empty & ~_has_read(numbers, at) & ~_has_lost(columns, at)
+
+
+def _has_read(numbers: Mapping[str, NDArray[np.int64]], at: NDArray[np.int64]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (numbers["records"][at] > 0) | (numbers["bytes"][at] > 0)
+    return found
+
+
+def _has_lost(columns: Mapping[str, pa.Array], at: NDArray[np.int64]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.is_valid(columns["lost_from"]).to_numpy(zero_copy_only=False)[at]
+    return found
+
+
+def _runs(
+    numbers: Mapping[str, NDArray[np.int64]], columns: Mapping[str, pa.Array], at: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and last of the entries that become one; `at` is in order of partitions and, in each, of audits."""
+    if not len(at):
+        return at, at
+    partition = numbers["offsets_partition"][at]
+    start, end = numbers["start_offset"][at], numbers["end_offset"][at]
+    has_read, reread = _has_read(numbers, at), numbers["records_reread"][at] > 0
+    is_missing = end - start > numbers["records"][at] - numbers["records_reread"][at]
+    alone = _has_lost(columns, at) | ~has_read
+    alone[_last_of_each(partition, reread)] = True
+    alone[_last_of_each(partition, has_read)] = True
+    breaks = np.ones(len(at), bool)  # before the entry
+    breaks[1:] = (partition[1:] != partition[:-1]) | (start[1:] != end[:-1]) | alone[1:] | alone[:-1]
+    behind = _last_of_each(partition, is_missing) + 1
+    breaks[behind[behind < len(at)]] = True
+    firsts = np.flatnonzero(breaks)
+    return firsts, np.append(firsts[1:], len(at)) - 1
+
+
+def _last_of_each(partition: NDArray[np.int64], holds: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each partition the index of the last entry for which it holds."""
+    where = np.flatnonzero(holds)
+    of = partition[where]
+    return where[np.append(of[1:] != of[:-1], True)] if len(where) else where

@@ -1,0 +1,229 @@
+"""Upkeep of a lake, under the audit's claim: one audit at a time, and maintenance is one of them.
+
+    claim a number -> clear up -> [save the state at H -> ledger -> claim the next number] -> reduce history below H
+    -> optimize -> vacuum, old versions of logs -> ledger
+
+The state that `keep` needs to go on rebuilding is saved before anything is reduced: a reduction that was killed has
+lost nothing, and the next one ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kgroups_spark import __version__
+from kgroups_spark.audit.options import silent
+from kgroups_spark.audit.saved_state import left_undone
+from kgroups_spark.counts import counted, sized
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.history.known_times import known_times
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow, Ledger
+from kgroups_spark.lake.log_files import old_versions, remove_old_versions
+from kgroups_spark.lake.removed_audits import removal_note
+from kgroups_spark.lake.unfinished import clear_up, remove_work
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer_choice import choose_writer
+from kgroups_spark.plan.read_to import not_read_now
+from kgroups_spark.state_logs.keep import new_state_horizons
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.upkeep.keep import new_horizons, reduction, save_baseline
+from kgroups_spark.upkeep.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
+
+DAY_MS = 86_400_000
+# Delta's own bound. Files that young may belong to a reader that is still at work, to a version that someone goes back
+# to, and to what the last finished audit left while another one rewrites the current tables.
+LEAST_VACUUM_MS = 7 * DAY_MS
+
+
+@dataclass(frozen=True)
+class MaintainOptions:
+    """The options of `kgroups maintain`; durations in ms. `keep_ms` None: all history stays as it is."""
+
+    lake: str
+    optimize: bool = True
+    vacuum_ms: int = LEAST_VACUUM_MS
+    keep_ms: int | None = None
+    dry_run: bool = False
+    writer: str = "auto"
+    take_over: bool = False
+    progress: Callable[[str], None] = silent
+
+
+@dataclass
+class MaintainSummary:
+    """The work that was done, or would be (`audit` None)."""
+
+    audit: AuditRow | None = None
+    rewritten: list[Rewritten] = field(default_factory=list)
+    rows_removed: dict[str, int] = field(default_factory=dict)
+    bytes_freed: int = 0
+    versions_removed: int = 0  # of the tables' logs
+    notes: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        """Lines for people."""
+        yield (
+            "nothing was done (--dry-run); this is what would be:"
+            if self.audit is None
+            else (f"audit {self.audit.audit_id}: maintenance")
+        )
+        yield from (f"  {line}" for line in self.told())
+
+    def told(self) -> Iterator[str]:
+        """The same as the ledger's notes have it."""
+        for name, rows in self.rows_removed.items():
+            yield f"{name}: {counted(rows, 'row')} removed"
+        for each in (each for each in self.rewritten if each.files_before != each.files_after):
+            size = sized(each.bytes_before)
+            if each.bytes_after is not None:
+                size += f" to {sized(each.bytes_after)}"
+            yield f"{each.table}: {counted(each.files_before, 'file')} to {each.files_after:,} ({size})"
+        yield f"{sized(self.bytes_freed)} of files deleted that no version needed"
+        if self.versions_removed:
+            yield f"{counted(self.versions_removed, 'old version')} removed from the tables' logs"
+        yield from self.notes
+
+
+def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSummary:
+    """Does what the options ask for, under a claim. Raises KgroupsError, UsageError; a killed one can be repeated."""
+    if options.vacuum_ms < LEAST_VACUUM_MS:
+        raise UsageError(
+            "--vacuum below 7d is refused: somebody may still read files that young, or they are what the last "
+            "finished audit left while another one rewrites the current tables"
+        )
+    lake = Lake.open(spark, options.lake)
+    if options.dry_run:
+        return _foreseen(lake, options)
+    writer_name, why = choose_writer(lake, options.writer)
+    summary = MaintainSummary(notes=[why] if why else [])
+    with _claim(lake, options) as claim:
+        summary.notes += [claim.migrated] if claim.migrated else []
+        writer = _writer(lake, claim, writer_name)
+        if not _saved_baseline(claim, writer, options):
+            return _maintained(claim, writer, options, summary)
+    with _claim(lake, options) as claim:
+        return _maintained(claim, _writer(lake, claim, writer_name), options, summary)
+
+
+def _claim(lake: Lake, options: MaintainOptions) -> Claim:
+    return Claim.take(lake, take_over=options.take_over, software_version=__version__)
+
+
+def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
+    """A writer for the claim, once the lake is what the last finished audit left."""
+    writer = LakeWriter(lake, claim.audit_id, name, claim.check)
+    if claim.unfinished:
+        if left_undone(claim, _audit_before(claim)):
+            raise KgroupsError(
+                f"the lake at {lake.location} has a rebuild that did not finish: run kgroups audit or kgroups rebuild"
+            )
+        clear_up(lake, claim)
+        _restore_tables_of_now(writer, claim)
+    return writer
+
+
+def _audit_before(claim: Claim) -> AuditRow:
+    if claim.before is None:
+        raise KgroupsError(f"the lake at {claim.ledger.lake.location} has no finished audit: nothing to maintain")
+    return claim.before
+
+
+def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
+    """Current tables as the last finished audit left them: this one will finish without rewriting them."""
+    left = LakeAsOfAudit(writer.lake, _audit_before(claim).audit_id)
+    for name, table in TABLES.items():
+        if table.kind == "current" or name == "previous_offset_expiry":
+            restore_files(writer, name, left.version(name))
+
+
+def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
+    """Whether there was a state to save for --keep; the claim's audit then has finished, and the state counts."""
+    before = _audit_before(claim)
+    if options.keep_ms is None:
+        return False
+    moment_ms = _moment_ms(writer.lake, before, options)
+    of = new_horizons(writer.lake, before, moment_ms)
+    of_states = new_state_horizons(writer.lake, before, moment_ms)
+    if not of and not of_states:
+        return False
+    options.progress(f"saving the state of {len(of)} partitions where old history ends")
+    save_baseline(writer, before, of, of_states)
+    note = f"--keep: the state of {len(of)} partitions where old history ends"
+    if of_states:
+        note += f", and where that of {counted(len(of_states), 'partition')} of share-group and transaction state ends"
+    claim.finish(**_carried_over(before, (note,)))
+    return True
+
+
+def _moment_ms(lake: Lake, audit: AuditRow, options: MaintainOptions) -> int:
+    """The oldest time that is kept. A ledger of an earlier version may say 2040: all of history would be older than
+    that."""
+    newest = max(known_times(lake, audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)
+    return -(1 << 62) if newest is None or options.keep_ms is None else newest - options.keep_ms
+
+
+def _maintained(
+    claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
+) -> MaintainSummary:
+    before = _audit_before(claim)
+    if options.keep_ms is not None:
+        reduced = reduction(writer.lake, _moment_ms(writer.lake, before, options))
+        summary.rows_removed = reduced.apply(writer, options.progress)
+        if "audits" in summary.rows_removed:
+            summary.notes.append(removal_note(reduced.old.newest))
+    if options.optimize:
+        for name in filter(is_optimized, TABLES):
+            options.progress(f"optimizing {name}")
+            summary.rewritten.append(optimize(writer, name))
+    for name in TABLES:
+        options.progress(f"deleting files of {name} that no version needs")
+        summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
+        summary.versions_removed += remove_old_versions(writer.lake, name, before.audit_id)
+    remove_work(writer.fence)
+    summary.audit = claim.finish(**_carried_over(before, tuple(summary.told())))
+    return summary
+
+
+def _carried_over(before: AuditRow, notes: tuple[str, ...]) -> dict[str, Any]:
+    """The ledger's row: what the last audit knew, and nothing read."""
+    names = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
+    return {
+        **{name: getattr(before, name) for name in (*names, "cluster_id", "newest_log_timestamp")},
+        "source": "tables",
+        "partitions": tuple(map(not_read_now, before.partitions or ())),
+        "state_partitions": tuple(map(not_read_now, before.state_partitions)),
+        "rows_added": {},
+        "quarantined": {},
+        "record_counts": (),
+        "notes": notes,
+    }
+
+
+def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
+    """The work to do, from the tables as they are."""
+    before = Ledger(lake).last_finished()
+    if before is None:
+        raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
+    summary = MaintainSummary()
+    if options.keep_ms is not None:
+        moment_ms = _moment_ms(lake, before, options)
+        options.progress("counting rows that would go")
+        further = new_horizons(lake, before, moment_ms)
+        of_states = new_state_horizons(lake, before, moment_ms) if before.state_partitions else {}
+        summary.rows_removed = reduction(lake, moment_ms, further, of_states).foreseen()
+    if options.optimize:
+        summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, lake.names())]
+    for name in lake.names():
+        options.progress(f"looking for files of {name} that no version needs")
+        summary.bytes_freed += vacuumable(lake, name, options.vacuum_ms)
+        summary.versions_removed += old_versions(lake, name, before.audit_id)
+    return summary

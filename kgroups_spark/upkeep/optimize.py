@@ -1,0 +1,217 @@
+"""Upkeep of the tables: small files are brought together in an order that suits questions, and what no version needs
+any more is deleted.
+
+An audit leaves a few small files a table, each with the rows of one night. They are rewritten in lots of consecutive
+nights, sorted by group, offsets partition, topic, partition and log offset: "one group, last week" then is a few row
+groups of a few files, also for who does not know the group's offsets partition. Delta's own OPTIMIZE only puts one file
+behind the other, and its ZORDER BY starts from the whole table each time and sorts nothing inside a file;
+benchmarks/README.md has the figures. Neither this nor theirs asks for more than reader version 1 and writer version 2.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, Row
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.fence import named_if_lost
+from kgroups_spark.lake.kernel import ChangedMeanwhile, TableFile
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.writer import LakeWriter, parts_of
+from kgroups_spark.tables.schemas import TABLES
+
+# What a file should hold, when one is small, and what is sorted at once: a lot is as many nights as make so many bytes.
+FILE_BYTES = 32 << 20
+SMALL_BYTES = FILE_BYTES // 2
+LOT_BYTES = 256 << 20
+
+IN_ORDER_OF = ("group_id", "transactional_id", "offsets_partition", "topic", "partition", "hour", "log_offset")
+
+Change = Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The outcome for a table's files, or what it would be (`bytes_after` None: nobody knows yet)."""
+
+    table: str
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int | None
+
+
+def is_optimized(name: str) -> bool:
+    """Current tables are rewritten by each audit anyway; files of coordinator_state must hold one audit each."""
+    return TABLES[name].kind in ("history", "ledger") or name == "state_corrections"
+
+
+def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:
+    """The small files, oldest audits first, in lots that are worth a rewriting: fewer files come out than go in."""
+    small = sorted((file for file in files if file.size < SMALL_BYTES), key=_oldest_audit)
+    found: list[list[TableFile]] = [[]]
+    for file in small:
+        if total_bytes(found[-1]) >= LOT_BYTES:
+            found.append([])
+        found[-1].append(file)
+    return [lot for lot in found if len(lot) > files_for(total_bytes(lot))]
+
+
+def files_for(size_bytes: int) -> int:
+    """How many files so many bytes should be."""
+    return max(1, -(-size_bytes // FILE_BYTES))
+
+
+def total_bytes(files: Sequence[TableFile]) -> int:
+    return sum(file.size for file in files)
+
+
+def total_rows(files: Sequence[TableFile]) -> int:
+    """Rows in the files, as the table's log has it."""
+    return sum(int(file.stats["numRecords"]) for file in files)
+
+
+def optimize(writer: LakeWriter, name: str) -> Rewritten:
+    """Brings the table's small files together; one commit per lot, and none where nothing is to be gained."""
+    before = writer.lake.table(name).files()
+    if writer.name == "parts":
+        for lot in lots(before):
+            rewrite(writer, name, lot)
+    elif lots(before):
+        # Without plain files of our own only Delta's way is left, which sorts nothing.
+        statement = f"OPTIMIZE {writer.lake.identifier(name)}"
+        # Delta's own has no transaction; it changes no row, and files that have gone meanwhile end it.
+        with named_if_lost(writer.check_claim):
+            writer.lake.commit(name, "optimize", lambda: writer.lake.spark.sql(statement).collect())
+    after = writer.lake.table(name).files()
+    return Rewritten(name, len(before), len(after), total_bytes(before), total_bytes(after))
+
+
+def foreseen(lake: Lake, name: str) -> Rewritten:
+    """The work that `optimize` would do, by parts."""
+    files = lake.table(name).files()
+    fewer = sum(len(lot) - files_for(total_bytes(lot)) for lot in lots(files))
+    return Rewritten(name, len(files), len(files) - fewer, total_bytes(files), None)
+
+
+def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile], change: Change | None = None) -> int:
+    """Puts the files' rows, sorted and (by `change`) perhaps fewer, into new files, in one commit; how many rows went.
+
+    Raises KgroupsError, with nothing committed, where the rows that come out are not those that went in, or somebody
+    else replaced one of the files.
+    """
+    log = writer.lake.table(name)
+    paths = {file.path for file in files}
+    files_in_full = [f"{log.path}/{unquote(path)}" for path in paths]
+    rows = writer.lake.spark.read.schema(TABLES[name].schema).parquet(*files_in_full)
+    wanted = rows if change is None else change(rows)
+    with told_in_one_line(f"table {name}: a task could not write its part"):
+        parts = parts_of(in_order(wanted, name, files_for(total_bytes(files))), writer.part_writer(name))
+    removed = total_rows(files) - sum(part.records for part in parts)
+    if removed < 0 or (change is None and removed):
+        raise KgroupsError(f"table {name}: of {total_rows(files)} rows {removed} would be missing; nothing was changed")
+    if change is not None and not removed:
+        return 0  # the parts stay behind, named by nobody, for VACUUM
+    missing = log.missing(parts)
+    if missing:
+        raise KgroupsError(f"table {name}: parts that tasks wrote are not there ({missing[0]}); nothing was changed")
+    replace = partial(
+        log.commit,
+        parts,
+        by=f"kgroups-spark maintain {writer.audit_id}",
+        remove=lambda file: file.path in paths,
+        removes=len(paths),
+        changes_rows=change is not None,
+    )
+    try:
+        operation = "optimize" if change is None else "replace"
+        writer.fence.commit(name, operation, lambda transaction: replace(transaction=transaction))
+    except ChangedMeanwhile as meanwhile:
+        raise KgroupsError(
+            f"table {name}: somebody else rewrites its files at the same time ({meanwhile}): run maintain again"
+        ) from meanwhile
+    return removed
+
+
+def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
+    """Makes the files of an earlier version the table's again. Raises KgroupsError where they are gone."""
+    log = writer.lake.table(name)
+    then, now = ({file.path: file for file in log.files(at)} for at in (version, None))
+    if then.keys() == now.keys():
+        return
+    parts = [
+        Part(name, unquote(path), file.size, int(file.stats["numRecords"]), json.dumps(file.stats))
+        for path, file in then.items()
+        if path not in now
+    ]
+    missing = log.missing(parts)
+    if missing:
+        raise KgroupsError(f"table {name}: what the last finished audit left is gone ({missing[0]}): run kgroups audit")
+    by = f"kgroups-spark maintain {writer.audit_id}, as of the last finished audit"
+    replace = partial(log.commit, parts, by=by, remove=lambda file: file.path not in then)
+    writer.fence.commit(name, "replace", lambda transaction: replace(transaction=transaction))
+
+
+def in_order(rows: DataFrame, name: str, files: int) -> DataFrame:
+    """The table's rows, sorted and cut into so many Spark partitions of about the same number of rows."""
+    columns = [column for column in IN_ORDER_OF if column in TABLES[name].schema.names] or ["audit_id"]
+    placed = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *columns)
+    return placed.sortWithinPartitions(*columns)
+
+
+def _oldest_audit(file: TableFile) -> tuple[int, str]:
+    return (file.bound("minValues", "audit_id") or 0, file.path)
+
+
+def vacuum(writer: LakeWriter, name: str, retain_ms: int) -> int:
+    """Deletes the files that no version of that time needs, those of failed tasks included; bytes freed."""
+    lake = writer.lake
+    before = _old_bytes(lake, name, retain_ms)
+    if not before:
+        return 0  # Delta's listing costs seconds a table
+    statement = _vacuum(lake, name, retain_ms)
+    # Files that no version of that time needs: also of another audit's that has taken over meanwhile.
+    with named_if_lost(writer.check_claim):
+        lake.commit(name, "vacuum", lambda: _quietly(lake, statement))
+    return before - _old_bytes(lake, name, retain_ms)
+
+
+def vacuumable(lake: Lake, name: str, retain_ms: int) -> int:
+    """Bytes that `vacuum` would free (of 1,000 files at most: Delta names no more)."""
+    if not _old_bytes(lake, name, retain_ms):
+        return 0
+    named = {row.path.rsplit("/", 1)[-1] for row in _quietly(lake, f"{_vacuum(lake, name, retain_ms)} DRY RUN")}
+    files = lake.kernel.files_in(lake.table(name).path)
+    return sum(size for path, (size, _) in files.items() if path in named)
+
+
+def _old_bytes(lake: Lake, name: str, retain_ms: int) -> int:
+    """Bytes of files that are no longer the table's, or never were, and are old enough to go."""
+    log, last_ms = lake.table(name), time.time() * 1000 - retain_ms
+    live = {unquote(file.path) for file in log.files()}
+    files = lake.kernel.files_in(log.path)
+    return sum(size for path, (size, at_ms) in files.items() if path not in live and at_ms < last_ms)
+
+
+def _vacuum(lake: Lake, name: str, retain_ms: int) -> str:
+    return f"VACUUM {lake.identifier(name)} RETAIN {-(-retain_ms // 3_600_000)} HOURS"
+
+
+def _quietly(lake: Lake, statement: str) -> list[Row]:
+    """The statement's rows. VACUUM tells its story on the JVM's stdout, which here is for rows."""
+    java = lake.kernel.java
+    console = java("scala.Console$").__getattr__("MODULE$")
+    out = console.out()
+    console.setOutDirect(java("java.lang.System").err)
+    try:
+        return lake.spark.sql(statement).collect()
+    finally:
+        console.setOutDirect(out)
