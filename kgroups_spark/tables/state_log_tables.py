@@ -91,7 +91,7 @@ STATE_EVENTS = pa.schema(
             "event",
             STRING,
             "share_partition_initialized, share_offset_reset (by Admin), share_offsets_deleted; transaction_timed_out, "
-            "producer_fenced (before transactions version 2, where a fence looks like the producer's own abort)",
+            "producer_fenced (not of transactions version 2, where a fence looks like the producer's own abort)",
         ),
         column("group_id", STRING, "Share group; null: the event is of a transactional id"),
         column("topic_id", STRING, "Topic id; null: the event is of a transactional id"),

@@ -15,8 +15,8 @@ It is pure: no Spark, no files, no clock. Events:
 - transaction_timed_out: an open transaction is being aborted, with a new epoch, later than its timeout allows. For two-phase
   transactions never: they have no timeout.
 - producer_fenced: it is being aborted before that with a new epoch: another producer has initialized the same id, or
-  Admin has fenced it. With TV2 every end takes a new epoch, so nothing in the log tells a fence from the producer's own
-  abort, and this is not reported.
+  Admin has fenced it. A producer of transactions version 2 takes a new epoch with every end, so nothing in the log tells
+  a fence from its own abort, and this is not reported.
 """  # noqa: E501  the list
 
 from __future__ import annotations
@@ -216,7 +216,8 @@ def _event(before: TransactionalId, after: TransactionalId) -> str | None:
     # TransactionStateManager.timedOutTransactions: start + timeout < now.
     if not before.is_two_phase and before.start_timestamp + before.timeout_ms < after.last_update_timestamp:
         return "transaction_timed_out"
-    return "producer_fenced" if after.client_transaction_version < _TV2 else None
+    # The coordinator writes its own version into its abort (seen on 4.3.1): the producer's is that of what was open.
+    return "producer_fenced" if before.client_transaction_version < _TV2 else None
 
 
 def _fields(known: TransactionalId) -> list[Any]:

@@ -134,8 +134,9 @@ OPEN = {"transactionStartTimestampMs": 900, "transactionTimeoutMs": 60_000, "pro
         ({}, {"producerEpoch": 4, "transactionLastUpdateTimestampMs": 60_901}, "transaction_timed_out"),
         ({}, {"producerEpoch": 4, "transactionLastUpdateTimestampMs": 60_900}, "producer_fenced"),
         ({}, {"producerEpoch": 3, "transactionLastUpdateTimestampMs": 90_000}, None),  # the producer's own abort
-        # With TV2 every end takes a new epoch.
-        ({}, {"producerEpoch": 4, "clientTransactionVersion": 2}, None),
+        # A producer of version 2 takes a new epoch with every end; its coordinator writes 2 into all of its own aborts.
+        ({"clientTransactionVersion": 2}, {"producerEpoch": 4, "clientTransactionVersion": 2}, None),
+        ({}, {"producerEpoch": 4, "clientTransactionVersion": 2}, "producer_fenced"),
         (
             {},
             {"producerEpoch": 4, "clientTransactionVersion": 2, "transactionLastUpdateTimestampMs": 99_000},
