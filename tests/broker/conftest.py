@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker.brokers import Brokers
+from tests.broker.brokers import TWO_PHASE, Brokers
 
 pytest.register_assert_rewrite("tests.broker.agreement")
 
@@ -25,14 +25,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 @pytest.fixture(scope="session")
 def kafka_4_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """One broker of 4.3.1, for all who do not mind each other's groups."""
-    with Brokers("4.3.1", tmp_path_factory.mktemp("kafka") / "brokers") as brokers:
+    with Brokers("4.3.1", tmp_path_factory.mktemp("kafka") / "brokers", TWO_PHASE) as brokers:
         yield brokers
 
 
 @pytest.fixture(scope="session")
 def kafka_4_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """The same of 4.4.0."""
-    with Brokers("4.4.0", tmp_path_factory.mktemp("kafka") / "brokers") as brokers:
+    with Brokers("4.4.0", tmp_path_factory.mktemp("kafka") / "brokers", TWO_PHASE) as brokers:
         yield brokers
 
 

@@ -124,9 +124,16 @@ class Lab:
         self.admin.deleteConsumerGroups([group]).all().get()
 
     def group_setting(self, group: str, name: str, value: object) -> None:
+        self._setting("GROUP", group, name, value)
+
+    def broker_setting(self, name: str, value: object) -> None:
+        """Of all brokers; they take it up a moment later."""
+        self._setting("BROKER", "", name, value)
+
+    def _setting(self, kind: str, of: str, name: str, value: object) -> None:
         admin = self.clients.kafka.clients.admin
-        kind = getattr(self.clients.kafka.common.config, "ConfigResource$Type").GROUP
-        resource = self.clients.kafka.common.config.ConfigResource(kind, group)
+        kinds = getattr(self.clients.kafka.common.config, "ConfigResource$Type")
+        resource = self.clients.kafka.common.config.ConfigResource(getattr(kinds, kind), of)
         operation = getattr(admin, "AlterConfigOp$OpType").SET
         change = admin.AlterConfigOp(admin.ConfigEntry(name, str(value)), operation)
         self.admin.incrementalAlterConfigs({resource: [change]}).all().get()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
+from kgroups_spark.findings import transactions
 from kgroups_spark.share_coordinator.listed import share_lag
 from tests.audit.lakes import contents, rows
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
+from tests.broker.producers import transactions_of_every_end, transactions_that_hang
 from tests.protocol.local_spark import LocalSpark
 
 SHARE, RESET, TOPIC = "shared-jobs", "shared-again", "shared-topic"
@@ -46,25 +49,27 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
             lab.await_group(group, "share", "Empty", 0)
             if group == RESET:
                 lab.alter_share(RESET, {slots[0]: 7})
-        for name in ("state-committed", "state-aborted", "state-open"):
-            producer = lab.transactions(name)
-            producer.begin()
-            producer.send("state-group", {slots[0]: 5})
-            if name == "state-committed":
-                producer.commit()
-            elif name == "state-aborted":
-                producer.abort()
-        lab.await_transaction("state-committed", "CompleteCommit")
-        lab.await_transaction("state-aborted", "CompleteAbort")
-        lab.transactions("state-empty")
-        yield lab
-        producer.abort()
+        with transactions_of_every_end(lab, slots[0]):
+            yield lab
 
 
 @pytest.fixture(scope="module")
-def lake(local: LocalSpark, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hanging(lab: Lab) -> Iterator[dict[tuple[int, int], str]]:
+    """Transactions made to hang: offsets partition and producer id, and why."""
+    with transactions_that_hang(lab, (TOPIC, 0)) as hanging:
+        yield hanging
+
+
+@pytest.fixture(scope="module")
+def lake(
+    local: LocalSpark, lab: Lab, hanging: dict[tuple[int, int], str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Of an audit for which a transaction that has been open for a millisecond is open for too long."""
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
-    live_audit(local, folder, lab.address, include=STATE_LOGS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transactions, "MAX_TRANSACTION_TIMEOUT_MS", 0)
+        patch.setattr(transactions, "TOO_LONG_MS", 1)
+        live_audit(local, folder, lab.address, include=STATE_LOGS, as_of=None)
     return folder
 
 
@@ -101,8 +106,12 @@ def test_transactional_ids_are_those_that_the_brokers_describe(lab: Lab, lake: P
     assert states == {
         "state-committed": "CompleteCommit",
         "state-aborted": "CompleteAbort",
-        "state-open": "Ongoing",
+        "state-fenced": "Empty",
+        "state-timed-out": "CompleteAbort",
         "state-empty": "Empty",
+        **dict.fromkeys(("state-open", "state-killed", "state-java", "state-elsewhere"), "Ongoing"),
+        **({"state-prepared": "Ongoing"} if lab.release in RELEASES[:2] else {}),
+        "state-late": "CompleteCommit",
     }
 
 
@@ -143,13 +152,46 @@ def test_describe_prints_what_kafkas_tool_prints(lab: Lab, lake: Path, capsys: p
         assert len(kafkas) == 3
 
 
-def test_what_the_coordinator_lists_does_not_hang_however_long_it_is_open(
-    lake: Path, capsys: pytest.CaptureFixture[str]
+def test_what_hangs_is_what_kafkas_find_hanging_finds(
+    lab: Lab, lake: Path, hanging: dict[tuple[int, int], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["pending", "--lake", str(lake), "--hanging", "--max-transaction-timeout", "0ms"]) == 0
-    assert "0 hanging by Kafka's rule" in capsys.readouterr().err
-    (row,) = [row for row in rows(lake, "open_transactions") if row["transactional_id"] == "state-open"]
-    assert row["group_ids"] == ["state-group"]
+    scope = ["--topic", "__consumer_offsets", "--max-transaction-timeout", "0"]
+    theirs = lab.clients.tool("TransactionsCommand", "--bootstrap-server", lab.address, "find-hanging", *scope)
+    lines = [line.split() for line in theirs.splitlines() if line.startswith("__consumer_offsets")]
+    # Topic, Partition, ProducerId, ProducerEpoch, CoordinatorEpoch, StartOffset, ...
+    kafkas = {(int(each[1]), int(each[2]), int(each[5])) for each in lines}
+    rows_told = pending(lake, capsys, "0ms")
+    mine = {row_key(row): row["verdict"] for row in rows_told if row["is_hanging"]}
+    assert set(mine) == kafkas
+    assert {key[:2]: verdict for key, verdict in mine.items()} == hanging
+    found = [row for row in rows(lake, "findings") if row["finding"] == "hanging_transaction"]
+    assert sorted((row["offsets_partition"], row["producer_id"], row["log_offset"]) for row in found) == sorted(kafkas)
+    # What is open longest hangs as little as what has no timeout at all, and nothing hangs that could still end.
+    others = {row["transactional_id"]: row["verdict"] for row in ours(rows_told) if not row["is_hanging"]}
+    listed = dict.fromkeys(("state-open", "state-killed", "state-java", "state-elsewhere"), "listed")
+    assert others == listed | ({"state-prepared": "two_phase"} if lab.release in RELEASES[:2] else {})
+    assert not any(row["is_hanging"] for row in pending(lake, capsys, "15m"))
+
+
+def pending(lake: Path, capsys: pytest.CaptureFixture[str], maximum: str) -> list[dict[str, Any]]:
+    """What `kgroups pending` says of the open transactions."""
+    capsys.readouterr()
+    assert main(["pending", "--lake", str(lake), "--max-transaction-timeout", maximum, "--format", "json"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def ours(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without what other tests have done to the broker."""
+    return [row for row in told if (row["transactional_id"] or "").startswith("state-")]
+
+
+def row_key(row: dict[str, Any]) -> tuple[int, int, int]:
+    return row["offsets_partition"], row["producer_id"], row["transaction_start_offset"]
+
+
+def test_the_coordinators_own_aborts_are_events(lake: Path) -> None:
+    told = {(row["transactional_id"], row["event"]) for row in ours(rows(lake, "state_events"))}
+    assert told == {("state-timed-out", "transaction_timed_out"), ("state-fenced", "producer_fenced")}
 
 
 def test_an_audit_of_the_copied_logs_says_the_same(local: LocalSpark, lab: Lab, lake: Path, tmp_path: Path) -> None:
@@ -159,3 +201,31 @@ def test_an_audit_of_the_copied_logs_says_the_same(local: LocalSpark, lab: Lab, 
     release = lab.release.rpartition(".")[0]
     run_audit(local, AuditOptions(str(copied), [str(tmp_path / "copy")], release_version=release, writer="parts"))
     assert contents(copied, list(STATE_TABLES)) == contents(lake, list(STATE_TABLES))
+
+
+def test_the_command_that_pending_prints_ends_what_hangs(
+    lab: Lab, lake: Path, hanging: dict[tuple[int, int], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last test: it changes the logs."""
+    said = {
+        (row["offsets_partition"], row["producer_id"]): row["abort_command"] for row in pending(lake, capsys, "0ms")
+    }
+    assert {key for key, command in said.items() if command is not None} == set(hanging)
+    before = open_on(lab)
+    assert set(hanging) <= before
+    key, *_ = hanging
+    _, *words = said[key].replace("HOST:PORT", lab.address).split()
+    lab.clients.tool("TransactionsCommand", *words)
+    assert open_on(lab) == before - {key}
+
+
+def open_on(lab: Lab) -> set[tuple[int, int]]:
+    """Partition of __consumer_offsets and producer id of the transactions that are open there."""
+    slots = [("__consumer_offsets", number) for number in range(4)]
+    described = lab.admin.describeProducers([lab.clients.slot(slot) for slot in slots]).all().get()
+    return {
+        (slot[1], producer.producerId())
+        for slot in slots
+        for producer in lab.clients.each(described[lab.clients.slot(slot)].activeProducers())
+        if producer.currentTransactionStartOffset().isPresent()
+    }
