@@ -3,9 +3,12 @@
 Offsets. Each tombstone is an event with what it removes, and its cause. Moves of offsets are found elsewhere (by
 columns: offsets/moves.py; by objects: shard_events.py).
 
-Groups. The records of one act of a coordinator (records of types 2 to 23 and offset tombstones that follow each other
-with the same log timestamp) are one change: an upgrade to the consumer protocol deletes a group and creates it again, a
-first member comes in five records. The events stand at the last record of the act that changed the group.
+Groups. The records of one act of a coordinator are one change: an upgrade to the consumer protocol deletes a group and
+creates it again, a first member comes in five records. The events stand at the last record of the act that changed the
+group. An act is the records of types 2 to 23 and the offset tombstones of one batch: both coordinators append what they
+do to a group at once (Java: CoordinatorRuntime, Scala: GroupMetadataManager), the cleaner keeps batches apart, and no
+audit ends within one. Where history does not have the batch (message formats 0 and 1, lakes before layout 9), an act is
+the records that follow each other with the same log timestamp.
 
 A tombstone of what the log does not have (Kafka's cleaner took it, or the log was not read that far back) says that
 something went, not what: the event lacks what was there before, and its cause is unknown. Each removal is reported
@@ -13,8 +16,8 @@ once: the shard remembers which offsets and groups are gone, and a second tombst
 tombstone of an offset that an open transaction holds and that was never committed: the log does not have such an
 offset to remove.
 
-An act ends with the next one, and with an audit. The events of a log are the same however it is cut, as long as no cut
-goes through an act that a coordinator wrote in several batches; a rebuild is given the places where audits ended.
+The events of a log are the same however it is cut. Without batches an act ends with an audit, too: a rebuild is given
+the places where audits ended.
 """
 
 from __future__ import annotations
@@ -184,8 +187,10 @@ class GroupEvents:
         self._audit_ends = list(reversed(rules.audit_ends))
         self._retention = list(reversed(rules.retention))
         self._retention_ms = 0
-        # The act: its time, the place of its newest record, what it did.
-        self._act: tuple[int, int | None] | None = None
+        # Base offset of the batch of the record that comes next; None: not known.
+        self.batch_offset: int | None = None
+        # The act: place, time and batch of its newest record, what it did.
+        self._act: tuple[int, int | None, int | None] | None = None
         self._touched: dict[str, _Touched] = {}
         self._removals: list[_Removal] = []
         self._unknown: list[_Unknown] = []
@@ -209,12 +214,16 @@ class GroupEvents:
                 self._audit_ends.pop()
         while self._retention and log_offset >= self._retention[-1][0]:
             self._retention_ms = self._retention.pop()[1]
-        act = self._act
-        if act is not None:
-            same = act[1] == log_timestamp and (log_timestamp is not None or act[0] + 1 == log_offset)
-            if not same:
-                self.close()
-        self._act = (log_offset, log_timestamp)
+        if self._act is not None and not self._is_of_act(log_offset, log_timestamp):
+            self.close()
+        self._act = (log_offset, log_timestamp, self.batch_offset)
+
+    def _is_of_act(self, log_offset: int, log_timestamp: int | None) -> bool:
+        assert self._act is not None
+        last, time, batch_offset = self._act
+        if batch_offset is not None and self.batch_offset is not None:
+            return batch_offset == self.batch_offset
+        return time == log_timestamp and (log_timestamp is not None or last + 1 == log_offset)
 
     def touches(self, group_id: str, member_id: str | None, record_type: int | None) -> None:
         """The record may change the group and this member of it."""
@@ -262,7 +271,7 @@ class GroupEvents:
 
     def removed(self, removed: RemovedCommit) -> None:
         """A tombstone has removed a committed offset, for the first time."""
-        place, slot, value = self._act or (-1, None), removed.slot, removed.value
+        place, slot, value = (self._act or (-1, None))[:2], removed.slot, removed.value
         group, rules = self._groups.groups.get(slot[0]), self._rules.expiry
         group_type = None if group is None else group.group_type
         if value is None:

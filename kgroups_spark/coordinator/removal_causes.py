@@ -1,7 +1,6 @@
 """Why committed offsets and groups went: what stands in the log, and which explanations it leaves.
 
-A coordinator writes what one act removes at one time: all tombstones that follow each other with the same log
-timestamp are one *act*. Each explanation needs:
+The tombstones that a coordinator writes in one batch are one *act* (group_events.py). Each explanation needs:
 
     expired         the offset was due by the release's rules and the retention, in an Empty group for no more than
                     OVERDUE_MS (a check comes every ten minutes, or when a broker is back); where the group went,

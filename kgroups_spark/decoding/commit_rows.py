@@ -65,11 +65,13 @@ class CommitBatches:
         used, code = np.unique(commits.code, return_inverse=True)
         n, tombstone = len(rows), commits.is_tombstone
         producer_id, producer_epoch = records.producer_id[rows], records.producer_epoch[rows]
+        offset_delta = records.offset_delta[rows]
         columns = {
             "audit_id": constant(self._audit_id, n, pa.int64()),
             "offsets_partition": constant(self._offsets_partition, n, pa.int32()),
             "log_offset": pa.array(records.offset[rows]),
             "log_timestamp": timestamps(records.timestamp[rows], records.timestamp[rows] < 0),
+            "offset_delta": _masked(offset_delta, offset_delta < 0),
             "group_id": pa.DictionaryArray.from_arrays(code.astype(np.int32), keys.group_id.take(pa.array(used))),
             "topic": pa.DictionaryArray.from_arrays(code.astype(np.int32), keys.topic.take(pa.array(used))),
             "partition": pa.array(keys.partition[commits.code]),

@@ -19,6 +19,7 @@ from kgroups_spark.tables.rows import table_batch
 GROUP_RECORD_COLUMNS = (
     "log_offset",
     "log_timestamp",
+    "offset_delta",
     "record_type",
     "record_name",
     "group_id",
@@ -74,11 +75,12 @@ class HistoryRows:
     records: RecordColumns
 
     def group_records(self, decoded: list[tuple[int, GroupRecord]]) -> pa.RecordBatch:
-        # An array that is made when it is asked for.
-        is_transactional = self.records.is_transactional
+        # Arrays that are made when they are asked for.
+        is_transactional, offset_delta = self.records.is_transactional, self.records.offset_delta
         rows = [
             (
                 *self._place(row),
+                None if offset_delta[row] < 0 else int(offset_delta[row]),
                 record.record_type,
                 record.record_name,
                 record.group_id,

@@ -165,7 +165,7 @@ def _batch_columns(
     rows = len(offset)
     none, zeros = np.full(rows, -1), np.zeros(rows, np.int64)
     return BatchColumns(
-        base_offset=offset,
+        base_offset=none,  # quarantine does not have it
         last_offset=offset,
         leader_epoch=none.astype(np.int32),
         magic=np.full(rows, 2, np.int8),

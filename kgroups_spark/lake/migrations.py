@@ -20,6 +20,7 @@ that tables lack are set without a new layout, because they mean nothing to olde
                    partitions have a field `topic`
     layout 6 -> 7: three findings have other names (FINDINGS_BEFORE_7), in rows that are there, too
     layout 7 -> 8: the ledger has a column `replaced_ranges`, by which readers leave rows of history out
+    layout 8 -> 9: `offset_commits` and `group_records` have a column `offset_delta`, null in rows that are there
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ STEPS: dict[int, Callable[[Fence], None]] = {
     5: lambda fence: None,
     6: _rename_findings,
     7: lambda fence: None,
+    8: lambda fence: None,
 }
 
 

@@ -23,7 +23,7 @@ class BatchColumns:
     """Headers of m batches. A message of the old formats (magic 0 and 1) that is not compressed is a batch of its
     own."""
 
-    base_offset: NDArray[np.int64]  # magic 0 and 1: the first message's offset
+    base_offset: NDArray[np.int64]  # magic 0 and 1: the first message's offset; -1: not known
     last_offset: NDArray[np.int64]  # base offset + lastOffsetDelta, survives compaction; the next offset is one more
     leader_epoch: NDArray[np.int32]  # -1: none (magic 0 and 1)
     magic: NDArray[np.int8]
@@ -109,6 +109,14 @@ class RecordColumns:
     @property
     def producer_epoch(self) -> NDArray[np.int16]:
         return self.batches.producer_epoch[self.batch]
+
+    @property
+    def offset_delta(self) -> NDArray[np.int32]:
+        """Each record's offset minus its batch's base offset; -1: not known, or a message of format 0 or 1, which may
+        be one of a set."""
+        batches = self.batches
+        is_known = (batches.magic >= 2) & (batches.base_offset >= 0)
+        return np.where(is_known[self.batch], self.offset - batches.base_offset[self.batch], -1).astype(np.int32)
 
     @property
     def is_transactional(self) -> NDArray[np.bool_]:

@@ -48,6 +48,7 @@ class GroupReplay:
 
     def _record(self, placed: PlacedRecord) -> None:
         record = placed.record
+        self.events.batch_offset = placed.batch_offset
         names = (record.group_id, record.member_id, record.regular_expression)
         try:
             self.groups.replay_group_record(
@@ -58,6 +59,7 @@ class GroupReplay:
         self._changed(record.group_id, placed.log_offset)
 
     def _tombstone(self, step: TombstoneStep) -> None:
+        self.events.batch_offset = step.batch_offset
         self.events.record(step.log_offset, step.log_timestamp)
         if step.removed is not None:
             self.events.removed(step.removed)

@@ -89,16 +89,23 @@ class PartFile:
     def read(self, number: int) -> pa.Table:
         """The rows of a row group."""
         rows = self._file.read_row_group(number, columns=self._columns)
+        rows = _completed(rows, part_schema(self._table))
         return rows if self._table in _DICTIONARIES else _of_schema(rows, part_schema(self._table))
 
 
+def _completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the schema's columns, in their order; null where a file of an older layout has none."""
+    if rows.column_names == schema.names:
+        return rows
+    there = {*rows.column_names}
+    columns = [rows[each.name] if each.name in there else pa.nulls(len(rows), each.type) for each in schema]
+    return pa.table(columns, schema.names)
+
+
 def _of_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the schema's columns; null where a file of an older layout has none."""
     if rows.schema.equals(schema):
         return rows
-    nothing = pa.nulls(rows.num_rows)
-    columns = [rows[each.name] if each.name in rows.column_names else nothing for each in schema]
-    return pa.table([column.cast(each.type) for column, each in zip(columns, schema, strict=True)], schema)
+    return pa.table([rows[each.name].cast(each.type) for each in schema], schema)
 
 
 def _row_group(metadata: pq.RowGroupMetaData, number: int, places: dict[str, int]) -> RowGroup:

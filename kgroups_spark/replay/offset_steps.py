@@ -36,6 +36,7 @@ class TombstoneStep(NamedTuple):
     log_offset: int
     log_timestamp: int | None
     group_id: str
+    batch_offset: int | None
     removed: RemovedCommit | None
     takes_last: bool
 
@@ -71,7 +72,7 @@ def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
     turns = replayed.turns.filter(replayed.turns.column("is_tombstone"))
     is_plain = pc.is_in(turns.column("log_offset"), replayed.tombstones.column("log_offset").combine_chunks())
     for log_offset, log_timestamp, group_id in zip(*_columns(turns.filter(pc.invert(is_plain))), strict=True):
-        yield TombstoneStep(log_offset, log_timestamp, group_id, removed=None, takes_last=True)
+        yield TombstoneStep(log_offset, log_timestamp, group_id, None, removed=None, takes_last=True)
 
 
 def _columns(turns: pa.Table) -> list[list[Any]]:
@@ -94,6 +95,8 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
             "is_reported",
         ]
     )
+    batches = pc.subtract(tombstones.column("log_offset"), tombstones.column("offset_delta"))
+    rows = rows.append_column("batch_offset", batches)
     for row in rows.to_pylist():
         removed = None
         if row["is_reported"]:
@@ -103,7 +106,7 @@ def _tombstone_steps(tombstones: pa.Table, emptied: dict[int, list[str]]) -> Ite
                 value = RemovedValue(*(row[name] for name in _OF_REMOVED))._replace(commit_timestamp=commit_timestamp)
             slot = (row["group_id"], row["topic"], row["partition"])
             removed = RemovedCommit(slot, value, row["is_pending"], row["is_topic_left"], row["is_group_left"])
-        place = (row["log_offset"], row["log_timestamp"], row["group_id"])
+        place = (row["log_offset"], row["log_timestamp"], row["group_id"], row["batch_offset"])
         yield TombstoneStep(*place, removed, row["group_id"] in emptied.get(row["log_offset"], ()))
 
 

@@ -26,6 +26,7 @@ class PlacedRecord(NamedTuple):
 
     log_offset: int
     log_timestamp: int | None
+    batch_offset: int | None
     producer_id: int | None
     record: DecodedRecord
 
@@ -70,8 +71,9 @@ class ShardHistory:
             table = pa.Table.from_batches([batch])
             times = milliseconds(table.column("log_timestamp")).to_pylist()
             decoded = snapshots.records(table)
-            producers = table.column("producer_id").to_pylist()
-            yield from map(PlacedRecord, table.column("log_offset").to_pylist(), times, producers, decoded)
+            offsets, producers = table.column("log_offset"), table.column("producer_id").to_pylist()
+            batches = pc.subtract(offsets, table.column("offset_delta")).to_pylist()
+            yield from map(PlacedRecord, offsets.to_pylist(), times, batches, producers, decoded)
 
     def between(self, start: int | None, end: int | None) -> ShardHistory:
         """The rows from one log offset on and below another; None: from the first one, up to the last one."""

@@ -129,7 +129,8 @@ def _offset_records(entries: Sequence[Sequence[Any]], producers: Sequence[int | 
         arrays[name] = pc.if_else(is_none, pa.scalar(None, arrays[name].type), arrays[name])
     arrays["producer_id"] = pa.array(producers, pa.int64())
     arrays["is_transactional"] = arrays["producer_id"].is_valid()
-    arrays["log_timestamp"] = pa.nulls(len(entries), pa.int64())
+    for name in ("log_timestamp", "offset_delta"):
+        arrays[name] = pa.nulls(len(entries), OFFSET_RECORDS.field(name).type)
     return pa.table([arrays[name] for name in OFFSET_RECORDS.names], schema=OFFSET_RECORDS)
 
 
@@ -178,7 +179,7 @@ def _record(producer_id: int | None, slot: Slot, commit: OffsetCommit) -> tuple[
     times = [None if ms == -1 else ms for ms in (value.commit_timestamp, value.expire_timestamp)]
     of_value = (value.committed_offset, value.leader_epoch, value.metadata, *times, value.topic_id)
     of_record = (commit.record_type, value.value_version, producer_id, epoch, producer_id is not None)
-    return (commit.log_offset, None, *slot, *of_value, *of_record)
+    return (commit.log_offset, None, None, *slot, *of_value, *of_record)
 
 
 def _commits(rows: pa.Table) -> tuple[list[Slot], list[OffsetCommit]]:

@@ -28,9 +28,17 @@ from kgroups_spark.tables.columns import (
 )
 from kgroups_spark.tables.current import GROUP_COLUMNS, GROUPS, MEMBER_COLUMNS
 
+# Which records came in one batch: a coordinator writes an operation in one, and Kafka's cleaner keeps batches apart.
+OFFSET_DELTA = column(
+    "offset_delta",
+    INT,
+    "log_offset minus its batch's base offset; null: message format 0 or 1, out of quarantine, or read before layout 9",
+)
+
 OFFSET_COMMITS = pa.schema(
     [
         *PLACE_IN_LOG,
+        OFFSET_DELTA,
         required("group_id", STRING, "Group"),
         required("topic", STRING, "Topic"),
         required("partition", INT, "Partition of the topic"),
@@ -67,6 +75,7 @@ OFFSET_COMMITS = pa.schema(
 GROUP_RECORDS = pa.schema(
     [
         *PLACE_IN_LOG,
+        OFFSET_DELTA,
         required("record_type", SMALLINT, "Type of the record: 2 to 23"),
         required("record_name", STRING, "Kafka's name of the type: GroupMetadata, ConsumerGroupMemberMetadata, ..."),
         required("group_id", STRING, "Group"),

@@ -46,6 +46,7 @@ REPLAY_ROWS = pa.schema(
         ("producer_id", pa.int64()),
         ("producer_epoch", pa.int16()),
         ("is_transactional", pa.bool_()),
+        ("offset_delta", pa.int32()),
         ("group_id", pa.string()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -78,6 +79,7 @@ Row = tuple[Any, ...]
     PRODUCER,
     EPOCH,
     TRANSACTIONAL,
+    DELTA,
     GROUP,
     TOPIC,
     TOPIC_PARTITION,
@@ -137,6 +139,8 @@ class RowReplay:
         shard, kind, offset, timestamp = self._shard, row[KIND], row[LOG_OFFSET], row[TIMESTAMP]
         if timestamp is not None and timestamp < 0:
             timestamp = None
+        if shard.events is not None:
+            shard.events.batch_offset = None if row[DELTA] is None else offset - row[DELTA]
         if kind in (VALUE, TOMBSTONE):
             value = None if kind == TOMBSTONE else row[OF_COMMIT] or _offset_and_metadata(row)
             shard.replay_offset_commit(

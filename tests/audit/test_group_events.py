@@ -12,6 +12,7 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import scan_batches
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, dense_log
 from tests.audit.event_logs import MINUTE, EventLog
@@ -28,6 +29,7 @@ from tests.audit.pipeline import (
     rebuild,
 )
 from tests.audit.test_corpora import CORPORA
+from tests.chosen import Chosen
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
@@ -86,7 +88,20 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-def test_an_act_that_an_audits_end_cuts_in_two_is_told_by_a_rebuild_as_by_the_nights() -> None:
+def test_a_log_of_one_time_tells_the_same_however_it_is_cut(chosen: Chosen) -> None:
+    for seed in chosen.some(range(1, 40), 4):
+        files = dense_log(seed, batches=40)
+        nights = cut_ranges(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2))
+        cut = audit_nights(files, nights, How())
+        whole = audit(files, How())
+        assert events(cut) == events(rebuild(cut, How())) == events(whole), seed
+        assert cut.state() == whole.state(), seed
+
+
+def test_without_batches_an_act_that_an_audits_end_cuts_in_two_is_told_by_a_rebuild_as_by_the_nights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RecordColumns, "offset_delta", property(lambda self: np.full(len(self), -1)))
     files = dense_log(1, batches=40)  # all of one time: one act
     nights = cut_ranges(files, random_cuts(files, np.random.default_rng(1), nights=3, ranges=2))
     cut = audit_nights(files, nights, How())

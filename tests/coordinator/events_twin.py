@@ -10,8 +10,8 @@ from typing import Any
 
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.replay_row import ReplayRow, replay
 from kgroups_spark.coordinator.shard import Shard
+from tests.coordinator.replay_row import ReplayRow, replay
 from tests.expiry.twin import expires, judge_offset
 
 DAY = 86_400_000
@@ -55,7 +55,7 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
     unknown: list[ReplayRow] = []
     for row in rows:
         is_act = row.kind == "group_record" or (row.kind == "offset_commit" and row.commit is None)
-        if act and is_act and act[-1][0].log_timestamp != row.log_timestamp:
+        if act and is_act and not is_one_act(act[-1][0], row):
             told += act_events(act, unknown, gone_groups, retention_ms, version, shard.release)
             act, unknown = [], []
         before = Snapshot(shard)
@@ -83,6 +83,12 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
         for slot in before.offsets.keys() - after.offsets.keys():
             removed[slot] = before.offsets[slot]
     return told + (act_events(act, unknown, gone_groups, retention_ms, version, shard.release) if act else [])
+
+
+def is_one_act(row: ReplayRow, following: ReplayRow) -> bool:
+    if None in (row.batch_offset, following.batch_offset):
+        return row.log_timestamp == following.log_timestamp
+    return row.batch_offset == following.batch_offset
 
 
 def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, Any]) -> list[Json]:

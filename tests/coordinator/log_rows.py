@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
-from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
+from tests.coordinator.replay_row import ReplayRow
 
 # Tag section with tag 0, one byte, null.
 OUTCOMES = {0: "aborted", 1: "committed"}
@@ -36,6 +36,7 @@ def _row(records: RecordColumns, i: int, decoder: GroupRecordDecoder) -> ReplayR
         "producer_id": int(records.producer_id[i]),
         "producer_epoch": int(records.producer_epoch[i]),
         "is_transactional": bool(records.is_transactional[i]),
+        "batch_offset": None if records.offset_delta[i] < 0 else int(records.offset[i] - records.offset_delta[i]),
     }
     key, value = records.key(i), records.value(i)
     if records.is_control[i]:

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.oracle_answers import differences, replay_all
+from tests.coordinator.replay_row import ReplayRow
 
 LOGS = Path(__file__).parent / "data" / "generated_logs.zip"
 MORE_ANSWERS = {version: LOGS.with_name(f"answers_{version}.zip") for version in ("4.0.0", "4.4.0")}

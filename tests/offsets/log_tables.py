@@ -10,11 +10,11 @@ import orjson
 import pyarrow as pa
 
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
-from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import OffsetHistory
 from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
 from kgroups_spark.tables.schemas import arrow_schema
+from tests.coordinator.replay_row import ReplayRow
 
 Row = dict[str, Any]
 
@@ -77,6 +77,7 @@ def _place(row: ReplayRow) -> Row:
         "offsets_partition": 0,
         "log_offset": row.log_offset,
         "log_timestamp": _timestamp(row.log_timestamp),
+        "offset_delta": None if row.batch_offset is None else row.log_offset - row.batch_offset,
         "producer_id": None if row.producer_id < 0 else row.producer_id,
         "producer_epoch": None if row.producer_id < 0 else row.producer_epoch,
         "is_transactional": row.is_transactional,

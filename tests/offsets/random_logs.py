@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata
-from kgroups_spark.coordinator.replay_row import ReplayRow
 from tests.coordinator.records import X, Y, classic, classic_member, epoch
+from tests.coordinator.replay_row import ReplayRow
 
 T = 1_700_000_000_000
 GROUPS, TOPICS, PRODUCERS = ("a", "g", "gé", "z"), ("t", "u"), (7, 8, 9)
@@ -34,14 +34,24 @@ class _Maker:
         self.groups, self.topics = GROUPS[: rnd.randint(1, 4)], TOPICS[: rnd.randint(1, 2)]
         self.versions = rnd.choice([(0, 1, 2, 3, 4), (3,), (4,)])
         self.log_offset = rnd.choice([0, 1000, 1 << 40])
+        # Records of a log in few batches or many, or of one whose batches nobody knows.
+        self.ends_batch, self.batch_offset = rnd.choice([0.3, 0.8, 1.0]), self.log_offset
+        self.has_batches, self.ends_time = rnd.random() < 0.8, rnd.choice([0.5, 1.0])
+        self.time = T
 
     def record(self) -> ReplayRow | None:
         rnd = self.random
         self.log_offset += rnd.choice([1, 1, 1, 5])
-        time = rnd.choice([None, *[T + self.log_offset % 97] * 9])
-        fields: dict[str, Any] = {"log_offset": self.log_offset, "log_timestamp": time}
         kind = rnd.choices(KINDS, self.weights)[0]
+        if rnd.random() < self.ends_batch or kind == "marker":
+            self.batch_offset = self.log_offset
+            if rnd.random() < self.ends_time:
+                self.time = T + self.log_offset % 97
+        time = rnd.choice([None, *[self.time] * 9])
+        fields: dict[str, Any] = {"log_offset": self.log_offset, "log_timestamp": time}
+        fields["batch_offset"] = self.batch_offset if self.has_batches else None
         if kind == "marker":
+            self.batch_offset = self.log_offset + 1
             outcome = rnd.choice(["committed", "committed", "committed", "aborted", None])
             return ReplayRow(kind="marker", producer_id=rnd.choice(PRODUCERS), outcome=outcome, **fields)
         if rnd.random() < self.transactional:

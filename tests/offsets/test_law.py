@@ -14,7 +14,6 @@ import pytest
 
 from kgroups_spark.coordinator import group_events
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
-from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.offsets import numbers, removals
 from kgroups_spark.offsets.effects import COMMITTED, FATES, PENDING, REMOVED, REPLACED, UNREADABLE, fates
 from kgroups_spark.offsets.moves import Quiet
@@ -23,6 +22,7 @@ from kgroups_spark.offsets.replay import ALL_GROUPS, ReplayedOffsets, climb_even
 from kgroups_spark.offsets.state import GroupRange, OffsetState, group_ranges
 from kgroups_spark.replay import offset_rows as tables
 from tests.chosen import Chosen
+from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of
 from tests.offsets.random_logs import random_log
 from tests.offsets.twin import Twin, groups_alone

@@ -13,11 +13,11 @@ from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.offset_metadata import OffsetCommit, Slot
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.replay_row import ReplayRow, replay
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.shard_events import ShardEvents
 from kgroups_spark.tables.rows import table_batch
 from tests.coordinator.no_topics import NoTopics
+from tests.coordinator.replay_row import ReplayRow, replay
 
 Row = dict[str, Any]
 

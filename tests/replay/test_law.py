@@ -11,7 +11,6 @@ import pyarrow as pa
 from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.replay_row import ReplayRow, replay
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
@@ -23,6 +22,7 @@ from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.coordinator.no_topics import NoTopics
+from tests.coordinator.replay_row import ReplayRow, replay
 from tests.offsets.log_tables import history_tables
 from tests.offsets.random_logs import T, random_log
 

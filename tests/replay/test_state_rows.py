@@ -11,7 +11,6 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
-from kgroups_spark.coordinator.replay_row import replay
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.offsets.state import OffsetState
@@ -19,6 +18,7 @@ from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import loaded, saved, state_of
 from tests.audit.pipeline import unordered
 from tests.coordinator.no_topics import NoTopics
+from tests.coordinator.replay_row import replay
 from tests.offsets.random_logs import random_log
 from tests.replay.test_law import RELEASES, night
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import release
-from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, PendingRow
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.topics import Topics
@@ -26,6 +25,7 @@ from tests.audit.pipeline import CURRENT, Audited, Files, segments_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.oracle_answers import replay_all
+from tests.coordinator.replay_row import ReplayRow
 
 Slot = tuple[str, str, int]  # group, topic, partition
 STATES = ("committed_offsets", "pending_offsets", "groups", "group_members")

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.coordinator.replay_row import ReplayRow
 from kgroups_spark.history.horizons import horizons_frame
 from kgroups_spark.history.reduction import (
     reduced_group_records,
@@ -30,6 +29,7 @@ from kgroups_spark.history.reduction import (
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import FUNCTIONS, definition, view_sql
 from kgroups_spark.views.known_history import KnownRow
+from tests.coordinator.replay_row import ReplayRow
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import rows_of
 from tests.views.history_logs import history_log, with_functions, with_functions_in_spark

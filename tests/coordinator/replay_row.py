@@ -36,6 +36,7 @@ class ReplayRow(NamedTuple):
     producer_epoch: int = -1
     is_transactional: bool = False
     outcome: Literal["committed", "aborted"] | None = None
+    batch_offset: int | None = None
 
     @property
     def slot(self) -> tuple[str | None, str | None, int | None]:
@@ -45,6 +46,8 @@ class ReplayRow(NamedTuple):
 
 def replay(shard: Shard, row: ReplayRow) -> None:
     """Applies the row. Raises ReplayFailure as the shard does."""
+    if shard.events is not None:
+        shard.events.batch_offset = row.batch_offset
     group_id = row.group_id or ""
     producer = (row.producer_id, row.producer_epoch)
     match row.kind:
