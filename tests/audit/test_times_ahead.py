@@ -35,8 +35,8 @@ def test_a_lake_that_went_by_2040_recovers(
 
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h")
     with monkeypatch.context() as patch:
-        for module in ("work", "log_times", "known_times"):
-            patch.setattr(f"kgroups_spark.audit.{module}.CLOCKS_DIFFER_MS", CENTURY_MS)
+        for module in ("audit.work", "decoding.log_times", "history.known_times"):
+            patch.setattr(f"kgroups_spark.{module}.CLOCKS_DIFFER_MS", CENTURY_MS)
         assert audit(log).audit.as_of == utc(YEAR_2040)
     # History is older than three years before 2040, and not older than three years before its own newest time.
     spared = MaintainOptions(str(tmp_path / "lake"), keep_ms=3 * 365 * 86_400_000, optimize=False, dry_run=True)

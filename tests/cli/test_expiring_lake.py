@@ -84,8 +84,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         counts.append(table.num_rows)
         return made(table)
 
-    for module in ("reading", "expiring"):
-        monkeypatch.setattr(f"kgroups_spark.commands.{module}.to_rows", counting)
+    for module in ("reading.reader", "commands.expiring"):
+        monkeypatch.setattr(f"kgroups_spark.{module}.to_rows", counting)
     yield counts
 
 

@@ -9,7 +9,7 @@ from kgroups_spark.cli import main, parse
 from kgroups_spark.commands.maintain import SEVEN_DAYS_MS
 from kgroups_spark.upkeep.maintain import LEAST_VACUUM_MS
 
-JOB = Path(__file__).parent.parent.parent / "jobs" / "upkeep/maintain.py"
+JOB = Path(__file__).parent.parent.parent / "jobs" / "maintain.py"
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ class FakeTime:
 @pytest.fixture
 def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     time = FakeTime()
-    for module in ("broker_connection", "cluster", "fetch", "patience"):
-        monkeypatch.setattr(f"kgroups_spark.sources.{module}.time", time)
+    for module in ("connection", "cluster", "fetch", "patience"):
+        monkeypatch.setattr(f"kgroups_spark.cluster.{module}.time", time)
     return time
 
 

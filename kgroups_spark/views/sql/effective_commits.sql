@@ -1,6 +1,6 @@
 -- Records of type 0 and 1, when and where each came into effect: what offset_history and the offsets as of a moment are made of
 --
--- columns of offset_commits but offset_delta
+-- columns of offset_commits
 -- audit_id: The audit that read the record (table audits)
 -- outcome: committed, aborted or pending: the marker that ended its transaction has come, or not; null: no transaction, or a partition that was read again no longer held it. It does not say that this was the committed offset
 -- marker_offset: Offset of that marker; null: no transaction, or none has come
@@ -128,6 +128,7 @@ SELECT
   effective.offsets_partition,
   effective.log_offset,
   effective.log_timestamp,
+  effective.offset_delta,
   effective.group_id,
   effective.topic,
   effective.partition,

@@ -17,7 +17,7 @@ WITH events AS (
     -- Every other column of effective_commits.
     NULL,
     offsets_partition,
-    NULL, NULL,
+    NULL, NULL, NULL,
     group_id,
     topic,
     partition,
