@@ -235,10 +235,10 @@ def test_history_is_in_order_and_its_newest_part(rows: Any, kgroups: Any) -> Non
     everything = rows("history --group packing-tasks --limit 1000")
     places = [(row["log_offset"], row["event_index"]) for row in everything]
     assert places == sorted(places)
-    assert len(places) == 41
+    assert len(places) == 42
     assert rows("history --group packing-tasks --limit 5") == everything[-5:]
     _, _, err = kgroups("history --group packing-tasks --limit 5")
-    assert "5 of 41 events, the newest (--limit 41 shows all)" in err
+    assert "5 of 42 events, the newest (--limit 42 shows all)" in err
     several = rows("history --group packing-tasks --group crm-bridge --limit 1000")
     assert [row for row in several if row["group_id"] == "packing-tasks"] == everything
     times = [row["log_timestamp"] for row in several]
