@@ -59,6 +59,10 @@ def test_any_byte_changed_gives_bytes_or_a_refusal_and_no_other_error(codec: int
     assert refused > 10
 
 
+def uvarint(number: int) -> bytes:
+    return bytes([*(number >> shift & 127 | 128 for shift in (0, 7, 14)), number >> 21])
+
+
 def bomb(codec: int) -> bytes:
     zeros = bytes(LARGEST_BODY + 1)
     if codec == 4:
@@ -70,6 +74,14 @@ def bomb(codec: int) -> bytes:
 def test_a_bomb_is_refused(codec: int) -> None:
     with pytest.raises(Undecompressable, match=r"more than|claims to hold"):
         decompress(codec, bomb(codec))
+
+
+def test_64_mib_and_no_more_may_come_of_a_batch() -> None:
+    claims = {size: uvarint(size) + bytes(2 << 20) for size in (64 << 20, (64 << 20) + 1)}
+    with pytest.raises(Undecompressable, match="claims to hold 67108865"):
+        decompress(2, claims[(64 << 20) + 1])
+    with pytest.raises(Undecompressable, match=r"[Cc]orrupt"):  # the claim itself is believed
+        decompress(2, claims[64 << 20])
 
 
 def test_a_snappy_block_that_lies_about_its_size_is_refused_before_memory_is_taken() -> None:

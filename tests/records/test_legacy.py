@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import io
+
 import lz4.frame
+import numpy as np
 import pytest
 
+from kgroups_spark.records import legacy
 from kgroups_spark.records.codecs import xxhash32
+from kgroups_spark.records.segment import scan_batches
 from tests.records.build import batch, compress, message
 from tests.records.rows import read_all
 from tests.slow_records import read_log
@@ -57,6 +62,19 @@ def test_log_append_time_of_a_wrapper_is_that_of_its_messages() -> None:
     inner = [message(i, b"k", b"v", magic=1, timestamp=5) for i in range(2)]
     rows, _, _ = read_all(wrapper(1, inner, magic=1, attributes=8, timestamp=99))
     assert [(row.timestamp, row.timestamp_type) for row in rows] == [(99, 1), (99, 1)]
+
+
+def test_no_more_messages_are_opened_at_once_than_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrappers = [wrapper(3 * i + 2, [message(j, b"k", b"v", magic=1) for j in range(3)], magic=1) for i in range(5)]
+    log = np.frombuffer(b"".join(wrappers), np.uint8)
+    edges = np.cumsum([0, *map(len, wrappers)])
+    headers = scan_batches(io.BytesIO(b"".join(wrappers)))
+    opened = len(message(0, b"k", b"v", magic=1)) * 3
+    for most, count in ((1, 1), (opened, 1), (opened + 1, 2), (5 * opened, 5), (1 << 20, 5)):
+        monkeypatch.setattr(legacy, "OPENED_BYTES", most)
+        found, taken = legacy.decode_legacy(log, edges, headers)
+        assert (found.offset.tolist(), taken) == (list(range(3 * count)), count)
+        assert offsets(b"".join(wrappers)) == list(range(15))
 
 
 def test_messages_of_all_formats_in_one_segment() -> None:
