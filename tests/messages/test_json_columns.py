@@ -1,10 +1,11 @@
-"""JSON texts made by columns are those made record by record; what is not plain is left to those."""
+"""JSON texts made by columns are those of the slow decoder; what is not plain is left to the reader of one record."""
 
 from __future__ import annotations
 
 import random
 
 import numpy as np
+import orjson
 import pytest
 
 from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable
@@ -13,6 +14,7 @@ from tests.messages.built import record_columns
 from tests.messages.test_group_records import SUBSCRIPTION, group_metadata, sized, text
 from tests.messages.test_offset_commits import changed
 from tests.messages.vectors import ALL, KEY_OF_TYPE, records
+from tests.slow_messages import slow_group_record
 
 KEY = KEY_OF_TYPE[2]
 ASSIGNMENT = bytes.fromhex("0001 00000002 0001 61 00000002 00000000 00003039 0001 62 00000000 00000001 07")
@@ -25,10 +27,10 @@ def texts(values):
     return group_metadata_texts(data, np.cumsum(lengths) - lengths, lengths).to_pylist()
 
 
-def one_by_one(values):
-    """What the record-by-record reader gives; None: not decodable."""
-    found = [GroupRecordDecoder().decode(KEY, value) for value in values]
-    return [None if isinstance(one, Undecodable) else one.value_json() for one in found]
+def by_the_slow_decoder(values):
+    """The texts of the slow decoder's values; None: not decodable."""
+    found = [slow_group_record(KEY, value) for value in values]
+    return [orjson.dumps(one["value"]).decode() if one["outcome"] == "ok" else None for one in found]
 
 
 def members(count):
@@ -75,7 +77,7 @@ NOT_PLAIN = {
 
 @pytest.mark.parametrize("value", PLAIN.values(), ids=PLAIN.keys())
 def test_plain_values(value):
-    assert texts([value]) == one_by_one([value])
+    assert texts([value]) == by_the_slow_decoder([value])
     assert texts([value]) != [None]
 
 
@@ -87,21 +89,21 @@ def test_other_values_are_left_to_the_record_by_record_reader(value):
 def test_plain_values_among_others():
     plain, others = list(PLAIN.values()), list(NOT_PLAIN.values())
     mixed = [one for pair in zip(plain * 3, others * 3, strict=False) for one in pair]
-    expected = one_by_one(plain)
+    expected = by_the_slow_decoder(plain)
     assert texts(mixed)[::2] == (expected * 3)[: len(mixed[::2])]
     assert set(texts(mixed)[1::2]) == {None}
 
 
 def test_many_records_of_many_members_are_plain():
     values = [members(40 + i) for i in range(10)]
-    assert texts(values) == one_by_one(values) and None not in texts(values)
+    assert texts(values) == by_the_slow_decoder(values) and None not in texts(values)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_changed_values_give_the_same_text_or_none(seed):
     chance = random.Random(seed)
     values = [changed(chance, value) for value in [*PLAIN.values(), *NOT_PLAIN.values()] for _ in range(8)]
-    made, expected = texts(values), one_by_one(values)
+    made, expected = texts(values), by_the_slow_decoder(values)
     assert [one for one in made if one is not None]
     assert [one for one, other in zip(made, expected, strict=True) if one is not None and one != other] == []
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
+from kgroups_spark.messages.offset_values import read_offset_values
 from tests.messages.built import record_columns
 from tests.messages.compared import offset_commits
 from tests.slow_messages import slow_offset_commit
@@ -89,6 +90,17 @@ VALUES = {
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
 def test_every_kind_of_value_alone(value):
     assert offset_commits(OffsetCommitDecoder(), [(key(), value)]) == [slow_offset_commit(key(), value)]
+
+
+def test_values_as_clients_write_them_are_read_at_once_not_one_by_one():
+    found = [slow_offset_commit(key(), value) for value in VALUES.values()]
+    usual = [v for v, one in zip(VALUES.values(), found, strict=True) if one.get("exact") and len(v or b"") < 16_000]
+    lengths = np.array([-1 if value is None else len(value) for value in usual])
+    data = b"".join(value or b"" for value in usual)
+    starts = np.cumsum([0, *np.maximum(lengths, 0)])[:-1]
+    values = read_offset_values(np.frombuffer(data + bytes(32), np.uint8), starts, lengths)
+    assert {0, 1, 2, 3, 4} <= set(values.version.tolist())
+    assert not values.is_irregular.any()
 
 
 @pytest.mark.parametrize("more", [b"\0", b"\1\0\x10" + TOPIC_ID, bytes(30)], ids=["a byte", "a tag", "30 bytes"])
