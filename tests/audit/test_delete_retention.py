@@ -131,5 +131,7 @@ def test_segments_are_only_scanned_for_missing_offsets_where_the_last_read_is_ol
 
 
 def test_a_full_audit_asks_for_no_reason(log: Path) -> None:
-    partition = planned(log, audit_row(1, 3), HOUR, full=True)
-    assert (partition.read_again, partition.why_read_again) == (True, None)
+    for since in (HOUR, 99 * HOUR):
+        partition = planned(log, audit_row(1, 3), since, full=True)
+        assert (partition.read_again, partition.why_read_again) == (True, None)
+    assert planned(log, audit_row(1, 3), 99 * HOUR).why_read_again is not None
