@@ -173,6 +173,7 @@ def test_a_name_passes_no_mark_off_as_ours(capsys):
 
 def test_colour_marks_and_never_carries_meaning():
     marked = "\n".join(screen(style=Style(True)))
+    assert marked.count("\x1b[1m") > 3
     assert marked.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "") == "\n".join(screen())
 
 
