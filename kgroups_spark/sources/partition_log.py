@@ -134,7 +134,7 @@ class PartitionLog(ABC):
 
     @abstractmethod
     def leader_epoch_behind(self, offset: int) -> int:
-        """The CRC of the last batch, if that begins at `offset` or behind it; -1: not known."""
+        """The leader epoch of the last batch, if that begins at `offset` or behind it; -1: not known."""
 
     @property
     @abstractmethod
