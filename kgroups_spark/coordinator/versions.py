@@ -40,16 +40,9 @@ class MemberVersions(NamedTuple):
     numbers: list[int]
     gone: list[str]
 
-    def rows(self, topics: Topics) -> Iterator[MemberVersion]:
-        """The rows one by one."""
-        place = Place(*self[:3])
-        if self.group is not None:
-            ids = {number: member_id for member_id, number in self.group.member_numbers.items()}
-            for number in self.numbers:
-                row = self.group.member_row(place.offsets_partition, ids[number], topics)
-                yield MemberVersion(*place, False, *row[1:-2])  # type: ignore[arg-type]
-        for member_id in self.gone:
-            yield MemberVersion(*place, True, self.group_id, member_id)
+    def removed(self) -> Iterator[MemberVersion]:
+        """The rows of those that left."""
+        return (MemberVersion(*self[:3], True, self.group_id, member_id) for member_id in self.gone)
 
 
 Version = GroupVersion | MemberVersion | MemberVersions

@@ -21,7 +21,6 @@ from kgroups_spark.coordinator.rows import GroupVersion, MemberVersion
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_difference import PUT, REMOVE, WAIT, Correction
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
-from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions, Version
 from kgroups_spark.offsets.replay import ALL_GROUPS
 from kgroups_spark.offsets.state import GroupRange
@@ -175,8 +174,9 @@ def _without(rows: pa.Table | pa.RecordBatch, versions: Sequence[PlainVersion]) 
 
 
 def _plain(versions: Sequence[Version]) -> Iterator[PlainVersion]:
+    """The rows one by one. A group that was put right comes with its members: those on demand have all left."""
     for version in versions:
-        yield from version.rows(Topics()) if isinstance(version, MemberVersions) else [version]
+        yield from version.removed() if isinstance(version, MemberVersions) else [version]
 
 
 def _member_of(version: PlainVersion) -> str | None:
