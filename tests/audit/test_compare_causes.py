@@ -49,6 +49,25 @@ def test_expiry_follows_from_what_else_differs_in_the_group() -> None:
     assert causes(*of_offsets, pending)[1:] == [("offset_expiry", "pending_offset"), ("group_expiry", "pending_offset")]
 
 
+def test_causes_stand_before_what_follows_in_the_order_of_the_log() -> None:
+    """By kind, offsets partition, group, topic, partition and member, in whichever order they were found."""
+    in_order = [
+        difference("group", None),
+        difference("group", "b"),
+        difference("member", "a", member_id="m1"),
+        difference("member", "a", member_id="m2"),
+        difference("committed_offset", "a"),
+        difference("committed_offset", "a", topic="t", partition=0),
+        difference("committed_offset", "a", topic="t", partition=1),
+        difference("committed_offset", "a", topic="u", partition=0),
+        difference("committed_offset", "b", topic="t", partition=0),
+        difference("committed_offset", "a", topic="t", partition=0)._replace(offsets_partition=2),
+        difference("group_expiry", "a"),
+    ]
+    for found in (in_order, in_order[::-1]):
+        assert with_causes(found) == in_order
+
+
 def test_a_rule_of_expiry_is_a_cause_once_in_each_group() -> None:
     offsets = [difference("offset_expiry", name, partition=n, why=EXPIRY_RULE) for name in "gh" for n in (0, 1)]
     assert [each.follows_from for each in with_causes(offsets)] == [None, "offset_expiry"] * 2

@@ -128,6 +128,18 @@ def test_where_no_checksum_tells_it_the_topic_id_must(folder: Path) -> None:
     assert plan.cut is not None and plan.cut.from_offset == 5
 
 
+def test_where_the_cleaner_took_a_last_batch_an_older_reading_tells_it(folder: Path) -> None:
+    third, fourth, lost = (batch(at, commits(count), leader_epoch=4) for at, count in ((3, 1), (4, 1), (5, 5)))
+
+    def read(first: bytes) -> list[PartitionProgress]:
+        return [progress(first), progress(first, third), progress(first, third, fourth, lost)]
+
+    cleaned = (FIRST, fourth, LATER)
+    assert planned(folder, cleaned, *read(FIRST)).cut == CutBack(5, 10, progress(FIRST, third, fourth))
+    with pytest.raises(AnotherLog, match="or --accept-log-change"):
+        planned(folder, cleaned, *read(batch(0, commits(3, 7), leader_epoch=4)))
+
+
 def test_readings_that_were_replaced_since_tell_nothing(folder: Path) -> None:
     """Audit 1 read batches that nobody has any more; audit 2 found that."""
     gone = progress(FIRST, batch(3, commits(2, 7), leader_epoch=4))

@@ -94,6 +94,19 @@ def test_audits_read_only_what_still_counts() -> None:
     assert (RANGES.first_after(0, 4), RANGES.first_after(0, 6), RANGES.first_after(0, 7)) == (40, 40, None)
 
 
+class Asked:
+    """Rows that Spark has, of which only the condition is asked."""
+
+    def where(self, condition: str) -> str:
+        return condition
+
+
+@pytest.mark.parametrize(("replaced", "name"), [(NOTHING, "offset_commits"), (RANGES, "groups")])
+def test_where_nothing_is_replaced_no_rows_are(replaced: Replaced, name: str) -> None:
+    assert replaced.alone(name, Asked()) == "false"  # type: ignore[arg-type, comparison-overlap]
+    assert RANGES.alone("offset_commits", Asked()) == RANGES.condition("offset_commits")  # type: ignore[arg-type, comparison-overlap]
+
+
 def test_no_range_costs_nothing() -> None:
     assert not any(NOTHING.touches(name) for name in REPLACEABLE)
     assert Replaced.of(None) == Replaced.of([]) == NOTHING
