@@ -73,8 +73,7 @@ class CleanUp:
         """The rows of DECISIONS for the shards whose rows are in the tables (DECIDED_BY)."""
         offsets, groups, pending = self.of_offsets(tables), tables["groups"], tables["pending_offsets"]
         yield "offset_expiry", offsets
-        held = tables[HELD_GROUPS] if self.looks_at_held_groups else None
-        yield "group_expiry", group_expiry(offsets, groups, pending, **asdict(self), held_groups=held)
+        yield "group_expiry", group_expiry(offsets, groups, pending, **asdict(self), held_groups=tables[HELD_GROUPS])
 
     def of_offsets(self, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of offset_expiry alone; HELD_GROUPS are not looked at."""

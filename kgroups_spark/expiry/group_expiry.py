@@ -38,7 +38,7 @@ def group_expiry(
     retention_ms: int,
     release_version: str,
     audit_id: int,
-    held_groups: pa.Table | None = None,
+    held_groups: pa.Table,
 ) -> pa.Table:
     """One row per group, in their order: whether a clean-up at `as_of` deletes it, why not, and when its time comes.
 
@@ -111,7 +111,7 @@ def _truths(column: pa.ChunkedArray) -> Flags:
 def _is_held_by_transaction(
     groups: pa.Table,
     pending_offsets: pa.Table,
-    held_groups: pa.Table | None,
+    held_groups: pa.Table,
     offsets: _OffsetsOfGroups,
     rules: ExpiryRules,
 ) -> Flags:
@@ -121,8 +121,7 @@ def _is_held_by_transaction(
         case OpenTransactionRule.ALWAYS:
             return is_in_transaction
         case OpenTransactionRule.IF_IT_HAS_OFFSETS:
-            if held_groups is not None:
-                is_in_transaction |= are_among(by_name, columns_of(held_groups, GROUP))
+            is_in_transaction |= are_among(by_name, columns_of(held_groups, GROUP))
             return is_in_transaction & offsets.has_some
         case OpenTransactionRule.NEVER:
             return np.zeros(groups.num_rows, bool)

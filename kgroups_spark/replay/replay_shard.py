@@ -233,8 +233,7 @@ class ShardReplay:
         clean_up = self.night.clean_up
         if clean_up is None:
             return self._tables()
-        held = self._held_groups() if clean_up.looks_at_held_groups else ()
-        return clean_up.behind(itertools.chain(held, self._tables()))
+        return clean_up.behind(itertools.chain(self._held_groups(), self._tables()))
 
     def _held_groups(self) -> Iterator[Output]:
         """The groups for which producers are noted."""

@@ -16,6 +16,7 @@ from kgroups_spark.audit.decide_again import decide_again
 from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.writer import LakeWriter
@@ -24,7 +25,7 @@ from kgroups_spark.plan.audit_plan import AuditPlan
 from tests.chosen import by_each_writer
 from tests.expiry import test_twin
 from tests.expiry.cases import NOW, R
-from tests.expiry.frames import AUDIT_ID, READ, arrow_table
+from tests.expiry.frames import AUDIT_ID, arrow_table
 from tests.expiry.frames import rows_of as ms_rows
 from tests.expiry.test_twin import generated, in_order, twin_rows
 from tests.tables.table_rows import rows_of
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.spark
 # A coordinator that looks at groups for which producers are noted.
 RELEASE = "4.0.0"
 SHARDS = 5
+READ = [name for name in DECIDED_BY if name != HELD_GROUPS]
 
 Rows = list[dict[str, Any]]
 

@@ -5,23 +5,10 @@ import json
 
 import pyarrow as pa
 
-from kgroups_spark.expiry import group_expiry, offset_expiry
+from kgroups_spark.expiry.clean_up import DECIDED_BY, DECISIONS, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.tables.schemas import arrow_schema
 
 AUDIT_ID = 7
-READ = {  # the columns that expiry looks at, and no other
-    "groups": (
-        "offsets_partition group_id group_type state protocol_type protocol generation current_state_timestamp "
-        "resolved_regex_topics topology stored_description_epoch"
-    ),
-    "group_members": "offsets_partition group_id subscribed_topics",
-    "committed_offsets": (
-        "offsets_partition group_id topic partition committed_offset log_offset commit_timestamp expire_timestamp "
-        "value_version"
-    ),
-    "pending_offsets": "offsets_partition group_id topic partition",
-}
-HELD = pa.schema([arrow_schema("groups").field(name) for name in ("offsets_partition", "group_id")])
 
 
 def plain(value, field):
@@ -37,13 +24,9 @@ def plain(value, field):
 
 
 def arrow_table(table, rows):
-    schema = pa.schema([arrow_schema(table).field(name) for name in READ[table].split()])
+    schema = columns_needed(table)
     columns = [pa.array([plain(row.get(field.name), field) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def held_table(held_groups):
-    return pa.Table.from_pylist([dict(zip(HELD.names, group, strict=True)) for group in sorted(held_groups)], HELD)
 
 
 def rows_of(table):
@@ -57,18 +40,12 @@ def rows_of(table):
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def clean_up(tables, *, as_of, retention_ms, release_version, held_groups=None):
+def clean_up(tables, *, as_of, retention_ms, release_version, held_groups=()):
     """Rows of both results of one clean-up over tables ({name: rows}), as dicts."""
-    given = {name: arrow_table(name, tables.get(name, [])) for name in READ}
-    arguments = {"as_of": as_of, "retention_ms": retention_ms, "release_version": release_version, "audit_id": AUDIT_ID}
-    offsets = offset_expiry(**given, **arguments)
-    groups = group_expiry(
-        offsets,
-        given["groups"],
-        given["pending_offsets"],
-        **arguments,
-        held_groups=None if held_groups is None else held_table(held_groups),
-    )
+    held = [dict(zip(DECIDED_BY[HELD_GROUPS], group, strict=True)) for group in sorted(held_groups)]
+    given = {name: arrow_table(name, {**tables, HELD_GROUPS: held}.get(name, [])) for name in DECIDED_BY}
+    decided = dict(CleanUp(as_of, retention_ms, release_version, AUDIT_ID).decided(given))
+    offsets, groups = (decided[name] for name in DECISIONS)
     for name, result, of in (
         ("offset_expiry", offsets, given["committed_offsets"]),
         ("group_expiry", groups, given["groups"]),

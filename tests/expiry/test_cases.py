@@ -49,7 +49,7 @@ def judged():
             for name, rows in case.tables().items():
                 tables.setdefault(name, []).extend(rows)
         held = set().union(*(case.held_groups() for case in cases))
-        both = clean_up(tables, as_of=NOW, retention_ms=R, release_version=cases[0].release, held_groups=held or None)
+        both = clean_up(tables, as_of=NOW, retention_ms=R, release_version=cases[0].release, held_groups=held)
         for place, rows in enumerate(both):
             for row in rows:
                 result[row["group_id"]][place].append(row)
