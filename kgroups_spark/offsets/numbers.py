@@ -82,18 +82,16 @@ def sorted_order(keys: I64) -> I64:
 def starts_of(*columns: NDArray) -> Flags:
     """Marks rows in order where one of the columns has another value than in the row before."""
     starts = np.ones(len(columns[0]), np.bool_)
-    if len(starts):
-        starts[1:] = False
-        for column in columns:
-            starts[1:] |= column[1:] != column[:-1]
+    starts[1:] = False
+    for column in columns:
+        starts[1:] |= column[1:] != column[:-1]
     return starts
 
 
 def lasts_of(*columns: NDArray) -> Flags:
     """Marks rows in order where the next row has another value in one of the columns."""
     lasts = np.ones(len(columns[0]), np.bool_)
-    if len(lasts):
-        lasts[:-1] = starts_of(*columns)[1:]
+    lasts[:-1] = starts_of(*columns)[1:]
     return lasts
 
 

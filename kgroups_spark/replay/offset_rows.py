@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.replay_failure import unknown_version
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
-from kgroups_spark.offsets.numbers import NEITHER, NEVER, Markers
+from kgroups_spark.offsets.numbers import NEITHER, Markers
 from kgroups_spark.offsets.records import column
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.transactions import Transactions
@@ -58,15 +58,14 @@ def failure_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
 
 def ended_columns(transactions: Transactions, markers: Markers) -> pa.Table:
     """transaction_start_offset, offset_count and group_ids of `transaction_markers`, a row for each marker."""
-    ended = transactions.only(transactions.end < NEVER)
-    at = pc.index_in(pa.array(markers.log_offset), pa.array(ended.end))
-    count = pc.fill_null(pa.array(ended.offset_count).take(at), 0).cast(pa.int32())
+    at = pc.index_in(pa.array(markers.log_offset), pa.array(transactions.end))
+    count = pc.fill_null(pa.array(transactions.offset_count).take(at), 0).cast(pa.int32())
     nothing = pa.array([[]], pa.list_(pa.string()))
     is_neither = pa.array(markers.outcome == NEITHER)
-    groups = pa.concat_arrays([ended.groups(), nothing]).take(pc.fill_null(at, len(ended)))
+    groups = pa.concat_arrays([transactions.groups(), nothing]).take(pc.fill_null(at, len(transactions)))
     return pa.table(
         {
-            "transaction_start_offset": pa.array(ended.start_offset).take(at),
+            "transaction_start_offset": pa.array(transactions.start_offset).take(at),
             "offset_count": pc.if_else(is_neither, pa.scalar(None, pa.int32()), count),
             "group_ids": groups.take(pa.array(np.arange(len(groups)), mask=markers.outcome == NEITHER)),
         }
