@@ -41,7 +41,6 @@ from kgroups_spark.coordinator.removal_causes import (
     RemovedValue,
     cause_of,
     due_at,
-    is_exempt,
     topics_of,
 )
 from kgroups_spark.coordinator.share_group import ShareGroup
@@ -278,10 +277,7 @@ class GroupEvents:
             self._unknown.append(_Unknown(*place, slot, group_type))
             return
         due = due_at(group, slot[1], value, rules, self._retention_ms, is_pending=removed.is_pending)
-        topics = (
-            topics_of(group, rules) if group is not None and due is None and is_exempt(group, slot[1], rules) else ()
-        )
-        is_subscribed = topics is not None and slot[1] in topics
+        is_subscribed = group is not None and due is None and slot[1] in (topics_of(group, rules) or ())
         emptied = None if group is None or group.state != "Empty" else group.state_since
         left = (removed.is_topic_left, removed.is_group_left)
         self._removals.append(_Removal(*place, slot, value, group_type, due, emptied, is_subscribed, *left))
