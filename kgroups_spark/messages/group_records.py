@@ -142,7 +142,7 @@ class GroupRecordDecoder:
             version, layout, fields, notes = read_value(kind.name, self._layouts[kind.number], value)
         except BadValue as bad:
             return _undecodable(known, bad.reason, bad.detail, bad.version)
-        to_json = self._to_json.get(kind.number) if layout[:1] in ("", "?") else None
+        to_json = self._to_json.get(kind.number)
         return _record(known, version, layout, Content(fields, notes, to_json))
 
     def decode_rows(self, records: RecordColumns, rows: NDArray[np.int64]) -> list[GroupRecord | Undecodable]:
