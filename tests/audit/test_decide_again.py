@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,6 @@ from tests.expiry.frames import AUDIT_ID, arrow_table
 from tests.expiry.frames import rows_of as ms_rows
 from tests.expiry.test_twin import generated, in_order, twin_rows
 from tests.tables.table_rows import rows_of
-
-pytestmark = pytest.mark.spark
 
 # A coordinator that looks at groups for which producers are noted.
 RELEASE = "4.0.0"
@@ -122,9 +120,22 @@ def decided(lake: Lake, writer: WriterName) -> tuple[Rows, Rows]:
     return offsets, groups
 
 
-@pytest.mark.parametrize(("writer", "small_rows"), [("parts", 0), ("spark", 0), ("spark", 50_000)])
+@pytest.fixture
+def session_of(request: pytest.FixtureRequest) -> Callable[[WriterName], SparkSession]:
+    """The session for a writer: parts need none of Spark's."""
+    return lambda writer: request.getfixturevalue("local" if writer == "parts" else "spark")
+
+
+@pytest.mark.parametrize(
+    ("writer", "small_rows"),
+    [
+        ("parts", 0),
+        pytest.param("spark", 0, marks=pytest.mark.spark),
+        pytest.param("spark", 50_000, marks=pytest.mark.spark),
+    ],
+)
 def test_decisions_over_a_lake_are_those_of_the_twin(
-    spark: SparkSession,
+    session_of: Callable[[WriterName], SparkSession],
     tmp_path: Path,
     tables: tuple[dict[str, Rows], set[tuple[int, str]]],
     writer: WriterName,
@@ -133,7 +144,7 @@ def test_decisions_over_a_lake_are_those_of_the_twin(
 ) -> None:
     monkeypatch.setattr(decide_again_module, "SMALL_ROWS", small_rows)
     monkeypatch.setattr(decide_again_module, "ROWS_AT_ONCE", 50)
-    lake = lake_of(spark, tmp_path / "lake", *tables)
+    lake = lake_of(session_of(writer), tmp_path / "lake", *tables)
     offsets, groups = twin_rows(*tables, RELEASE)
     assert {row["reason"] for row in groups} >= {"open_transaction", "empty_and_nothing_left"}
     assert decided(lake, writer) == (in_order(offsets), in_order(groups))
@@ -156,8 +167,10 @@ def test_files_that_others_wrote_are_read(
 
 
 @by_each_writer
-def test_what_was_decided_before_is_kept(spark: SparkSession, tmp_path: Path, writer: WriterName) -> None:
-    lake = Lake.create(spark, str(tmp_path / "lake"))
+def test_what_was_decided_before_is_kept(
+    session_of: Callable[[WriterName], SparkSession], tmp_path: Path, writer: WriterName
+) -> None:
+    lake = Lake.create(session_of(writer), str(tmp_path / "lake"))
     rows = rows_of("offset_expiry", {"audit_id": 2, "offsets_partition": 7, "topic": "then", "expires_at": None})
     write(lake, "offset_expiry", 2, rows)
     decide(lake, writer, as_of_ms=NOW, shards=range(9))

@@ -12,13 +12,11 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.known_corrupt import known_corrupt
 from tests.tables.table_rows import rows_of
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
-def lake(spark, tmp_path):
+def lake(session, tmp_path):
     """Partition 0 had damage in audits 1 and 3, partition 1 in audit 2; a record of partition 1 was undecodable."""
-    lake = Lake.create(spark, str(tmp_path / "lake"))
+    lake = Lake.create(session, str(tmp_path / "lake"))
     for audit_id, offsets_partition, position, reason in (
         (1, 0, 10, "corrupt_batch"),
         (2, 1, 20, "corrupt_batch"),
