@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from kgroups_spark.history.redecode import _decoded
@@ -23,3 +25,20 @@ def test_a_commit_is_of_a_transaction_as_quarantine_says(
     assert tuple(commit[name] for name in names) == (5, expected, producer_id, None)
     (traffic,) = found["group_traffic"]
     assert (traffic["commits"], traffic["transactional_commits"]) == (1, int(expected))
+
+
+def test_records_keep_their_times_and_come_in_log_order() -> None:
+    ((key, value),) = commits(1)
+    at = datetime(2026, 11, 16, 6, 30, 15, 123_000, UTC)
+    record = {"producer_id": None, "is_transactional": False, "raw_key": key}
+    rows = [
+        {**record, "offsets_partition": 3, "log_offset": 7, "log_timestamp": at, "raw_value": value},
+        {**record, "offsets_partition": 3, "log_offset": 5, "log_timestamp": None, "raw_value": None},
+        {**record, "offsets_partition": 4, "log_offset": 6, "log_timestamp": at, "raw_value": value},
+    ]
+    names = ("offsets_partition", "log_offset", "log_timestamp", "committed_offset")
+    found = [table.to_pylist() for name, table in _decoded(rows, audit_id=2) if name == "offset_commits"]
+    assert [[tuple(row[name] for name in names) for row in of_one] for of_one in found] == [
+        [(3, 5, None, None), (3, 7, at, 5)],
+        [(4, 6, at, 5)],
+    ]
