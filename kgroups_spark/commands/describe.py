@@ -96,6 +96,18 @@ STATE_COLUMNS = (
 )
 
 
+_ELSEWHERE = "START-OFFSET and LAG of a share group do not stand in __consumer_offsets but in __share_group_state"
+# Notes by what is known of that log's history (state_known_as_of); None: it was not read.
+ABOUT_SHARE_STATE = {
+    None: [f"{_ELSEWHERE}; that log was not read: these are the partitions that have one."],
+    "before": [f"{_ELSEWHERE}, whose history begins later: these are the partitions that have one."],
+    "incomplete": [
+        "__share_group_state had lost records before they were read: START-OFFSET may be missing, or an older one."
+    ],
+    "after": ["START-OFFSET is from the newest record of __share_group_state that was read, which is older."],
+}
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `kgroups describe`."""
     add_lake_option(parser)
@@ -375,13 +387,8 @@ def _about(reader: LakeReader, description: Description, arguments: argparse.Nam
         lines.append(f"{name} has no active members.")
     elif description.state not in ("Stable", "NotReady"):
         lines.append(f"Warning: {name} is rebalancing ({description.state}).")
-    is_share = description.group_type == "share" and not (arguments.members or arguments.state)
-    if is_share and not description.has_share_state:
-        why = "that log was not read" if arguments.as_of is None else "they are known for the current state only"
-        lines.append(
-            "START-OFFSET and LAG of a share group do not stand in __consumer_offsets but in __share_group_state; "
-            f"{why}: these are the partitions that have one."
-        )
+    if description.group_type == "share" and not (arguments.members or arguments.state):
+        lines += ABOUT_SHARE_STATE.get(description.share_known, [])
     return lines
 
 

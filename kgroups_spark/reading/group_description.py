@@ -49,14 +49,15 @@ NOT_OF_OFFSETS = ("owner_member_id", "owner_client_host", "owner_client_id", "pe
 KNOWN_OF_NOW = ("log_end_offset", "lag", "expires_at")
 
 
-# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and where the end is not known.
+# The lag is Kafka's (computeShareGroupLagAndBuildResponse, 4.3): null before 4.2, and where the end is not known: as of
+# every moment but now.
 SHARE_OFFSETS = """
-WITH seen AS (SELECT * FROM topic_offsets WHERE audit_id = (SELECT max(audit_id) FROM topic_offsets))
+WITH seen AS (SELECT * FROM topic_offsets WHERE {is_now} AND audit_id = (SELECT max(audit_id) FROM topic_offsets))
 SELECT stored.group_id, stored.topic, stored.topic_id, stored.partition, stored.start_offset AS committed_offset,
   CASE WHEN stored.start_offset IS NOT NULL THEN stored.leader_epoch END AS leader_epoch,
   stored.write_timestamp AS commit_timestamp, stored.log_offset, seen.log_end_offset,
   seen.log_end_offset - stored.start_offset - stored.delivery_complete_count AS lag
-FROM share_partitions AS stored
+FROM {source} AS stored
 LEFT JOIN seen ON seen.topic = stored.topic AND seen.partition = stored.partition
   AND (seen.topic_id IS NULL OR seen.topic_id = stored.topic_id)
 WHERE stored.init_state = 'initialized' AND {chosen}
@@ -75,7 +76,8 @@ class OffsetSums(NamedTuple):
 class Description:
     """`group`: its row of `groups`; None: it does not exist. `as_of`: when offsets and members were so. `is_split`: the
     group stands in two partitions of __consumer_offsets. `sums`: of its offsets; None: of `offsets`.
-    `has_share_state`: `offsets` have what the share coordinator has stored."""
+    `share_known`: what the history of __share_group_state knows of the moment (state_known_as_of), for offsets of share
+    groups; None: that log was not read."""
 
     group_id: str
     offsets_partition: int | None
@@ -86,7 +88,7 @@ class Description:
     removal: Removal | None = None
     is_split: bool = False
     sums: OffsetSums | None = None
-    has_share_state: bool = False
+    share_known: str | None = None
 
     @property
     def state(self) -> str:
@@ -273,15 +275,22 @@ class _Facts:
         return any(row["group_type"] == "share" for row in self.groups.values())
 
     @cached_property
-    def _share_partitions(self) -> dict[str, Rows] | None:
-        """The start offsets that the share coordinator has stored, with ends where a live audit saw them, by group;
-        None: its log was not read, or a moment is asked for."""
-        if self._as_of is not None or not self._has_share_groups:
-            return None
-        if not self._reader.sql("SELECT 1 AS found FROM share_partitions LIMIT 1"):
-            return None
+    def _share_known(self) -> str | None:
+        """What the history of __share_group_state knows of the moment; None: no audit has read it."""
+        if self._as_of is None:
+            return "complete" if self._reader.sql("SELECT 1 AS found FROM share_partitions LIMIT 1") else None
+        query = "SELECT known FROM state_known_as_of(:as_of) WHERE log = '__share_group_state'"
+        found = self._reader.sql(query, as_of=self._as_of)
+        return found[0]["known"] if found else None
+
+    @cached_property
+    def _share_partitions(self) -> dict[str, Rows]:
+        """The start offsets that the share coordinator had stored, with ends where a live audit saw them, by group."""
+        source = "share_partitions" if self._as_of is None else "share_partitions_as_of(:as_of)"
+        query = SHARE_OFFSETS.format(source=source, is_now=self._as_of is None, chosen=self._chosen_groups)
+        moment = {} if self._as_of is None else {"as_of": self._as_of}
         found: defaultdict[str, Rows] = defaultdict(list)
-        for row in self._reader.sql(SHARE_OFFSETS.format(chosen=self._chosen_groups), **self._chosen.parameters):
+        for row in self._reader.sql(query, **self._chosen.parameters, **moment):
             found[row["group_id"]].append(row)
         return found
 
@@ -316,13 +325,17 @@ class _Facts:
             self.offsets(*key) if what == "offsets" else [],
             is_split=is_split,
             sums=self._sums.get(key, OffsetSums()) if what == "state" else None,
-            has_share_state=self._share_state_of(key) is not None,
+            share_known=self._share_known if what == "offsets" and self._is_share(key) else None,
         )
+
+    def _is_share(self, key: Place) -> bool:
+        return self.groups.get(key, {}).get("group_type") == "share"
 
     def _share_state_of(self, key: Place) -> Rows | None:
         """The rows of a share group; None: of another one, or not known."""
-        is_share = self.groups.get(key, {}).get("group_type") == "share"
-        return self._share_partitions.get(key[1], []) if is_share and self._share_partitions is not None else None
+        if not self._is_share(key) or self._share_known is None:
+            return None
+        return self._share_partitions.get(key[1], [])
 
     def _members(self, place: Place, what: What) -> Rows:
         if what == "offsets":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,20 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
             until("the share group has read everything", lambda member=member: member.read >= 40)
             member.close()
             lab.await_group(group, "share", "Empty", 0)
-            if group == RESET:
-                lab.alter_share(RESET, {slots[0]: 7})
         with transactions_of_every_end(lab, slots[0]):
             yield lab
+
+
+@pytest.fixture(scope="module")
+def before_reset(lab: Lab) -> tuple[int, dict[Any, Any]]:
+    """A moment in ms, and the offsets that the brokers listed of RESET then. Afterwards Admin resets one of them."""
+    if lab.release not in RELEASES[:2]:
+        return 0, {}
+    listed = listed_share_offsets(lab, RESET)
+    moment = time.time_ns() // 1_000_000
+    time.sleep(0.002)  # the log's times are in ms
+    lab.alter_share(RESET, {(TOPIC, 0): 7})
+    return moment, listed
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +73,11 @@ def hanging(lab: Lab) -> Iterator[dict[tuple[int, int], str]]:
 
 @pytest.fixture(scope="module")
 def lake(
-    local: LocalSpark, lab: Lab, hanging: dict[tuple[int, int], str], tmp_path_factory: pytest.TempPathFactory
+    local: LocalSpark,
+    lab: Lab,
+    before_reset: tuple[int, dict[Any, Any]],
+    hanging: dict[tuple[int, int], str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """Of an audit for which a transaction that has been open for a millisecond is open for too long."""
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
@@ -127,16 +142,34 @@ def test_share_partitions_are_those_that_the_brokers_list(lab: Lab, lake: Path) 
         )
         for row in found
     }
-    spec = lab.clients.kafka.clients.admin.ListShareGroupOffsetsSpec()
-    told = {}
-    for group in (SHARE, RESET):
-        for slot, offset in lab.admin.listShareGroupOffsets({group: spec}).all().get()[group].items():
-            epoch, lag = offset.leaderEpoch(), offset.lag()
-            key = (group, slot.topic(), slot.partition())
-            told[key] = (offset.startOffset(), epoch.get() if epoch.isPresent() else None, lag.get())
-    assert mine == told
+    assert mine == listed_share_offsets(lab, SHARE) | listed_share_offsets(lab, RESET)
     assert mine[RESET, TOPIC, 0][0] == 7
     assert {row["init_state"] for row in found} == {"initialized"}
+
+
+def listed_share_offsets(lab: Lab, group: str) -> dict[Any, Any]:
+    """By group, topic and partition, start offset, leader epoch and lag."""
+    spec = lab.clients.kafka.clients.admin.ListShareGroupOffsetsSpec()
+    told = {}
+    for slot, offset in lab.admin.listShareGroupOffsets({group: spec}).all().get()[group].items():
+        epoch, lag = offset.leaderEpoch(), offset.lag()
+        key = (group, slot.topic(), slot.partition())
+        told[key] = (offset.startOffset(), epoch.get() if epoch.isPresent() else None, lag.get())
+    return told
+
+
+@has_share_groups
+def test_describe_as_of_a_moment_has_the_start_offsets_of_then(
+    before_reset: tuple[int, dict[Any, Any]], lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moment, listed = before_reset
+    capsys.readouterr()
+    assert main(["describe", "--lake", str(lake), "--group", RESET, "--as-of", str(moment), "--format", "json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {
+        (RESET, row["topic"], row["partition"]): (row["committed_offset"], row["leader_epoch"]) for row in told
+    } == {slot: offset[:2] for slot, offset in listed.items()}
+    assert listed[RESET, TOPIC, 0][0] != 7
 
 
 @has_share_groups

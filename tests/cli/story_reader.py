@@ -27,18 +27,25 @@ STORY_RETENTION_MS = 604_800_000
 
 
 class ArrowReader(LakeReader):
-    """The tables that are given; the others are empty. One finished audit, number 1."""
+    """The tables that are given; the others are empty. One finished audit, number 1; `partitions`: of its row."""
 
     engine = "duckdb"
     location = "lake"
 
-    def __init__(self, tables: Mapping[str, pa.Table], as_of: datetime, release_version: str = "4.3") -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, pa.Table],
+        as_of: datetime,
+        release_version: str = "4.3",
+        partitions: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         audit = {
             "audit_id": 1,
             "status": "finished",
             "as_of": as_of,
             "release_version": release_version,
             "retention_ms": STORY_RETENTION_MS,
+            "partitions": list(partitions),
         }
         self.tables = {**tables, "audits": table_rows("audits", audit)}
         self._views = with_functions(in_duckdb(self.tables, VIEWS))

@@ -10,7 +10,7 @@ import io
 import json
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from kgroups_spark.share_coordinator import rows as share_events
 from kgroups_spark.times import parse_time, to_datetime
 from kgroups_spark.transaction_coordinator import rows as transaction_events
 from tests.cli.story_reader import ArrowReader, story
+from tests.share_coordinator import histories as shares
 from tests.tables.table_rows import rows_of as table_rows
 
 STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())
@@ -135,6 +136,73 @@ def test_a_share_group_has_the_partitions_that_were_initialized_by_then(rows: An
     assert [(row["topic"], row["partition"], row["owner_member_id"]) for row in found] == [
         ("shipments", number, None) for number in range(3)
     ]
+
+
+def share_group(name: str = "g", *, is_read: bool = True, records_lost: int = 0) -> ArrowReader:
+    """A group with state of two partitions of the topic `orders` from second 3 on, and other start offsets from seconds
+    5 and 7 on. `is_read`: the share coordinator's log was, up to second 7; `records_lost`: before that."""
+    listing = {"topicId": "A", "topicName": "orders", "partitions": [0, 1]}
+    listed = {"initializingTopics": [], "initializedTopics": [listing], "deletingTopics": []}
+    of_group = {"offsets_partition": 3, "group_id": name, "log_timestamp": second(1)}
+    stored = {
+        (0, 3): (0, shares.snapshot(start=20, complete=0)),
+        (1, 3): (0, shares.snapshot(start=30, complete=0)),
+        (0, 5): (1, shares.update([], 27, complete=0)),
+        (1, 7): (1, shares.update([], 38, complete=1)),
+    }
+    records = [
+        {"record_type": kind, "group_id": name, "topic_id": "A", "partition": partition, "log_offset": at}
+        | {"log_timestamp": second(at), "value": json.dumps(value)}
+        for (partition, at), (kind, value) in stored.items()
+    ]
+    entry = {"offsets_partition": 0, "topic": SHARE, "end_offset": 8, "records": 8 - records_lost}
+    entry |= {"records_reread": 0, "newest_log_timestamp": second(7)}
+    current = {"group_id": name, "topic_id": "A", "topic": "orders", "init_state": "initialized"}
+    now = [{"partition": at, "start_offset": 27 + 11 * at, "delivery_complete_count": at} for at in (0, 1)]
+    state = {"share_group_state_records": records, "share_partitions": [current | each for each in now]}
+    ends = [{"audit_id": 1, "topic": "orders", "partition": at, "log_end_offset": 40} for at in (0, 1)]
+    return reader_of(
+        partitions=[entry] if is_read else [],
+        groups=[group(3, group_id=name, group_type="share")],
+        group_versions=[group(3, **PLACE, group_id=name, group_type="share", log_offset=2)],
+        group_records=[of_group | {"record_type": 15, "log_offset": 1, "value": json.dumps(listed)}],
+        topic_offsets=ends,
+        **(state if is_read else {}),
+    )
+
+
+def test_a_share_group_has_the_start_offsets_that_were_stored_by_then(rows: Any, kgroups: Any) -> None:
+    """The ends of its topics are not known as of a moment, and so is no lag."""
+    reader = share_group()
+    for at, expected in ((3, [20, 30]), (4, [20, 30]), (5, [27, 30]), (7, [27, 38]), (9, [27, 38])):
+        found = rows(f"describe --group g --as-of {at * 1000 + 1_000_000_000_000}", reader)
+        assert [(row["topic"], row["partition"], row["committed_offset"]) for row in found] == [
+            ("orders", number, offset) for number, offset in enumerate(expected)
+        ]
+        assert {(row["lag"], row["log_end_offset"]) for row in found} == {(None, None)}
+
+
+@pytest.mark.parametrize(
+    ("at", "reader", "offsets_and_lags", "note"),
+    [
+        (5, {}, "27 - 30 -", None),
+        (2, {}, "- - - -", "whose history begins later"),
+        (9, {}, "27 - 38 -", "START-OFFSET is from the newest record of __share_group_state that was read"),
+        (5, {"records_lost": 1}, "27 - 30 -", "__share_group_state had lost records before they were read"),
+        (5, {"is_read": False}, "- - - -", "that log was not read"),
+        (None, {"is_read": False}, "- - - -", "that log was not read"),
+        (None, {"records_lost": 1}, "27 13 38 1", None),
+    ],
+)
+def test_describe_says_what_it_knows_of_a_share_groups_start_offsets(
+    at: int | None, reader: dict[str, Any], offsets_and_lags: str, note: str | None, kgroups: Any
+) -> None:
+    as_of = "" if at is None else f" --as-of {at * 1000 + 1_000_000_000_000}"
+    _, out, err = kgroups(f"describe --group g{as_of}", share_group(**reader))
+    told = [line.split()[-2:] for line in out.splitlines()[1:]]
+    assert [*told[0], *told[1]] == offsets_and_lags.split()
+    notes = [line for line in err.splitlines() if "START-OFFSET" in line]
+    assert notes == [] if note is None else [note in line for line in notes] == [True]
 
 
 def test_members_as_kafka_writes_their_assignments(kgroups: Any) -> None:
@@ -285,9 +353,11 @@ def committed(offsets_partition: int, offset: int, at: datetime | None, **more: 
     return {"offsets_partition": offsets_partition, "committed_offset": offset, "commit_timestamp": at, **slot, **more}
 
 
-def reader_of(release_version: str = "4.3", **tables: list[dict[str, Any]]) -> ArrowReader:
-    at = to_datetime(10_000)
-    return ArrowReader({name: table_rows(name, *rows) for name, rows in tables.items()}, at, release_version)
+def reader_of(
+    release_version: str = "4.3", partitions: Sequence[dict[str, Any]] = (), **tables: list[dict[str, Any]]
+) -> ArrowReader:
+    rows = {name: table_rows(name, *some) for name, some in tables.items()}
+    return ArrowReader(rows, to_datetime(10_000), release_version, partitions)
 
 
 def split_group() -> ArrowReader:

@@ -1,5 +1,5 @@
-"""describe, history and export-offsets say the same by Spark as by DuckDB: of a group that is gone, now and as of a
-moment. (tests/cli/test_engines.py has the readers themselves.)"""
+"""describe, history and export-offsets say the same by Spark as by DuckDB: of a group that is gone and of a share
+group, now and as of a moment. (tests/cli/test_engines.py has the readers themselves.)"""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.reading.reader import Rows
+from kgroups_spark.times import to_datetime
 from tests.cli.story_reader import ArrowReader
-from tests.cli.test_group_commands import Said, gone_piece_by_piece, kgroups  # noqa: F401  (a fixture)
+from tests.cli.test_group_commands import Said, gone_piece_by_piece, kgroups, share_group  # noqa: F401  (a fixture)
 from tests.views.arrow_tables import in_spark
 from tests.views.history_logs import with_functions_in_spark
 
@@ -38,7 +39,12 @@ class SparkArrowReader(ArrowReader):
 
 @pytest.fixture(scope="module")
 def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
-    by_duckdb = gone_piece_by_piece()
+    gone, shared = gone_piece_by_piece(), share_group("s")
+    both = {
+        name: pa.concat_tables([each.tables[name] for each in (gone, shared) if name in each.tables])
+        for name in gone.tables | shared.tables
+    }
+    by_duckdb = ArrowReader(both, to_datetime(10_000), partitions=shared.tables["audits"]["partitions"][0].as_py())
     return by_duckdb, SparkArrowReader(spark, by_duckdb)
 
 
@@ -52,6 +58,8 @@ def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
         "history --group g --commits --limit 4 --format json",
         f"export-offsets --group g --as-of {10**12 + 2500}",
         "describe --group gg",
+        "describe --group s",
+        f"describe --group s --as-of {10**12 + 5000}",
     ],
 )
 def test_both_engines_say_the_same(
