@@ -126,18 +126,18 @@ def test_leadership_moves_between_brokers_that_are_there(spark, both, tmp_path):
     assert_undisturbed(tmp_path / "lake", both)
 
 
-def test_a_partition_without_a_leader_is_read_when_it_has_one_again(spark, both, tmp_path):
+def test_a_partition_without_a_leader_is_read_when_it_has_one_again(local, both, tmp_path):
     lake, (_, second) = tmp_path / "lake", both.proxies.each
     both.await_replicas()
     second.broker.stop()
     until("a partition has no leader", lambda: both.leaders()[ALONE] == -1)
-    live_audit(spark, lake, both.proxies.address, properties={"default.api.timeout.ms": "3000"})
+    live_audit(local, lake, both.proxies.address, properties={"default.api.timeout.ms": "3000"})
     notes = last_finished(lake)["notes"]
     assert f"not read, their leaders did not answer: partition {ALONE}: LEADER_NOT_AVAILABLE" in notes
     assert_all_but_one_partition(lake, both)
     second.broker.start()
     until("it has one again", lambda: both.leaders()[ALONE] == 2)
-    live_audit(spark, lake, both.proxies.address)
+    live_audit(local, lake, both.proxies.address)
     assert_undisturbed(lake, both)
 
 

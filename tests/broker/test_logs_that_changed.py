@@ -27,7 +27,8 @@ from tests.broker.members import SILENT
 from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit, commit_all, make_topic
 
-pytestmark = pytest.mark.spark
+# The command audits by the session of the tests.
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 # Retention looks at the log as soon as it is told to; by default every five minutes.
 RETENTION_AT_ONCE = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "100"}
@@ -86,11 +87,11 @@ def delete_all_records(proxy: Proxy) -> None:
     set_retention(admin, -1)
 
 
-def test_the_logs_start_moves_in_the_middle_and_before_an_audit(spark, proxy, tmp_path, audit_command):
+def test_the_logs_start_moves_in_the_middle_and_before_an_audit(local, proxy, tmp_path, audit_command):
     lake = tmp_path / "lake"
     make_topic_if_missing(proxy)
     commit_all(proxy.address, 100, times=1)
-    live_audit(spark, lake, proxy.address)
+    live_audit(local, lake, proxy.address)
     read = ends(lake)
     commit_all(proxy.address, 200, times=2)
     proxy.at_fetch(1, lambda: delete_all_records(proxy))
@@ -117,11 +118,11 @@ def make_topic_if_missing(proxy: Proxy) -> None:
         make_topic(proxy.address)
 
 
-def test_a_log_that_was_cut_back_is_read_on_from_the_cut(spark, proxy, tmp_path, audit_command):
+def test_a_log_that_was_cut_back_is_read_on_from_the_cut(local, proxy, tmp_path, audit_command):
     lake, broker = tmp_path / "lake", proxy.broker
     make_topic_if_missing(proxy)
     commit_all(proxy.address, 100, times=2)
-    live_audit(spark, lake, proxy.address)
+    live_audit(local, lake, proxy.address)
     read = ends(lake)
     broker.stop()
     cut_back(broker, GROUPS[0])
@@ -132,7 +133,7 @@ def test_a_log_that_was_cut_back_is_read_on_from_the_cut(spark, proxy, tmp_path,
     (replaced,) = last_finished(lake)["replaced_ranges"]
     assert replaced["to_offset"] == read[replaced["offsets_partition"]]
     assert any(f"partition {replaced['offsets_partition']} was cut back" in line for line in said.lines), said.lines
-    live_audit(spark, tmp_path / "new", proxy.address)
+    live_audit(local, tmp_path / "new", proxy.address)
     for name in ("committed_offsets", "groups", "pending_offsets"):
         found = [
             sorted(repr({**row, "audit_id": 0}) for row in rows(folder, name)) for folder in (lake, tmp_path / "new")
@@ -140,11 +141,11 @@ def test_a_log_that_was_cut_back_is_read_on_from_the_cut(spark, proxy, tmp_path,
         assert found[0] == found[1]
 
 
-def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(spark, proxy, tmp_path, audit_command):
+def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(local, proxy, tmp_path, audit_command):
     lake, broker = tmp_path / "lake", proxy.broker
     make_topic_if_missing(proxy)
     commit_all(proxy.address, 100, times=1)
-    live_audit(spark, lake, proxy.address)
+    live_audit(local, lake, proxy.address)
     before = files_of(lake)
 
     def assert_refused(why: str) -> None:
@@ -193,7 +194,7 @@ def make_offsets_topic(proxy: Proxy) -> None:
     make_topic(proxy.address, OFFSETS_TOPIC, 4, config={"cleanup.policy": "compact"})
 
 
-def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(spark, proxy, tmp_path, audit_command):
+def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(local, proxy, tmp_path, audit_command):
     lake, admin = tmp_path / "lake", admin_of(proxy)
     if OFFSETS_TOPIC in admin.list_topics(timeout=30).topics:
         admin.delete_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].result(30)
@@ -206,6 +207,6 @@ def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(sp
     assert rows(lake, "committed_offsets") == []
     make_topic_if_missing(proxy)
     commit(proxy.address, GROUPS[0], 100)
-    live_audit(spark, lake, proxy.address)
+    live_audit(local, lake, proxy.address)
     assert len(rows(lake, "committed_offsets")) == 8
     assert_every_record_is_in_one_table(lake)

@@ -86,7 +86,7 @@ def lived_in(
     for log in logs[:2]:
         night(local, lived, log, "parts")
     with watched(spark, lived, chosen, killed_at=("audits", 2)), pytest.raises(Killed):
-        night(spark, lived, logs[2], "parts")
+        night(local, lived, logs[2], "parts")
     with watched(spark, lived, chosen):
         lived.summary = night(spark, lived, logs[2], request.param)
     with watched(spark, lived, chosen):
