@@ -276,7 +276,7 @@ class _Facts:
 
     @cached_property
     def _share_known(self) -> str | None:
-        """What the history of __share_group_state knows of the moment; None: no audit has read it."""
+        """How much of the moment the history of __share_group_state knows; None: no audit has read it."""
         if self._as_of is None:
             return "complete" if self._reader.sql("SELECT 1 AS found FROM share_partitions LIMIT 1") else None
         query = "SELECT known FROM state_known_as_of(:as_of) WHERE log = '__share_group_state'"
