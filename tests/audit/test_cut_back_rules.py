@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
-from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.plan.audit_plan import PartitionPlan, plan_audit
 from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, is_untouched
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.sources.segment_log import segment_logs
+from kgroups_spark.tables.conditions import Condition, expression_of
 from tests.audit.test_plan import TOPIC_ID, commits
 from tests.records.build import batch
+from tests.tables.table_rows import rows_of
 
 THEN = datetime(2026, 11, 20, tzinfo=UTC)
 # The leader of epoch 4 wrote 0 to 9, another one went on from 5 in epoch 6.
@@ -180,6 +187,34 @@ def test_the_start_of_the_log_may_have_gone_beyond_the_cut(folder: Path) -> None
     plan = planned(folder, [LATER], READ, starts_at=5, accept=True)
     assert plan.new is not None
     assert (plan.cut, plan.start_offset, plan.new.begins_log) == (CutBack(0, 10, None), 5, True)
+
+
+def test_the_readings_are_those_of_the_ledger_of_finished_audits_newest_first() -> None:
+    entries = [progress(FIRST), progress(FIRST, SECOND), READ]
+    of_others = [replace(READ, topic="__transaction_state"), replace(READ, offsets_partition=1)]
+    ledger = rows_of(
+        "audits",
+        *(
+            {"audit_id": n, "status": FINISHED, "partitions": told(each, *of_others)}
+            for n, each in enumerate(entries, 1)
+        ),
+        {"audit_id": 2, "status": RUNNING, "partitions": told(READ)},
+        {"audit_id": 4, "status": FINISHED, "partitions": told(READ)},
+    )
+
+    def rows(name: str, columns: list[str], conditions: list[Condition]) -> pa.Table:
+        assert name == "audits"
+        return pa.dataset.dataset(ledger).to_table(columns, filter=expression_of(conditions))
+
+    last = AuditRow(3, FINISHED, "host", THEN, replaced_ranges=(ReplacedRange(0, 3, 5, 2),))
+    readings = KnownReadings.of(cast(Lake, SimpleNamespace(rows=rows)), last, accept=True)
+    assert list(readings.earlier(0)) == [(3, READ), (2, entries[1]), (1, entries[0])]
+    assert list(readings.earlier(2)) == []
+    assert (readings.replaced, readings.accept) == (last.replaced, True)
+
+
+def told(*entries: PartitionProgress) -> list[dict[str, object]]:
+    return [asdict(each) for each in entries]
 
 
 def headers(**columns: int) -> BatchColumns:

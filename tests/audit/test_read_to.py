@@ -1,0 +1,123 @@
+"""How far an audit read a partition, as the ledger has it; and what it left because that may vanish."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.lake.ledger import PartitionProgress
+from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
+from kgroups_spark.plan.read_to import not_read_now, read_now
+from kgroups_spark.plan.uncommitted import uncommitted_notes, uncommitted_offsets
+from kgroups_spark.sources.partition_log import PartitionLog
+
+BEFORE = PartitionProgress(
+    3,
+    50,
+    100,
+    records=40,
+    records_reread=7,
+    bytes=900,
+    offsets_missing=10,
+    topic_id="t",
+    lost_from=40,
+    lost_to=50,
+    last_batch_offset=98,
+    last_leader_epoch=4,
+    last_batch_crc=77,
+)
+
+
+class EndedLog(SimpleNamespace):
+    """A log that is read up to `readable_to` and ends at `end_offset`."""
+
+    def asked(self, ask: Any) -> Any:
+        return ask(self)
+
+
+def plan(before: PartitionProgress | None, **more: Any) -> PartitionPlan:
+    """Partition 3, from offset 100 on."""
+    facts = {"partition": 3, "topic_id": None, "readable_to": None, "end_offset": 120} | more.pop("log", {})
+    return PartitionPlan(cast(PartitionLog, EndedLog(**facts)), 20, 100, None, before=before, **more)
+
+
+def read(number: int, end: int, records: int, **more: Any) -> RangeProgress:
+    return RangeProgress(3, number, 100, end, records, size_bytes=10 * records, **more)
+
+
+def last_batch(progress: PartitionProgress) -> tuple[int | None, int | None, int | None]:
+    return progress.last_batch_offset, progress.last_leader_epoch, progress.last_batch_crc
+
+
+def test_records_offsets_and_the_last_batch_are_those_of_all_that_was_read() -> None:
+    with_batch = read(0, 110, 6, last_batch_offset=105, last_leader_epoch=5, last_batch_crc=9)
+    ranges = [read(-1, 100, 30, last_batch_offset=99, last_leader_epoch=4), with_batch, read(1, 114, 0)]
+    assert read_now(plan(BEFORE, lost_from=90, lost_to=100), ranges) == PartitionProgress(
+        3,
+        100,
+        114,
+        records=36,
+        records_reread=30,
+        bytes=360,
+        offsets_missing=8,
+        topic_id="t",
+        log_start_offset=20,
+        lost_from=90,
+        lost_to=100,
+        last_batch_offset=105,
+        last_leader_epoch=5,
+        last_batch_crc=9,
+    )
+    assert read_now(plan(BEFORE, log={"topic_id": "u"}), ranges).topic_id == "u"
+    assert last_batch(read_now(plan(None), ranges)) == (105, 5, 9)
+
+
+@pytest.mark.parametrize("epoch", [None, -1])
+def test_a_last_batch_of_an_old_message_has_no_leader_epoch(epoch: int | None) -> None:
+    ranges = [read(0, 101, 1, last_batch_offset=100, last_leader_epoch=epoch, last_batch_crc=9)]
+    assert last_batch(read_now(plan(BEFORE), ranges)) == (100, None, 9)
+    ranges[0].last_leader_epoch = 0
+    assert last_batch(read_now(plan(BEFORE), ranges)) == (100, 0, 9)
+
+
+def test_where_nothing_new_came_the_last_batch_is_the_one_before() -> None:
+    found = read_now(plan(BEFORE), [read(-1, 100, 30, last_batch_offset=99)])
+    assert (found.start_offset, found.end_offset, found.offsets_missing) == (100, 100, 0)
+    assert last_batch(found) == (98, 4, 77)
+    first = read_now(plan(None), [])
+    assert (first.end_offset, first.topic_id, *last_batch(first)) == (100, None, None, None, None)
+
+
+def test_a_partition_that_was_not_looked_at_stays_read_as_far() -> None:
+    found = not_read_now(BEFORE)
+    assert (found.start_offset, found.end_offset, found.lost_from, found.lost_to) == (100, 100, None, None)
+    assert (found.records, found.records_reread, found.bytes, found.offsets_missing) == (0, 0, 0, 0)
+    assert (found.topic_id, *last_batch(found)) == ("t", 98, 4, 77)
+
+
+def uncommitted(readable_to: int | None, end: int, **more: Any) -> dict[int, int]:
+    """The counts, where something may lie behind what was read."""
+    partition = plan(BEFORE, log={"readable_to": readable_to, "end_offset": end}, **more)
+    return uncommitted_offsets(AuditPlan([partition], None), [])
+
+
+def test_offsets_at_or_above_the_high_watermark_are_counted() -> None:
+    assert uncommitted(110, 120) == {3: 10}
+    assert uncommitted(90, 120) == {3: 20}  # nothing below 100 is new
+    assert uncommitted(120, 120) == {}
+    assert uncommitted(None, 120) == {}
+
+
+def test_the_note_counts_offsets_and_names_partitions() -> None:
+    plans = [
+        plan(BEFORE, log={"partition": partition, "readable_to": 110, "end_offset": end})
+        for partition, end in ((7, 111), (3, 112), (4, 110))
+    ]
+    assert uncommitted_notes(AuditPlan(plans, None), []) == [
+        "3 offsets of 2 partitions (3, 7) not read: at or above the high watermark in replication-offset-checkpoint, "
+        "so what is there may vanish when a leader fails"
+    ]
+    assert uncommitted_notes(AuditPlan(plans[2:], None), []) == []
