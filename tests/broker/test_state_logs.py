@@ -1,4 +1,5 @@
-"""Live audits of the share and the transaction coordinators' logs, against what the brokers' Admin API says."""
+"""Live audits of all three coordinators' logs, against what the brokers say: of share groups, of transactions, and of
+groups that rebalance, heartbeat by heartbeat."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import kgroups_spark
 from kgroups_spark.audit.options import STATE_LOGS
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
@@ -18,6 +20,7 @@ from kgroups_spark.findings import transactions
 from kgroups_spark.share_coordinator.listed import share_lag
 from tests.audit.lakes import contents, rows
 from tests.broker.brokers import Brokers, until
+from tests.broker.heartbeats import MemberTold, Step, Told, play_the_stories
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
@@ -29,9 +32,9 @@ STATE_TABLES = ("share_group_state_records", "transaction_state_records", "share
 STATE_TABLES += ("transactional_ids", "state_events")
 
 
-# 3.9.2 has no share groups, and its transaction coordinator is that of transactions version 1.
+# 3.9.2 has neither share groups nor those of KIP-848, and its transactions are of version 1.
 RELEASES = ("4.3.1", "4.4.0", "3.9.2")
-has_share_groups = pytest.mark.parametrize("lab", RELEASES[:2], indirect=True, scope="module")
+of_kafka_4 = pytest.mark.parametrize("lab", RELEASES[:2], indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -65,6 +68,12 @@ def before_reset(lab: Lab) -> tuple[int, dict[Any, Any]]:
 
 
 @pytest.fixture(scope="module")
+def stories(lab: Lab) -> list[Step]:
+    """Rebalances of KIP-848 groups, as their coordinator described them."""
+    return play_the_stories(lab) if lab.release in RELEASES[:2] else []
+
+
+@pytest.fixture(scope="module")
 def hanging(lab: Lab) -> Iterator[dict[tuple[int, int], str]]:
     """Transactions made to hang: offsets partition and producer id, and why."""
     with transactions_that_hang(lab, (TOPIC, 0)) as hanging:
@@ -77,6 +86,7 @@ def lake(
     lab: Lab,
     before_reset: tuple[int, dict[Any, Any]],
     hanging: dict[tuple[int, int], str],
+    stories: list[Step],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """Of an audit for which a transaction that has been open for a millisecond is open for too long."""
@@ -130,7 +140,7 @@ def test_transactional_ids_are_those_that_the_brokers_describe(lab: Lab, lake: P
     }
 
 
-@has_share_groups
+@of_kafka_4
 def test_share_partitions_are_those_that_the_brokers_list(lab: Lab, lake: Path) -> None:
     ends = {(row["topic"], row["partition"]): row["log_end_offset"] for row in rows(lake, "topic_offsets")}
     found = [row for row in rows(lake, "share_partitions") if row["group_id"] in (SHARE, RESET)]
@@ -158,7 +168,7 @@ def listed_share_offsets(lab: Lab, group: str) -> dict[Any, Any]:
     return told
 
 
-@has_share_groups
+@of_kafka_4
 def test_describe_as_of_a_moment_has_the_start_offsets_of_then(
     before_reset: tuple[int, dict[Any, Any]], lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,7 +182,7 @@ def test_describe_as_of_a_moment_has_the_start_offsets_of_then(
     assert listed[RESET, TOPIC, 0][0] != 7
 
 
-@has_share_groups
+@of_kafka_4
 def test_describe_prints_what_kafkas_tool_prints(lab: Lab, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     address = ["--bootstrap-server", lab.address]
     capsys.readouterr()
@@ -225,6 +235,27 @@ def row_key(row: dict[str, Any]) -> tuple[int, int, int]:
 def test_the_coordinators_own_aborts_are_events(lake: Path) -> None:
     told = {(row["transactional_id"], row["event"]) for row in ours(rows(lake, "state_events"))}
     assert told == {("state-timed-out", "transaction_timed_out"), ("state-fenced", "producer_fenced")}
+
+
+@of_kafka_4
+def test_as_of_each_step_of_a_rebalance_groups_are_as_their_coordinator_said(stories: list[Step], lake: Path) -> None:
+    reader = kgroups_spark.open_lake(str(lake))
+
+    def as_of_each(function: str) -> list[dict[str, Any]]:
+        steps = ", ".join(f"({number}, '{step.group}', {step.moment})" for number, step in enumerate(stories))
+        asked = f"(VALUES {steps}) AS steps(number, story, moment), {function}(make_timestamptz(1000 * moment)) AS told"
+        return reader.sql(f"SELECT number, told.* FROM {asked} WHERE told.group_id = story").to_pylist()
+
+    members: dict[int, dict[str, MemberTold]] = {number: {} for number in range(len(stories))}
+    for row in as_of_each("group_members_as_of"):
+        held = [*(row["assigned_partitions"] or ()), *(row["pending_revocation_partitions"] or ())]
+        partitions = [sorted(each["partition"] for each in some) for some in (held, row["target_partitions"] or ())]
+        members[row["number"]][row["member_id"]] = MemberTold(row["member_epoch"], *partitions)
+    told = {
+        row["number"]: Told(row["state"], row["group_epoch"], row["assignment_epoch"], members[row["number"]])
+        for row in as_of_each("groups_as_of")
+    }
+    assert told == {number: step.told for number, step in enumerate(stories)}
 
 
 def test_an_audit_of_the_copied_logs_says_the_same(local: LocalSpark, lab: Lab, lake: Path, tmp_path: Path) -> None:

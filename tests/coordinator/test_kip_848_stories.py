@@ -1,7 +1,8 @@
 """Stories of KIP-848's protocol, step by step: who owns what, who waits for whom, and in which epoch.
 
 The records are those that a coordinator writes at each step (types 3, 5, 6, 7, 8); topic `t` has the id X. The
-situations are those that the KIP describes, numbers and names are ours:
+situations are those that the KIP describes, numbers and names are ours. tests/broker/heartbeats.py plays them on
+brokers of 4.3.1 and 4.4.0:
 
 1. members join one after the other: nobody gets a partition before its owner has given it up
 2. a member leaves: the others get what it had
@@ -165,9 +166,17 @@ def test_a_static_member_comes_back_and_nothing_moves(story):
     # A new process has its instance id: the old member id goes, the new one takes over all of it, and no epoch rises.
     story.log.record(8, None, "a").record(7, None, "a").record(5, None, "a")
     story.log.record(5, consumer_member(instanceId="i-1"), "a-again").record(7, target(0, 1, 2), "a-again")
+    story.log.record(8, current(0, 0, 1, 2), "a-again")
     story.has("a-again", 2, range(3))
     assert story.told() == ("Stable", {"b": (2, "STABLE", [3, 4, 5], []), "a-again": (2, "STABLE", [0, 1, 2], [])})
     assert story.log.group().group_epoch == story.new + 2
+
+
+def test_a_member_has_the_epoch_of_the_old_assignment_until_there_is_a_new_one(story):
+    """Since 4.3 a coordinator may assign later (group.consumer.assignment.interval.ms)."""
+    story.joins("a", 1).assigns(1, a=range(6)).has("a", 1, range(6))
+    story.joins("b", 2).has("b", 1, ())
+    assert story.told() == ("Assigning", {"a": (1, "STABLE", [0, 1, 2, 3, 4, 5], []), "b": (1, "STABLE", [], [])})
 
 
 def test_a_topic_gets_partitions_and_only_these_move(story):
