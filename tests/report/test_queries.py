@@ -38,6 +38,7 @@ def reader(lake: str) -> DuckDbReader:
     return found
 
 
+@pytest.mark.usefixtures("spark")
 def test_spark_and_duckdb_answer_the_same(lake: str, reader: DuckDbReader, chosen: Chosen) -> None:
     by_spark = open_by_spark(lake, "report")
     for name in chosen.some(NAMES, 6):
