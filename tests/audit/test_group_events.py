@@ -68,7 +68,9 @@ def test_logs_of_everything_tell_what_a_shard_of_objects_tells(version: str, see
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", [*some_of(4, *range(12)), 209])  # the last: a group is deleted and made anew in one act
+@pytest.mark.parametrize(
+    "seed", [*some_of(4, *range(12)), 209]
+)  # the last: a group goes and comes again in one act
 def test_the_slow_twin_tells_the_same(version: str, seed: int) -> None:
     log = EventLog(seed + 100, retention_ms=HOUR)
     ours = events(audit(log.files, How(version, retention_ms=HOUR)))
