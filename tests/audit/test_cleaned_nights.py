@@ -12,9 +12,10 @@ import pytest
 from tests.audit.cleaned_nights import Nights, random_night
 from tests.audit.cleaner import Files, GrowingLog
 from tests.audit.dense_logs import dense_log
+from tests.audit.generated_logs import LOGS
+from tests.audit.night_logs import told
 from tests.audit.pipeline import CURRENT, Audited, How, audit, read_zip
-from tests.audit.test_generated_logs import LOGS
-from tests.audit.test_nights import told
+from tests.audit.written_nights import written
 from tests.chosen import one_of
 
 NIGHTS = 10
@@ -40,14 +41,6 @@ def nights_of(log: GrowingLog, seed: int, folder: Path, how: How, clean_share: f
         if not before and rng.random() < clean_share:
             log.clean(drop_tombstones=bool(rng.random() < 0.5))
     return nights
-
-
-def written(files: Files) -> Files:
-    """All of the log, never cleaned."""
-    log = GrowingLog(files)
-    for partition in log.partitions:
-        log.append(partition, log.left(partition))
-    return log.files
 
 
 def without_places(audited: Audited) -> dict[str, Any]:

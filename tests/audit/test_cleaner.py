@@ -16,8 +16,8 @@ from tests.audit.cleaner import (
     records_of,
 )
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, dense_log
+from tests.audit.generated_logs import LOGS
 from tests.audit.pipeline import read_zip
-from tests.audit.test_generated_logs import LOGS
 from tests.records.build import KeyValue, batch, message
 from tests.records.rows import read_all
 

@@ -17,9 +17,9 @@ from kgroups_spark.compare.differences import GROUP_EXPIRY, LOAD, OFFSET_EXPIRY
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.lake.lake import Lake
+from tests.coordinator.generated_logs import LOGS, answers
+from tests.coordinator.loaded_shards import loaded, place
 from tests.coordinator.oracle_differences import expected, fails
-from tests.coordinator.test_generated_logs import LOGS, answers
-from tests.coordinator.test_release_differences import loaded, place
 from tests.expiry import twin
 
 # No two of them have an offsets partition in common.

@@ -20,8 +20,8 @@ from kgroups_spark.compare.differences import (
 )
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
+from tests.audit.corpora import ANSWERS, CORPORA
 from tests.audit.pipeline import read_zip, segments_of
-from tests.audit.test_corpora import ANSWERS, CORPORA
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.oracle_answers import replay_all
 

@@ -12,32 +12,18 @@ import pytest
 from kgroups_spark.plan.cut_back import AnotherLog
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import Files, clean
-from tests.audit.cut_logs import CutLog, batches_in, random_night
-from tests.audit.dense_logs import dense_log
-from tests.audit.forgetful_logs import forgetful_log
-from tests.audit.pipeline import CURRENT, RECORD_TABLES, VERSIONS, Audited, How, read_zip, rebuild
-from tests.audit.test_generated_logs import LOGS
-from tests.audit.test_nights import without_outcome
-from tests.audit.test_read_again import (
+from tests.audit.cut_corpora import TOPIC_ID, cut_log
+from tests.audit.cut_logs import random_night
+from tests.audit.forgetful_nights import (
     assert_as_the_log_is,
     assert_rebuild_says_the_same,
     assert_versions_say_what_is,
     log_as_it_is,
 )
+from tests.audit.night_logs import without_outcome
+from tests.audit.pipeline import CURRENT, RECORD_TABLES, VERSIONS, Audited, How, rebuild
 
-TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 NIGHTS = 8
-
-
-def cut_log(seed: int, release: str, partition: int = 0) -> CutLog:
-    """A log whose leaders write what random logs and a generated one hold."""
-    found = read_zip(LOGS)
-    name = sorted(found)[(31 * seed + len(release)) % len(found)]
-    generated = [batch for batch in batches_in(found[name]) if batch.magic == 2]
-    logs = [batches_in(dense_log(seed, 60)), batches_in(forgetful_log(seed)), generated, batches_in(dense_log(-seed))]
-    rng = np.random.default_rng(seed)
-    source = [batch for number in rng.permutation(len(logs)).tolist() for batch in logs[number][:60]]
-    return CutLog(source, partition)
 
 
 def now(audited: Audited) -> dict[str, Any]:

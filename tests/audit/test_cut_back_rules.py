@@ -23,7 +23,7 @@ from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.tables.conditions import Condition, expression_of
-from tests.audit.test_plan import TOPIC_ID, commits
+from tests.audit.planned_batches import TOPIC_ID, commits
 from tests.records.build import batch
 from tests.tables.table_rows import rows_of
 

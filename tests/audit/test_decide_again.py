@@ -23,11 +23,11 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.plan.audit_plan import AuditPlan
 from tests.chosen import by_each_writer
-from tests.expiry import test_twin
+from tests.expiry import twin_cases
 from tests.expiry.cases import NOW, R
 from tests.expiry.frames import AUDIT_ID, arrow_table
 from tests.expiry.frames import rows_of as ms_rows
-from tests.expiry.test_twin import generated, in_order, twin_rows
+from tests.expiry.twin_cases import generated, in_order, twin_rows
 from tests.tables.table_rows import rows_of
 
 # A coordinator that looks at groups for which producers are noted.
@@ -47,7 +47,7 @@ def spread(row: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def tables() -> tuple[dict[str, Rows], set[tuple[int, str]]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test_twin, "GROUPS_PER_RELEASE", 300)
+        patch.setattr(twin_cases, "GROUPS_PER_RELEASE", 300)
         tables, held = generated(RELEASE)
     places = [spread({"offsets_partition": number, "group_id": group_id}) for number, group_id in held]
     return (

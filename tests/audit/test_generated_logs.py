@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +14,12 @@ import pytest
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, GroupRow, MemberRow, PendingRow, Task
 from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
+from tests.audit.generated_logs import LOGS
 from tests.audit.pipeline import Audited, How, Row, audit, read_zip
 from tests.chosen import Chosen
+from tests.coordinator.generated_logs import UNLOADED_AT_THE_END
 from tests.coordinator.oracle_answers import differences
-from tests.coordinator.test_generated_logs import UNLOADED_AT_THE_END
 
-LOGS = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
 
 

@@ -14,6 +14,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import scan_batches
+from tests.audit.corpora import CORPORA
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, dense_log
 from tests.audit.event_logs import MINUTE, EventLog
 from tests.audit.pipeline import (
@@ -28,7 +29,6 @@ from tests.audit.pipeline import (
     read_zip,
     rebuild,
 )
-from tests.audit.test_corpora import CORPORA
 from tests.chosen import Chosen, some_of
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
@@ -68,9 +68,7 @@ def test_logs_of_everything_tell_what_a_shard_of_objects_tells(version: str, see
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    "seed", [*some_of(4, *range(12)), 209]
-)  # the last: a group goes and comes again in one act
+@pytest.mark.parametrize("seed", [*some_of(4, *range(12)), 209])  # the last: a group goes and comes again in one act
 def test_the_slow_twin_tells_the_same(version: str, seed: int) -> None:
     log = EventLog(seed + 100, retention_ms=HOUR)
     ours = events(audit(log.files, How(version, retention_ms=HOUR)))
@@ -137,7 +135,7 @@ def test_what_was_done_to_classic_groups_is_told_with_its_cause() -> None:
 
 
 def test_every_removal_by_an_expiry_check_is_told_as_one() -> None:
-    from tests.audit.test_corpora import ANSWERS
+    from tests.audit.corpora import ANSWERS
 
     answers = ANSWERS["expiry-4.3-after"]
     rows = events(audit(read_zip(CORPORA)["expiry-4.3-after"], How("4.3", retention_ms=answers["retention_ms"])))

@@ -17,14 +17,14 @@ from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.tables.schemas import TABLES
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import GrowingLog
+from tests.audit.damaged_logs import damaged
 from tests.audit.dense_logs import dense_log, offset_commit
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
+from tests.audit.night_logs import logs, told
 from tests.audit.pipeline import RECORD_TABLES, Audited, How, audit, audit_nights, cut_ranges, random_cuts, rebuild
-from tests.audit.test_nights import logs, told
-from tests.audit.test_whole_nights import damaged
 from tests.chosen import Chosen
 from tests.records.build import batch, message
-from tests.records.test_legacy import wrapper
+from tests.records.legacy_bytes import wrapper
 
 STAMPS = (1_700_000_000_000, -1, 0, 2**61, 2**62, 253_402_300_800_000, 2**63 - 1)
 

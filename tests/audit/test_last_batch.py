@@ -13,7 +13,7 @@ import pytest
 
 from kgroups_spark.plan.audit_plan import AnotherLog
 from kgroups_spark.records.headers import HEADER_BYTES
-from tests.audit.test_changing_segments import PLANNED, Broker, Lake, commit, state
+from tests.audit.changing_segments import PLANNED, Broker, Lake, commit, state
 from tests.chosen import Chosen
 
 UNCOVERED_BITS = range(8 * 17)  # base offset, length, leader epoch, magic

@@ -22,7 +22,7 @@ from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
-from tests.audit.test_plan import commits, damaged, marker
+from tests.audit.planned_batches import commits, damaged, marker
 from tests.records.build import batch
 from tests.sources.fake_cluster import FakeCluster
 

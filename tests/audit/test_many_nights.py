@@ -14,11 +14,11 @@ from kgroups_spark.plan.audit_plan import AnotherLog
 from tests.audit.cleaned_nights import random_night, write_folder
 from tests.audit.cleaner import GrowingLog
 from tests.audit.dense_logs import dense_log
+from tests.audit.generated_logs import LOGS
 from tests.audit.lakes import COMPARED, contents, rows, versions
 from tests.audit.pipeline import Audited, Files, How, read_zip, rebuild
 from tests.audit.pipeline import audit as audit_files
-from tests.audit.test_cleaned_nights import written
-from tests.audit.test_generated_logs import LOGS
+from tests.audit.written_nights import written
 
 
 @dataclass(frozen=True)

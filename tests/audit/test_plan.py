@@ -15,16 +15,8 @@ from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.storage.files import open_file
 from tests.audit.cleaner import clean
 from tests.audit.pipeline import Row
-from tests.records.build import KeyValue, batch, message
-
-KEY = b"\0\1\0\1g\0\1t\0\0\0\0"
-TOPIC_ID, OTHER_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
-
-
-def commits(count: int, committed_offset: int = 5) -> list[KeyValue]:
-    """Records of offset commits, values of version 3."""
-    value = b"\0\3" + committed_offset.to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\0\0" + bytes(8)
-    return [(KEY, value)] * count
+from tests.audit.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
+from tests.records.build import batch, message
 
 
 class Lake:
@@ -94,12 +86,6 @@ def write(log: Path, base_offset: int, *batches: bytes) -> Path:
     return segment
 
 
-def marker(offset: int, epoch: int) -> bytes:
-    """A COMMIT of a producer that wrote nothing."""
-    record = b"\0\0\0\1", b"\0\0\0\0\0\4"
-    return batch(offset, [record], attributes=0x30, producer_id=7, producer_epoch=0, leader_epoch=epoch)
-
-
 def clean_folder(log: Path, *, drop_tombstones: bool) -> None:
     """Kafka's cleaner goes over the log."""
     files = {f"{log.name}/{segment.name}": segment.read_bytes() for segment in log.glob("*.log")}
@@ -107,11 +93,6 @@ def clean_folder(log: Path, *, drop_tombstones: bool) -> None:
         (log.parent / name).unlink()
     for name, data in clean(files, drop_tombstones=drop_tombstones).items():
         (log.parent / name).write_bytes(data)
-
-
-def damaged(data: bytes) -> bytes:
-    """The batch with another last byte, so that its checksum is wrong."""
-    return data[:-1] + bytes([data[-1] ^ 1])
 
 
 def test_the_first_audit_reads_everything(log: Path) -> None:

@@ -23,9 +23,9 @@ from kgroups_spark.tasks.replay_stage import ShardTask, replayed_frame, shards_o
 from tests.audit.cleaned_nights import Nights, write_folder
 from tests.audit.cleaner import Files, GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
+from tests.audit.forgetful_nights import assert_as_the_log_is, corrections, long_after
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.audit.pipeline import CURRENT, VERSIONS, Audited, How, Row
-from tests.audit.test_read_again import assert_as_the_log_is, corrections, long_after
 from tests.chosen import by_each_writer
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kgroups_spark.history.redecode import _decoded
-from tests.audit.test_plan import commits
+from tests.audit.planned_batches import commits
 
 
 @pytest.mark.parametrize(

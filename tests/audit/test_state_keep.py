@@ -15,7 +15,7 @@ from tests.tables.table_rows import rows_of as table_rows
 from tests.transaction_coordinator import histories as transactions
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import with_functions
-from tests.views.test_state_as_of import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
+from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
 pytestmark = pytest.mark.spark
 

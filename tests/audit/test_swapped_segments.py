@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit.changing_segments import Broker, state
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
-from tests.audit.test_changing_segments import Broker, state
 from tests.chosen import by_each_writer
 from tests.crash.commit_points import audit
-from tests.sources.test_high_watermarks import write_checkpoint
+from tests.sources.checkpoints import write_checkpoint
 
 pytestmark = pytest.mark.spark
 

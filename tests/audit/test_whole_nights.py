@@ -21,10 +21,11 @@ from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
 from tests.audit.conclusions import CLOCK_MS, Night, night
+from tests.audit.corpora import CORPORA
+from tests.audit.damaged_logs import damaged
 from tests.audit.dense_logs import dense_log
 from tests.audit.event_logs import EventLog
 from tests.audit.pipeline import Files, How, cut_ranges, random_cuts, read_zip, whole_ranges
-from tests.audit.test_corpora import CORPORA
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
 from tests.findings.record_bytes import record
@@ -75,24 +76,6 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_for_strict(number: 
     assert [line for line in found.lines if "faster than it could be read" in line] == list(
         map("  {}".format, unsettled_note(short.unsettled))
     )
-
-
-def damaged(files: Files, rng: random.Random) -> Files:
-    """One of the segments with bytes flipped, overwritten, cut out or put in."""
-    path = rng.choice(sorted(files))
-    data = bytearray(files[path])
-    for _ in range(rng.choice([1, 1, 3])):
-        at, size = rng.randrange(len(data) + 1), rng.choice([1, 8, 61, 700])
-        match rng.randrange(4):
-            case 0 if at < len(data):
-                data[at] ^= 1 << rng.randrange(8)
-            case 1:
-                data[at : at + size] = rng.choice([bytes(size), b"\xff" * size, rng.randbytes(size)])
-            case 2:
-                del data[at : at + size]
-            case _:
-                data[at:at] = rng.randbytes(size)
-    return {**files, path: bytes(data)}
 
 
 def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:

@@ -17,9 +17,9 @@ from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.terminal.output import plain_value
 from kgroups_spark.times import to_datetime
 from tests.cli.written_lake import ledger, write_lake
-from tests.expiry import test_twin
+from tests.expiry import twin_cases
 from tests.expiry.cases import NOW, R
-from tests.expiry.test_twin import generated, twin_rows
+from tests.expiry.twin_cases import generated, twin_rows
 
 Row = dict[str, Any]
 
@@ -42,14 +42,14 @@ def as_stored(row: Row) -> Row:
 def current() -> dict[str, list[Row]]:
     """Current tables, with times in ms."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test_twin, "GROUPS_PER_RELEASE", 200)
+        patch.setattr(twin_cases, "GROUPS_PER_RELEASE", 200)
         return generated("4.3")[0]
 
 
 def decided(current: dict[str, list[Row]], retention_ms: int) -> list[Row]:
     """The twin's decisions on offsets, with type and state of their groups."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test_twin, "R", retention_ms)
+        patch.setattr(twin_cases, "R", retention_ms)
         offsets, _ = twin_rows(current, set(), "4.3")
     groups = {(row["offsets_partition"], row["group_id"]): row for row in current["groups"]}
     of_group = [groups.get((row["offsets_partition"], row["group_id"]), {}) for row in offsets]

@@ -7,61 +7,15 @@ that fail (Scala's loader does not go on: logs that it fails on are only checked
 
 from __future__ import annotations
 
-import io
-import json
 import random
-import zipfile
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.records.columns import RecordColumns
-from kgroups_spark.records.segment import read_segment
-from tests.coordinator.log_rows import replay_rows
+from tests.coordinator.generated_logs import JAVA, UNLOADED_AT_THE_END, answers, logs
 from tests.coordinator.oracle_answers import differences, replay_all
 from tests.coordinator.replay_row import ReplayRow
-
-LOGS = Path(__file__).parent / "data" / "generated_logs.zip"
-MORE_ANSWERS = {version: LOGS.with_name(f"answers_{version}.zip") for version in ("4.0.0", "4.4.0")}
-JAVA = ("4.4.0", "4.3.1", "4.2.1", "4.1.2", "4.0.2", "4.0.0")
-UNLOADED_AT_THE_END = "Unexpected unload of active group"  # thrown when everything is in the cache (Scala)
-
-
-@cache
-def logs() -> dict[str, dict[int, list[ReplayRow]]]:
-    """Rows by log and partition."""
-    found: dict[str, dict[int, list[ReplayRow]]] = {}
-    with zipfile.ZipFile(LOGS) as archive:
-        names = [name.split("/") for name in archive.namelist() if name.startswith("logs/")]
-        for log, folder in sorted({(name[1], name[2]) for name in names}):
-            segments = sorted("/".join(name) for name in names if name[1:3] == [log, folder])
-            rows = list(replay_rows(io.BytesIO(archive.read(segment)) for segment in segments))
-            found.setdefault(log, {})[int(folder.rsplit("-", 1)[1])] = rows
-    return found
-
-
-def raw_records() -> Iterator[tuple[bytes, bytes | None]]:
-    """Key and value of every record of types 2 to 23 of the logs."""
-    with zipfile.ZipFile(LOGS) as archive:
-        for name in sorted(name for name in archive.namelist() if name.startswith("logs/")):
-            for records in read_segment(io.BytesIO(archive.read(name))):
-                assert isinstance(records, RecordColumns)
-                for i in range(len(records)):
-                    key = records.key(i)
-                    if key is not None and 2 <= int.from_bytes(key[:2], "big") < 24:
-                        yield key, records.value(i)
-
-
-@cache
-def answers(version: str) -> list[tuple[str, dict]]:
-    """(log, partition's answer) of a release."""
-    with zipfile.ZipFile(MORE_ANSWERS.get(version, LOGS)) as archive:
-        by_log = json.loads(archive.read(f"answers/{version}.json"))
-    return [(log, answer) for log, partitions in by_log.items() for answer in partitions]
 
 
 @pytest.mark.parametrize("version", JAVA)

@@ -10,7 +10,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
-from tests.coordinator.test_generated_logs import raw_records
+from tests.coordinator.generated_logs import raw_records
 
 VERSIONS = ("4.3", "4.1", "4.0.0", "3.7-java", "3.9", "2.8")
 

@@ -5,8 +5,6 @@ The logs are those of test_generated_logs.py. 3.7.2's classes answered about the
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from kgroups_spark.compare.differences import (
@@ -19,11 +17,10 @@ from kgroups_spark.compare.differences import (
 )
 from kgroups_spark.compare.rules import EXPIRY_RULES, RULES, WITHOUT_TRACE, expiry_reason, tried_releases
 from kgroups_spark.coordinator.releases import RELEASES, Release, release
-from kgroups_spark.coordinator.shard import Shard
-from tests.coordinator.oracle_answers import replay_all
-from tests.coordinator.oracle_differences import Place, expected, fails
+from tests.coordinator.generated_logs import answers, logs
+from tests.coordinator.loaded_shards import loaded, place
+from tests.coordinator.oracle_differences import expected, fails
 from tests.coordinator.records import Log, classic, classic_member, consumer_member, epoch
-from tests.coordinator.test_generated_logs import answers, logs
 
 PAIRS = [
     ("4.3.1", "3.9.2"),
@@ -34,21 +31,6 @@ PAIRS = [
     ("3.9.2", "4.0.0"),
     ("3.9.2", "4.3.1"),
 ]
-
-
-@cache
-def loaded(log: str, partition: int, version: str) -> Loaded:
-    shard, failures = Shard(release(version), partition), LoadFailures()
-    for log_offset in replay_all(shard, logs()[log][partition]):
-        failures.failed(LoadFailure(log_offset, "fails"))
-    return Loaded(shard, failures)
-
-
-def place(each: Difference) -> Place:
-    """As oracle_differences.py tells it: values of offsets alone."""
-    values = (each.value_a, each.value_b) if each.what == "committed_offset" else (None, None)
-    where = (each.member_id, each.producer_id, each.topic, each.partition)
-    return (each.difference, each.what, each.group_id, *where, *values)
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)

@@ -22,7 +22,7 @@ from tests.coordinator.records import (
     target,
     topology,
 )
-from tests.coordinator.test_state_rows import everything
+from tests.coordinator.whole_state import everything
 
 
 def found(carried: Log, told: Log, waiting: tuple[str, ...] = ()) -> list[tuple]:

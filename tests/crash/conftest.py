@@ -10,9 +10,8 @@ import pytest
 
 from tests.audit.lakes import contents, copy_until
 from tests.crash.commit_points import audit
+from tests.crash.corpora import CORPORA
 from tests.protocol.local_spark import LocalSpark
-
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 
 
 @dataclass(frozen=True)

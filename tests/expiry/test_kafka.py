@@ -17,7 +17,7 @@ import pytest
 
 from tests.expiry import twin
 from tests.expiry.frames import clean_up
-from tests.expiry.test_twin import by_group
+from tests.expiry.twin_cases import by_group
 from tests.expiry.versions import parsed
 
 DATA = Path(__file__).parents[1] / "data" / "expiry"

@@ -16,8 +16,8 @@ from kgroups_spark.findings.evidence import TransactionState
 from kgroups_spark.findings.finders import FINDERS, all_findings
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from tests.audit.corpora import ANSWERS, audited
 from tests.audit.pipeline import How, audit, audit_nights, borders, cut_ranges, read_folder
-from tests.audit.test_corpora import ANSWERS, audited
 from tests.expiry.versions import parsed
 from tests.findings.cases import CASES, Case
 from tests.findings.found import as_rows, evidence_of, findings, with_tables

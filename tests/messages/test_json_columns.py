@@ -11,14 +11,11 @@ import pytest
 from kgroups_spark.messages.group_records import GroupRecordDecoder, Undecodable
 from kgroups_spark.messages.json_columns import group_metadata_texts
 from tests.messages.built import record_columns
-from tests.messages.test_group_records import SUBSCRIPTION, group_metadata, sized, text
-from tests.messages.test_offset_commits import changed
-from tests.messages.vectors import ALL, KEY_OF_TYPE, records
+from tests.messages.changed_bytes import changed
+from tests.messages.group_record_bytes import SUBSCRIPTION, group_metadata
+from tests.messages.member_texts import ASSIGNMENT, COOPERATIVE, KEY, members
+from tests.messages.vectors import ALL, records
 from tests.slow_messages import slow_group_record
-
-KEY = KEY_OF_TYPE[2]
-ASSIGNMENT = bytes.fromhex("0001 00000002 0001 61 00000002 00000000 00003039 0001 62 00000000 00000001 07")
-COOPERATIVE = bytes.fromhex("0003 00000001 0001 61 ffffffff 00000001 0001 61 00000001 80000000 ffffffff 0002 7231")
 
 
 def texts(values):
@@ -31,17 +28,6 @@ def by_the_slow_decoder(values):
     """The texts of the slow decoder's values; None: not decodable."""
     found = [slow_group_record(KEY, value) for value in values]
     return [orjson.dumps(one["value"]).decode() if one["outcome"] == "ok" else None for one in found]
-
-
-def members(count):
-    """A value with that many members, all different."""
-    parts = [b"\0\3", text("consumer"), (7).to_bytes(4, "big"), text("p"), text(None)]
-    parts += [bytes(8), count.to_bytes(4, "big")]
-    for i in range(count):
-        subscription = bytes(2) + bytes(4) + sized(bytes(i % 5))  # version 0, no topics, some user data
-        parts += [text(f"m{i}"), text(None if i % 2 else f"i{i}"), text("c" * (i % 20)), text("/h"), bytes(8)]
-        parts += [sized(subscription if i % 3 else COOPERATIVE), sized(ASSIGNMENT if i % 4 else b"")]
-    return b"".join(parts)
 
 
 PLAIN = {v["name"]: bytes.fromhex(v["hex"]) for v in ALL if v["kind"] == "value" and v["type"] == 2}

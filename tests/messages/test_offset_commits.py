@@ -11,6 +11,7 @@ import pytest
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.messages.offset_values import read_offset_values
 from tests.messages.built import record_columns
+from tests.messages.changed_bytes import changed
 from tests.messages.compared import offset_commits
 from tests.slow_messages import slow_offset_commit
 
@@ -124,17 +125,6 @@ def test_all_kinds_mixed_and_cut_and_changed(seed):
     decoder, expected = OffsetCommitDecoder(), [slow_offset_commit(*pair) for pair in pairs]
     chunks = [pairs[:500], pairs[500:501], pairs[501:]]
     assert [one for chunk in chunks for one in offset_commits(decoder, chunk)] == expected
-
-
-def changed(chance, data):
-    """A copy that is cut, longer, or has some other byte."""
-    at = chance.randrange(len(data) + 1)
-    kind = chance.randrange(3)
-    if kind == 0:
-        return data[:at]
-    if kind == 1:
-        return data[:at] + chance.randbytes(chance.randrange(1, 4)) + data[at:]
-    return data[:at] + bytes([chance.choice([0, 1, 2, 127, 128, 255, chance.randrange(256)])]) + data[at + 1 :]
 
 
 KEYS = {

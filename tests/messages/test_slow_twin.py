@@ -10,8 +10,8 @@ import pytest
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
+from tests.messages.changed_bytes import changed
 from tests.messages.compared import assert_decoded_as_the_slow_decoder
-from tests.messages.test_offset_commits import changed
 from tests.messages.vectors import records
 from tests.slow_messages import slow_group_record, slow_offset_commit
 

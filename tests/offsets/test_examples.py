@@ -17,7 +17,7 @@ from kgroups_spark.replay import offset_rows as tables
 from tests.coordinator.records import Log, T, X, Y
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of, table
-from tests.offsets.test_law import CONSTANTS, replayed, without_slots
+from tests.offsets.replayed_offsets import CONSTANTS, replayed, without_slots
 
 
 def folded(log: Log, version: str = "4.3") -> FoldedRange:

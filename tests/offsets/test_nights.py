@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
-from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip, segments_of
-from tests.coordinator.log_rows import replay_rows
+from tests.offsets.night_history import history, transactional_garbage
 
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 LOG = ("offset_commits", "transaction_markers", "group_records", "quarantine")
 MOVES = ("offset_rewound", "offset_restarted", "topic_recreated")
 Row = dict[str, Any]
-
-
-def history(audited: Audited, name: str, partition: int, audit_id: int, transactional: set[int]) -> pa.Table:
-    """Rows of a partition that an audit wrote; of quarantine those in transactions, which it does not say itself."""
-    rows = pa.concat_tables([arrow_schema(name).empty_table(), *audited.history[name]])
-    where = (pc.field("offsets_partition") == partition) & (pc.field("audit_id") == audit_id)
-    if name == "quarantine":
-        where &= pc.field("log_offset").isin(pa.array(sorted(transactional), pa.int64()))
-    return rows.filter(where)
-
-
-def transactional_garbage(files: Files, partition: int) -> set[int]:
-    """Log offsets of records with the transactional bit that do not decode, or are of an unknown type."""
-    rows = replay_rows(io.BytesIO(files[path]) for path in segments_of(files)[partition])
-    return {row.log_offset for row in rows if row.kind == "undecodable" and row.is_transactional}
 
 
 def assert_nights(files: Files, version: str, audited: Audited) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay import offset_rows as tables
 from tests.audit.pipeline import read_zip, segments_of
+from tests.coordinator.generated_logs import JAVA, answers, logs
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.replay_row import ReplayRow
-from tests.coordinator.test_generated_logs import JAVA, answers, logs
-from tests.offsets.test_law import CONSTANTS, assert_as_the_twin, replayed, state_rows
+from tests.offsets.replayed_offsets import CONSTANTS, assert_as_the_twin, replayed, state_rows
 
 Json = dict
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"

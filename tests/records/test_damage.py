@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,18 +13,10 @@ from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.damage import in_order
 from kgroups_spark.records.segment import read_segment, scan_batches
 from tests.records.build import batch, message, varint
+from tests.records.damaged_logs import LOGS, NAMES
 from tests.records.rows import read_all, rows_of
 from tests.slow_records import SlowRecord
 
-SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
-NAMES = [
-    "compacted-4.3/__consumer_offsets-0/00000000000000002857.log",
-    "compacted-4.3/__consumer_offsets-1/00000000000000003149.log",
-    "legacy-2.8/old-format/__consumer_offsets-1/00000000000000000000.log",
-    "legacy-2.8/upgraded/__consumer_offsets-3/00000000000000000000.log",
-    "transactions-4.3/__consumer_offsets-2/00000000000000000000.log",
-]
-LOGS = [(SEGMENTS / name).read_bytes() for name in NAMES]
 EDGES = [[*scan_batches(io.BytesIO(log)).position.tolist(), len(log)] for log in LOGS]
 Content = tuple[bytes | None, bytes | None, int]
 

@@ -21,8 +21,8 @@ from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.records.window import LEAD, Window
 from tests.records.build import batch, message
+from tests.records.damaged_logs import LOGS
 from tests.records.rows import read_all, rows_of
-from tests.records.test_damage import LOGS
 
 
 def headers_in_each_other(size: int) -> bytes:
@@ -229,7 +229,7 @@ def test_a_batch_that_claims_more_records_than_any_coordinator_writes_is_not_ope
 
 
 def test_so_does_a_compressed_message_of_the_old_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.records.test_legacy import wrapper
+    from tests.records.legacy_bytes import wrapper
 
     monkeypatch.setattr("kgroups_spark.records.legacy.MOST_RECORDS", 3)
     log = wrapper(5, [message(i, b"k", b"v", magic=1) for i in range(4)], magic=1)

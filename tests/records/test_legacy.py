@@ -10,15 +10,9 @@ from kgroups_spark.records import legacy
 from kgroups_spark.records.codecs import xxhash32
 from kgroups_spark.records.segment import scan_batches
 from tests.records.build import batch, compress, message
+from tests.records.legacy_bytes import wrapper
 from tests.records.rows import read_all
 from tests.slow_records import read_log
-
-
-def wrapper(
-    offset: int, inner: list[bytes], *, magic: int, codec: int = 1, attributes: int = 0, timestamp: int = 0
-) -> bytes:
-    value = compress(codec, b"".join(inner))
-    return message(offset, None, value, magic=magic, attributes=attributes | codec, timestamp=timestamp)
 
 
 def offsets(log: bytes) -> list[int]:

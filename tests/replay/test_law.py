@@ -12,11 +12,10 @@ from kgroups_spark.coordinator import rows as shard_rows
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.offsets.state import group_ranges
 from kgroups_spark.replay.event_rows import event_batches
-from kgroups_spark.replay.replay_shard import Night, ShardReplay
+from kgroups_spark.replay.replay_shard import ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.rows import table_batch
@@ -24,15 +23,10 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import ReplayRow, replay
 from tests.offsets.log_tables import history_tables
-from tests.offsets.random_logs import T, random_log
+from tests.offsets.random_logs import random_log
+from tests.replay.replayed_shards import AS_OF, RELEASES, night
 
-RELEASES = ("4.4", "4.3", "4.1", "4.0.0", "3.8-java", "3.7-java", "3.9", "2.8", "0.11")
-AS_OF = T + 1500
 Row = dict[str, Any]
-
-
-def night(version: str) -> Night:
-    return Night(1, version, 50, Topics(), retention_ms=1000, clean_up=CleanUp(AS_OF, 1000, version, 1))
 
 
 def replayed(rows: Sequence[ReplayRow], version: str, state: ShardState | None = None, ranges=()):

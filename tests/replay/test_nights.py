@@ -27,7 +27,7 @@ from tests.audit.pipeline import (
     segments_of,
     unordered,
 )
-from tests.offsets.test_nights import history, transactional_garbage
+from tests.offsets.night_history import history, transactional_garbage
 
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"

@@ -20,7 +20,7 @@ from tests.audit.pipeline import unordered
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import replay
 from tests.offsets.random_logs import random_log
-from tests.replay.test_law import RELEASES, night
+from tests.replay.replayed_shards import RELEASES, night
 
 
 def shard_after(seed: int, version: str) -> Shard:

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Locator
 
 from kgroups_spark.report.page import report_page
 from tests.report.browser import DESKTOP, PHONE, browser_path, chromium, opened
+from tests.report.hostile_lakes import hostile_lake
 from tests.report.made_lakes import HOSTILE, asked, many_groups, tables
-from tests.report.test_page import hostile_lake
 
 GROUPS = 5000
 # Of the style: the paper, light and dark.

@@ -13,6 +13,7 @@ import pytest
 from kgroups_spark.report import figures
 from kgroups_spark.report.figures import Column, shown, table
 from kgroups_spark.report.page import report_page
+from tests.report.hostile_lakes import hostile_lake
 from tests.report.made_lakes import (
     AS_OF,
     DAY,
@@ -383,41 +384,6 @@ def test_a_lake_of_one_group() -> None:
     assert "1 group when the log ended." in reader.of("p")
     assert headlines(reader) == ["1 group loses 1 offset within 7 days: only."]
     assert reader.of("td").count("only") == 2  # of what expires, and of all groups
-
-
-def hostile_lake() -> dict[str, pa.Table]:
-    return tables(
-        audits=[audit_row([partition_read(end_offset=9, records=9)], notes=[HOSTILE])],
-        groups=[group_row(HOSTILE), group_row("b" + HOSTILE)],
-        group_versions=[
-            {"offsets_partition": 0, "log_offset": 1, "log_timestamp": AS_OF, "is_removed": False}
-            | {name: group_row(HOSTILE)[name] for name in ("group_id", "group_type", "state")}
-        ],
-        group_records=[
-            {"offsets_partition": 0, "log_offset": 1, "log_timestamp": AS_OF, "group_id": HOSTILE, "record_type": 2}
-        ],
-        offset_expiry=[expiry_row(HOSTILE, topic=HOSTILE)],
-        open_transactions=[
-            {"offsets_partition": 0, "producer_id": 1, "transactional_id": HOSTILE, "open_since": AS_OF - DAY}
-        ],
-        pending_offsets=[
-            {"offsets_partition": 0, "producer_id": 1, "group_id": HOSTILE, "topic": "t", "log_offset": 2}
-        ],
-        group_events=[
-            event_row("offset_rewound", HOSTILE, topic=HOSTILE, offset_before=9, offset_after=4, cause="unknown"),
-            event_row("group_removed", HOSTILE, cause="expired"),
-            event_row("group_type_changed", HOSTILE, value_before="classic", value_after="consumer"),
-        ],
-        findings=[{"finding": "ghost_member", "severity": "error", "group_id": HOSTILE, "detail": HOSTILE}],
-        group_traffic=[
-            {"offsets_partition": 0, "group_id": HOSTILE, "hour": AS_OF, "commits": 1, "tombstones": 0}
-            | {"transactional_commits": 0, "other_records": 0, "bytes": 9}
-        ],
-        quarantine=[
-            {"offsets_partition": 0, "log_offset": 1, "record_count": 1, "reason": "truncated", "detail": HOSTILE}
-            | {"coordinator_fails": True}
-        ],
-    )
 
 
 def test_names_of_the_log_are_text_wherever_they_stand() -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
-from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroups_spark.client.properties import client_properties
 from kgroups_spark.cluster.cluster import (
@@ -29,85 +28,13 @@ from kgroups_spark.cluster.cluster import (
 from kgroups_spark.cluster.connection import BrokerConnection
 from tests.sources.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.sources.fake_cluster import FakeTime, fake_time
+from tests.sources.metadata_answers import Metadata, Start, cluster_at
 
 __all__ = ["fake_time"]
 
-ID = uuid.UUID(int=(1 << 127) + 5)
 TOPIC_ID = "gAAAAAAAAAAAAAAAAAAABQ"
 
 FETCH, LIST_OFFSETS, METADATA, SASL_HANDSHAKE = 1, 2, 3, 17
-
-
-class Metadata:
-    """What brokers say of topic `t`; may change while it is used."""
-
-    def __init__(self) -> None:
-        self.brokers: dict[int, FakeBroker] = {}
-        self.leaders: dict[int, tuple[int, int]] = {0: (1, 5)}  # partition: leader, epoch
-        self.topic_id: uuid.UUID | None = ID
-        self.error = 0
-
-    def __call__(self, request: Any) -> dict[str, Any]:
-        topic, partition = MetadataResponse.MetadataResponseTopic, None
-        partition = topic.MetadataResponsePartition
-        names = ["t"] if request.topics is None else [each.name for each in request.topics]
-        return {
-            "brokers": [
-                MetadataResponse.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=broker.port, rack=None)
-                for node, broker in self.brokers.items()
-            ],
-            "cluster_id": "cluster",
-            "topics": [
-                topic(
-                    error_code=self.error if name == "t" else 3,
-                    name=name,
-                    topic_id=self.topic_id if name == "t" else None,
-                    partitions=[
-                        partition(
-                            error_code=0 if leader >= 0 else 5,
-                            partition_index=number,
-                            leader_id=leader,
-                            leader_epoch=epoch,
-                            replica_nodes=[],
-                            isr_nodes=[],
-                            offline_replicas=[],
-                        )
-                        for number, (leader, epoch) in self.leaders.items()
-                        if name == "t" and not self.error
-                    ],
-                )
-                for name in names
-            ],
-        }
-
-
-@pytest.fixture
-def metadata() -> Metadata:
-    return Metadata()
-
-
-@pytest.fixture
-def start(metadata: Metadata) -> Iterator[Callable[..., FakeBroker]]:
-    """Starts a broker of the cluster, and ends it with the test."""
-    with ExitStack() as stack:
-
-        def start_broker(
-            answers: dict[str, Callable[[Any], Any]] | None = None, versions: dict[int, tuple[int, int]] | None = None
-        ) -> FakeBroker:
-            broker = stack.enter_context(FakeBroker({"Metadata": metadata, **(answers or {})}, versions))
-            metadata.brokers[len(metadata.brokers) + 1] = broker
-            return broker
-
-        yield start_broker
-
-
-Start = Callable[..., FakeBroker]
-
-
-def cluster_at(*brokers: FakeBroker, timeout_ms: int = 10_000, **properties: str) -> Cluster:
-    names = {name.replace("_", "."): value for name, value in properties.items()}
-    names = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "20", **names}
-    return Cluster(client_properties(",".join(each.address for each in brokers), names), timeout_ms=timeout_ms)
 
 
 def free_port() -> int:

@@ -11,8 +11,6 @@ from kgroups_spark.cluster import fetch
 from kgroups_spark.cluster.cluster import FetchAnswer
 from kgroups_spark.cluster.errors import KafkaRefused, NotAuthorized
 from kgroups_spark.cluster.fetch import (
-    FetchedLog,
-    FetchLimits,
     LogStartMoved,
     LogTruncated,
     TopicGone,
@@ -21,47 +19,11 @@ from kgroups_spark.cluster.fetch import (
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import LeaderLost
-from tests.records.build import KeyValue, batch, compress, message
+from tests.records.build import batch, compress, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time
+from tests.sources.fetched_logs import LOG, log_of, open_log, read, records
 
 __all__ = ["fake_time"]
-
-
-def records(count: int) -> list[KeyValue]:
-    return [(b"key %d" % i, b"value") for i in range(count)]
-
-
-def log_of(*spans: tuple[int, int]) -> list[bytes]:
-    """A batch for each first and last offset."""
-    return [batch(first, records(last - first + 1)) for first, last in spans]
-
-
-LOG = log_of((0, 2), (3, 3), (4, 8), (12, 13), (14, 14))  # 9, 10 and 11 were compacted away
-
-
-def open_log(
-    cluster: FakeCluster, start: int, end: int, *, keep_first: bool = False, skip_lost: bool = False, **limits: int
-) -> FetchedLog:
-    return FetchedLog(
-        cluster.as_cluster(),
-        "t",
-        0,
-        start,
-        end,
-        FetchLimits(**limits),
-        topic_id=TOPIC_ID,
-        keep_first=keep_first,
-        skip_lost=skip_lost,
-    )
-
-
-def read(log: FetchedLog, chunk: int = 50) -> bytes:
-    buffer, out = bytearray(chunk), b""
-    log.seek(0)
-    while got := log.readinto(memoryview(buffer)):
-        out += buffer[:got]
-    assert log.readinto(memoryview(buffer)) == 0
-    return out
 
 
 def fetched(cluster: FakeCluster, start: int, end: int, **options: bool) -> bytes:

@@ -13,14 +13,8 @@ from kgroups_spark.plan.audit_plan import plan_audit
 from kgroups_spark.sources.high_watermarks import BadCheckpoint, committed_offsets, parse_checkpoint
 from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.storage.files import UnreadableFolder
-from tests.audit.test_changing_segments import Broker, Lake
-
-TOPIC = "__consumer_offsets"
-
-
-def write_checkpoint(folder: Path, *offsets: int, name: str = "replication-offset-checkpoint") -> None:
-    lines = [f"{TOPIC} {number} {offset}" for number, offset in enumerate(offsets)]
-    (folder / name).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
+from tests.audit.changing_segments import Broker, Lake
+from tests.sources.checkpoints import TOPIC, write_checkpoint
 
 
 def test_the_entries_of_a_log_directory(tmp_path: Path) -> None:

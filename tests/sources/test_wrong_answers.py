@@ -11,10 +11,10 @@ from kgroups_spark.cluster.answers import fetch_answer
 from kgroups_spark.cluster.cluster import EARLIEST, ClusterUnreachable, FetchAnswer, KafkaRefused, WrongProtocol
 from kgroups_spark.sources.partition_log import LeaderLost
 from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
-from tests.sources.test_cluster import Metadata, Start, cluster_at, metadata, start
-from tests.sources.test_fetch import LOG, open_log, read
+from tests.sources.fetched_logs import LOG, open_log, read
+from tests.sources.metadata_answers import Metadata, Start, cluster_at
 
-__all__ = ["fake_time", "metadata", "start"]
+__all__ = ["fake_time"]
 
 EMPTY = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []}
 

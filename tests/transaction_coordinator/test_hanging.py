@@ -8,7 +8,7 @@ from kgroups_spark.transaction_coordinator.hanging import Listings, OpenOnPartit
 from kgroups_spark.transaction_coordinator.rows import TopicPartition, TransactionalIdRow
 from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
 from tests.recorded_state_logs import answers
-from tests.transaction_coordinator.test_shard import WITH_TRANSACTIONS, rows_of
+from tests.transaction_coordinator.transaction_logs import WITH_TRANSACTIONS, rows_of
 
 HERE, THERE = TopicPartition("__consumer_offsets", 3), TopicPartition("orders", 0)
 NOW, MAXIMUM = 1_000_000, 900_000

@@ -23,11 +23,11 @@ from kgroups_spark.transaction_coordinator.shard import (
 )
 from tests.recorded_state_logs import answers, decoded
 from tests.transaction_coordinator.histories import history, key_bytes, value, value_bytes
+from tests.transaction_coordinator.transaction_logs import WITH_TRANSACTIONS, rows_of
 
 # (transactional id, value, what TransactionLog of 3.9.2, 4.0.2, 4.3.1 (and 4.4.0) made of it): producer id, previous
 # and next one, epoch, timeout, state, start, last update, two-phase, if the state expires, partitions; `-`: unknown.
 KAFKA = json.loads((Path(__file__).parent / "data" / "kafka-transaction-state.json").read_text())
-WITH_TRANSACTIONS = [name for name, one in answers().items() if one.get("transactions")]
 
 
 def shard_of(version, **arguments):
@@ -159,24 +159,6 @@ def test_an_abort_by_the_coordinator_is_told_from_the_producers_own(opened, ende
     timeout = opened.get("transactionTimeoutMs", 60_000)
     expected = [] if event is None else [TransactionEvent(1, 5, "etl", event, 7, 3, 900, timeout, [partition])]
     assert shard.take_events() == expected and shard.take_events() == []
-
-
-def shards_of(recording):
-    """The shards of a recording, by partition of `__transaction_state`."""
-    shards = {}
-    for partition, offset, log_timestamp, record in decoded(recording, TRANSACTION_LOG):
-        shard = shards.get(partition)
-        if shard is None:
-            rules = transaction_rules(release(answers()[recording]["release"]))
-            shard = shards[partition] = TransactionCoordinatorShard(rules, partition, reporting=True)
-        assert TRANSACTION_LOG.partition_of(record.key, 2) == partition
-        shard.replay(offset, log_timestamp, record.key["transactionalId"], record.value_version, record.value)
-    return shards
-
-
-def rows_of(recording):
-    """Rows of `transactional_ids`."""
-    return [row for shard in shards_of(recording).values() for row in shard.transactional_id_rows()]
 
 
 @pytest.mark.parametrize("recording", WITH_TRANSACTIONS)

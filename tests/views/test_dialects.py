@@ -19,7 +19,7 @@ from tests.views import (
     test_unstable_periods,
 )
 from tests.views.arrow_tables import in_duckdb, in_spark
-from tests.views.test_record_views import shape
+from tests.views.shapes import shape
 
 # Views, what they stand on first, and tables with rows for each.
 HANDMADE: dict[str, tuple[tuple[str, ...], Callable[[], Mapping[str, pa.Table]]]] = {

@@ -14,7 +14,7 @@ from kgroups_spark.messages.group_partition import java_hash, offsets_partition
 from tests.chosen import some_of
 from tests.expiry import twin
 from tests.expiry.cases import DAY, NOW, R
-from tests.expiry.test_twin import generated
+from tests.expiry.twin_cases import generated
 from tests.expiry.versions import parsed
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, in_spark, rows_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.audit.test_corpora import ANSWERS
+from tests.audit.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
 from tests.views.group_logs import T0
 from tests.views.rebalance_cases import CASES, Case, Told, tables_of_cases

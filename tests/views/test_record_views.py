@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +16,7 @@ from kgroups_spark.views import view_sql
 from kgroups_spark.views.record_fields import value_fields
 from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.views.record_cases import NAMES, Row, expected, group_records, handmade, recorded, without_nulls
+from tests.views.shapes import shape
 
 PAIRS = [*recorded(), *handmade()]
 EXPECTED = expected(PAIRS)
@@ -78,13 +78,6 @@ def test_both_dialects_say_the_same(by_duckdb: duckdb.DuckDBPyConnection, by_spa
     columns = f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'"
     assert dict(by_duckdb.sql(columns).fetchall()) == comments
     assert all(comments.values())
-
-
-def shape(data_type: Any) -> Any:
-    """A type by the names and types of what is in it, without what engines call elements of lists."""
-    if isinstance(data_type, pa.Schema) or pa.types.is_struct(data_type):
-        return [(field.name, shape(field.type)) for field in data_type]
-    return [shape(data_type.value_type)] if pa.types.is_list(data_type) else str(data_type).replace("[us, tz=UTC]", "")
 
 
 def test_types_are_those_of_the_message_files(by_duckdb: duckdb.DuckDBPyConnection) -> None:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from kgroups_spark.tables.schemas import arrow_schema
+from tests.audit.corpora import ANSWERS
 from tests.audit.pipeline import Audited, Border, How, audit_night, borders, range_between, segments_of
-from tests.audit.test_corpora import ANSWERS
-from tests.audit.test_recorded_expiry import FILES as FILES_BY_RELEASE
-from tests.audit.test_recorded_expiry import in_ms, tombstone_batches
+from tests.audit.recorded_expiry import FILES as FILES_BY_RELEASE
+from tests.audit.recorded_expiry import in_ms, tombstone_batches
 from tests.expiry.twin import expires, judge_offset
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of

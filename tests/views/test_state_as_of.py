@@ -26,11 +26,8 @@ from tests.tables.table_rows import rows_of as table_rows
 from tests.transaction_coordinator import histories as transactions
 from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
 from tests.views.history_logs import with_functions, with_functions_in_spark
+from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
-SHARE, TRANSACTION = "__share_group_state", "__transaction_state"
-OF_LOG = {SHARE: ("share_partitions", "share_batches"), TRANSACTION: ("transactional_ids",)}
-# What the log alone does not say: listings and names of topics, and which audit.
-ELSEWHERE = {"audit_id", "topic", "init_state", "known"}
 PARTITION = 1
 SETTINGS = Settings(3, 86_400_000)
 
@@ -76,22 +73,6 @@ def audited(topic, partition, log, nights=3):
     for night in range(nights):
         found.audit(log[: ends[(len(ends) - 1) * (night + 1) // nights]])
     return found
-
-
-def lake_of(*nights):
-    """The tables of the lake that has these partitions."""
-    tables = {"audits": table_rows("audits", {"audit_id": 1, "status": "finished", "started_at": datetime.now(UTC)})}
-    rows = {}
-    for each in nights:
-        for name, some in each.tables.items():
-            rows.setdefault(name, []).extend(some)
-        saved = [row._asdict() | {"log": each.topic, "state_partition": each.partition} for row in each.state]
-        rows.setdefault("state_log_state", []).extend(saved)
-    return tables | {name: table_rows(name, *some) for name, some in rows.items()}
-
-
-def in_order(rows):
-    return sorted(repr({k: v for k, v in row.items() if k not in ELSEWHERE}) for row in rows)
 
 
 def replayed(topic, partition, records, moment):

@@ -12,7 +12,7 @@ import pytest
 from kgroups_spark.coordinator.offset_metadata import OffsetCommit, OffsetMetadata, Slot
 from kgroups_spark.coordinator.releases import release
 from tests.audit import broker_answers
-from tests.audit.test_corpora import ANSWERS
+from tests.audit.corpora import ANSWERS
 from tests.tables.table_rows import rows_of
 from tests.views.arrow_tables import in_duckdb
 from tests.views.outcome_cases import SLOT, Record, at, marker, pending, tombstone, value

@@ -1,0 +1,36 @@
+"""Logs recorded from real brokers, what the brokers answered, and audits of them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.audit.pipeline import Audited, How, audit, read_zip
+
+CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+# Those of 4.4.0: compared with their broker's answers here, while other tests take samples from the older releases.
+CORPORA_44 = CORPORA.with_name("corpora-4.4.zip")
+Json = dict[str, Any]
+
+
+def answers_in(corpora: Path) -> dict[str, Json]:
+    """By corpus."""
+    with zipfile.ZipFile(corpora) as archive:
+        names = [name for name in archive.namelist() if name.startswith("answers/")]
+        return {Path(name).stem: json.loads(archive.read(name)) for name in names}
+
+
+ANSWERS, ANSWERS_44 = answers_in(CORPORA), answers_in(CORPORA_44)
+ALL = ANSWERS | ANSWERS_44
+every_corpus = pytest.mark.parametrize("corpus", sorted(ANSWERS))
+
+
+@cache
+def audited(corpus: str) -> Audited:
+    files = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus]
+    return audit(files, How(ALL[corpus]["release"]))

@@ -1,0 +1,7 @@
+"""Logs that were generated, with the answers of Kafka's own classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+LOGS = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"

@@ -1,0 +1,32 @@
+"""A cluster of fake brokers that know each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.sources.fake_broker import FakeBroker
+from tests.sources.metadata_answers import Metadata
+
+
+@pytest.fixture
+def metadata() -> Metadata:
+    return Metadata()
+
+
+@pytest.fixture
+def start(metadata: Metadata) -> Iterator[Callable[..., FakeBroker]]:
+    """Starts a broker of the cluster, and ends it with the test."""
+    with ExitStack() as stack:
+
+        def start_broker(
+            answers: dict[str, Callable[[Any], Any]] | None = None, versions: dict[int, tuple[int, int]] | None = None
+        ) -> FakeBroker:
+            broker = stack.enter_context(FakeBroker({"Metadata": metadata, **(answers or {})}, versions))
+            metadata.brokers[len(metadata.brokers) + 1] = broker
+            return broker
+
+        yield start_broker
