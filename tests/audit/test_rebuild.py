@@ -212,7 +212,7 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java
     assert note in summary.audit.notes
     assert told(lake) | {"quarantine": []} == told(java) | {"quarantine": []}
     for name in ("group_records", "offset_commits"):
-        settled = {"audit_id", "outcome", "marker_offset", "producer_epoch"}
+        settled = {"audit_id", "outcome", "marker_offset", "producer_epoch", "offset_delta"}
         assert strings(lake, name, settled) == strings(java, name, settled)
     # The records that were decoded again belong to the same groups and hours as those that the night read.
     assert_keys(lake)

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.reading.reader import Rows
 from kgroups_spark.times import to_datetime
+from tests.cli.group_questions import Said, gone_piece_by_piece, share_group
 from tests.cli.story_reader import ArrowReader
-from tests.cli.test_group_commands import Said, gone_piece_by_piece, kgroups, share_group  # noqa: F401  (a fixture)
 from tests.views.arrow_tables import in_spark
 from tests.views.history_logs import with_functions_in_spark
 
@@ -64,7 +64,7 @@ def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
 )
 def test_both_engines_say_the_same(
     readers: tuple[ArrowReader, SparkArrowReader],
-    kgroups: Callable[..., Said],  # noqa: F811
+    kgroups: Callable[..., Said],
     line: str,
 ) -> None:
     one, other = (kgroups(line, reader) for reader in readers)
