@@ -99,6 +99,16 @@ def test_the_start_of_the_log_that_was_cut_off_is_missing_too(log: Path) -> None
     assert partition.read_again and "5 of 8 offsets" in (partition.why_read_again or "")
 
 
+def test_of_a_log_that_only_reading_knows_what_was_cut_off_is_missing_for_sure(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_log.SegmentLog, "missing_from", lambda *_: None)
+    undecided = planned(log, audit_row(1, 3), 99 * HOUR)
+    assert (undecided.why_read_again, undecided.undecided is None) == (None, False)
+    (log / "__consumer_offsets-0" / f"{0:020}.log").unlink()
+    assert "and 1 of 8 offsets were gone" in (planned(log, audit_row(1, 2), 99 * HOUR).why_read_again or "")
+
+
 def test_the_logs_own_clock_counts_where_it_went_further(log: Path) -> None:
     then = datetime.fromtimestamp(1, UTC)  # the batches' timestamps are at 1 s
     assert planned(log, audit_row(1, 3, newest_log_timestamp=then - timedelta(days=2)), HOUR).read_again

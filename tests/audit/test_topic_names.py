@@ -39,6 +39,11 @@ def test_an_id_has_its_topic_and_the_earliest_time_it_was_seen_at() -> None:
     assert set(learnt(COMMITS).rows()) == NAMED
 
 
+def test_an_id_that_was_only_seen_without_a_time_has_none() -> None:
+    for commits in ([(0, 1, -1)], [(0, 2, 700), (0, 1, -1)]):
+        assert (uuid_text(ID[1]), "orders", None, "offset_commit") in learnt(commits).rows()
+
+
 @pytest.mark.parametrize("cut", range(1, len(COMMITS)))
 def test_chunks_and_their_order_do_not_matter(cut: int) -> None:
     assert set(learnt(COMMITS[:cut], COMMITS[cut:]).rows()) == NAMED

@@ -168,6 +168,15 @@ def test_rows_of_the_tables_of_now():
     assert (pending["producer_id"], pending["transaction_start_offset"], pending["producer_epoch"]) == (7, 1, 0)
 
 
+def test_a_value_that_a_load_fails_at_is_told_in_quarantine_and_counted_where_it_stands():
+    log = Log().commit(1, record_type=0, value_version=1).commit(2)
+    (row,) = tables.failure_rows(replayed(log.rows, release("4.3")), **CONSTANTS).to_pylist()
+    assert (row["log_offset"], row["record_count"], row["reason"]) == (0, 0, "load_would_fail")
+    assert (row["record_type"], row["record_name"], row["value_version"]) == (0, "LegacyOffsetCommit", 1)
+    assert (row["group_id"], row["topic"], row["coordinator_fails"]) == ("g", "t", True)
+    assert [row[name] for name in ("file", "file_position", "raw_key", "raw_value", "resolved_by")] == [None] * 5
+
+
 def test_ranges_cover_all_groups():
     assert group_ranges(["f", "b"]) == [GroupRange(None, "b"), GroupRange("b", "f"), GroupRange("f", None)]
     assert group_ranges([]) == [GroupRange()]

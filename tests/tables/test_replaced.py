@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -95,16 +96,27 @@ def test_audits_read_only_what_still_counts() -> None:
 
 
 class Asked:
-    """Rows that Spark has, of which only the condition is asked."""
+    """Rows that Spark has, of which only the conditions are asked."""
 
-    def where(self, condition: str) -> str:
-        return condition
+    def __init__(self, *conditions: str) -> None:
+        self.conditions = conditions
+
+    def where(self, condition: str) -> Asked:
+        return Asked(*self.conditions, condition)
+
+    def withColumns(self, columns: dict[str, object]) -> Asked:
+        assert not columns
+        return self
 
 
-@pytest.mark.parametrize(("replaced", "name"), [(NOTHING, "offset_commits"), (RANGES, "groups")])
-def test_where_nothing_is_replaced_no_rows_are(replaced: Replaced, name: str) -> None:
-    assert replaced.alone(name, Asked()) == "false"  # type: ignore[arg-type, comparison-overlap]
-    assert RANGES.alone("offset_commits", Asked()) == RANGES.condition("offset_commits")  # type: ignore[arg-type, comparison-overlap]
+def test_spark_is_asked_for_the_rows_that_stay_or_for_the_others() -> None:
+    rows: Any = Asked()
+    replaced = RANGES.condition("group_records")
+    assert RANGES.alone("group_records", rows).conditions == (replaced,)  # type: ignore[attr-defined]
+    assert RANGES.left_out("group_records", rows).conditions == (f"NOT ({replaced})",)  # type: ignore[attr-defined]
+    for nothing, name in ((NOTHING, "group_records"), (RANGES, "groups")):
+        assert nothing.alone(name, rows).conditions == ("false",)  # type: ignore[attr-defined]
+        assert nothing.left_out(name, rows) is rows
 
 
 def test_no_range_costs_nothing() -> None:
