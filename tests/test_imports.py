@@ -1,18 +1,23 @@
 """Imports point one way, top to bottom: bytes and state know nothing of Spark, nothing knows of the command line."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "kgroups_spark"
 
-# Each may import itself and what stands before it: first what every room may use, then the rooms.
-ORDER = ["__version__", "errors", "nearest", "attempts", "counts", "number_ranges", "durations", "times", "escapes"]
-ORDER += ["interruption", "java", "jvm", "session", "records", "messages", "coordinator", "share_coordinator"]
-ORDER += ["transaction_coordinator", "offsets", "storage", "tables", "lake", "expiry", "replay", "client", "sources"]
-ORDER += ["cluster", "views", "findings", "decoding", "tasks", "history", "plan", "state_logs", "audit", "upkeep"]
-ORDER += ["compare", "report", "terminal", "reading", "commands", "data_sources", "api", "cli", "entry", "__main__"]
+DESIGN = PACKAGE.parent / "docs" / "design.md"
+
+
+def drawn() -> list[list[str]]:
+    """The lines of the drawing of rooms in docs/design.md, the lowest room first."""
+    block = DESIGN.read_text().partition("**Rooms.**")[2].partition("```text\n")[2].partition("```")[0]
+    return [re.sub(r"^ *\d+ +", "", line).split(", ") for line in block.splitlines()]
+
+
+LINES = drawn()
 WITHOUT_SPARK = ["errors", "nearest", "attempts", "counts", "number_ranges", "durations", "times", "escapes"]
 WITHOUT_SPARK += ["interruption", "java", "records", "messages", "coordinator", "share_coordinator"]
 WITHOUT_SPARK += ["transaction_coordinator", "offsets", "storage", "expiry", "replay", "client", "sources", "cluster"]
@@ -41,17 +46,19 @@ def imported_modules(path):
     return names
 
 
-def test_every_part_has_its_place_in_the_order():
-    assert {part_of(path) for path in modules()} - {"__init__"} <= set(ORDER)
+def test_every_part_stands_in_the_drawing_once():
+    rooms = [room for line in LINES for room in line]
+    assert sorted(rooms) == sorted({part_of(path) for path in modules()} - {"__init__", "__version__"})
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_one_way(path):
+def test_imports_point_up_the_drawing(path):
     if part_of(path) == "__init__":
         return
-    allowed = ORDER[: ORDER.index(part_of(path)) + 1]
+    number = next(number for number, line in enumerate(LINES) if part_of(path) in line)
+    allowed = {part_of(path), "__version__"}.union(*LINES[:number])
     own = {name.split(".")[1] for name in imported_modules(path) if name.startswith("kgroups_spark.")}
-    assert own <= set(allowed)
+    assert own <= allowed
 
 
 @pytest.mark.parametrize("part", WITHOUT_SPARK)
