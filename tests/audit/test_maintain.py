@@ -31,8 +31,6 @@ from tests.audit.pipeline import unordered
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.tables.table_rows import rows_of
 
-pytestmark = pytest.mark.spark
-
 CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 NOW = [name for name, table in TABLES.items() if table.kind == "current"]
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
@@ -102,7 +100,7 @@ def newest_actions(lake, name):
     return [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
 
 
-def test_files_become_few_and_nothing_else_changes(spark, lake, log, undisturbed):
+def test_files_become_few_and_nothing_else_changes(spark, local, lake, log, undisturbed):
     before, files = contents(lake, [*HISTORY, *NOW]), file_counts(lake)
     progress = Ledger(Lake.open(spark, str(lake))).last_finished().partitions
     summary = maintain(spark, lake)
@@ -129,7 +127,7 @@ def test_files_become_few_and_nothing_else_changes(spark, lake, log, undisturbed
     assert {name: v for name, v in versions(lake).items() if name != "audits"} == {
         name: v for name, v in versions_before.items() if name != "audits"
     }
-    audit(spark, lake, log)
+    audit(local, lake, log)
     assert contents(lake) == undisturbed
 
 
@@ -178,7 +176,9 @@ def kept(spark, two_nights, tmp_path_factory):
     return Kept(before, after, keep_ms, foreseen, summaries[0], killed, newest)
 
 
-def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spark, kept, log, undisturbed, tmp_path):
+def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(
+    spark, local, kept, log, undisturbed, tmp_path
+):
     gone = {name: len(rows(kept.before, name)) - len(rows(kept.after, name)) for name in HISTORY}
     assert kept.summary.rows_removed == {name: count for name, count in gone.items() if count}
     assert {"offset_commits", "transaction_markers"} <= kept.summary.rows_removed.keys()
@@ -190,7 +190,7 @@ def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(spa
     lake = shutil.copytree(kept.after, tmp_path / "lake")
     replayed, saved = state_of_history(spark, lake)
     assert replayed == saved
-    audit(spark, lake, log)
+    audit(local, lake, log)
     assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
     # A rebuild gives the same tables, versions included.
     before_rebuild = contents(lake)
@@ -256,7 +256,7 @@ def test_broken_again_and_again_it_is_done_in_the_end(spark, lake, log, undistur
 
 
 def test_after_a_killed_audit_the_tables_of_now_are_those_of_the_last_finished_one(
-    spark, lake, log, undisturbed, monkeypatch
+    session, lake, log, undisturbed, monkeypatch
 ):
     now, commit = contents(lake), Lake.commit
 
@@ -268,11 +268,11 @@ def test_after_a_killed_audit_the_tables_of_now_are_those_of_the_last_finished_o
     with monkeypatch.context() as patch:
         patch.setattr(Lake, "commit", break_at_the_end)
         with pytest.raises(OSError, match="the storage is gone"):
-            audit(spark, lake, log)
+            audit(session, lake, log)
     assert contents(lake) != now
-    maintain(spark, lake)
+    maintain(session, lake)
     assert contents(lake) == now
-    audit(spark, lake, log)
+    audit(session, lake, log)
     assert contents(lake) == undisturbed
 
 

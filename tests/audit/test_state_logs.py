@@ -21,8 +21,6 @@ from tests.audit.state_nights import ends_of_batches
 from tests.chosen import by_each_writer, one_of
 from tests.recorded_state_logs import answers, write_logs
 
-pytestmark = pytest.mark.spark
-
 DATA = Path(__file__).parents[1] / "data" / "corpora"
 TABLES_OF_USERS = [name for name in STATE_LOG_TABLES if TABLES[name].kind != "internal"]
 COMPARED = [*TABLES_OF_USERS, "pending_offsets", "open_transactions", "groups"]
@@ -33,6 +31,12 @@ of_one_recording = pytest.mark.parametrize("recorded", one_of(*RECORDINGS), indi
 
 def audit(spark, lake, segments, writer="parts", **options):
     return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], writer=writer, **options)).audit
+
+
+@pytest.fixture
+def audits(request, writer):
+    """The session of a test's audits: those by parts need no JVM."""
+    return request.getfixturevalue("local" if writer == "parts" else "spark")
 
 
 def log_dir(recording, folder):
@@ -64,10 +68,10 @@ def recorded(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(spark, recorded, tmp_path_factory):
+def whole(local, recorded, tmp_path_factory):
     """A lake of one audit of everything."""
     lake = tmp_path_factory.mktemp("whole") / "lake"
-    audit(spark, lake, recorded[1])
+    audit(local, lake, recorded[1])
     return lake
 
 
@@ -76,7 +80,7 @@ def lag_of(row, ends):
     return share_lag(row["start_offset"], row["delivery_complete_count"], end)
 
 
-def test_the_tables_say_what_the_brokers_admin_api_answered(spark, recorded, whole):
+def test_the_tables_say_what_the_brokers_admin_api_answered(recorded, whole):
     recording, _ = recorded
     told = answers()[recording]
     if recording.startswith("share"):
@@ -125,10 +129,12 @@ def test_open_transactions_have_the_names_of_their_producers(recorded, whole):
 
 @of_one_recording
 @by_each_writer
-def test_nights_and_a_rebuild_give_the_tables_of_one_audit(spark, recorded, whole, tmp_path, writer):
+def test_nights_and_a_rebuild_give_the_tables_of_one_audit(spark, local, recorded, whole, tmp_path, writer):
+    """The last night by parts is Spark's, too."""
     lake = tmp_path / "lake"
     for share in (0.4, 0.7, 1):
-        row = audit(spark, lake, cut(recorded[1], tmp_path / "night", share), writer)
+        session = local if writer == "parts" and share < 1 else spark
+        row = audit(session, lake, cut(recorded[1], tmp_path / "night", share), writer)
     expected = contents(whole, COMPARED)
     assert contents(lake, COMPARED) == expected
     assert {entry.topic for entry in row.state_partitions} == {TOPIC_OF[recorded[0]]}
@@ -144,27 +150,27 @@ def test_nights_and_a_rebuild_give_the_tables_of_one_audit(spark, recorded, whol
 
 @of_one_recording
 @by_each_writer
-def test_a_killed_audit_leaves_no_trace(spark, recorded, whole, tmp_path, monkeypatch, writer):
+def test_a_killed_audit_leaves_no_trace(audits, recorded, whole, tmp_path, monkeypatch, writer):
     lake = tmp_path / "lake"
-    audit(spark, lake, cut(recorded[1], tmp_path / "night", 0.5), writer)
+    audit(audits, lake, cut(recorded[1], tmp_path / "night", 0.5), writer)
     with monkeypatch.context() as killed:
         killed.setattr(run, "ledger_facts", lambda *_: pytest.fail("killed"))
         with pytest.raises(pytest.fail.Exception, match="killed"):
-            audit(spark, lake, recorded[1], writer)
-    audit(spark, lake, recorded[1], writer, take_over=True)
+            audit(audits, lake, recorded[1], writer)
+    audit(audits, lake, recorded[1], writer, take_over=True)
     assert contents(lake, COMPARED) == contents(whole, COMPARED)
 
 
 @of_one_recording
-def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(spark, recorded, tmp_path):
-    row = audit(spark, tmp_path / "lake", recorded[1], include=())
+def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(session, recorded, tmp_path):
+    row = audit(session, tmp_path / "lake", recorded[1], include=())
     assert row.state_partitions == ()
     assert not row.rows_added.keys() & set(STATE_LOG_TABLES)
     shutil.copytree(recorded[1], tmp_path / "groups", ignore=shutil.ignore_patterns("__share*", "__transaction*"))
-    later = audit(spark, tmp_path / "lake", tmp_path / "groups")
+    later = audit(session, tmp_path / "lake", tmp_path / "groups")
     assert later.state_partitions == ()
     # What comes later is read from its start.
-    last = audit(spark, tmp_path / "lake", recorded[1])
+    last = audit(session, tmp_path / "lake", recorded[1])
     assert {entry.start_offset for entry in last.state_partitions} == {0}
     assert sum(entry.records for entry in last.state_partitions) == sum(
         last.rows_added.get(name, 0) for name in ("share_group_state_records", "transaction_state_records")
@@ -173,10 +179,10 @@ def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(spark
 
 @of_one_recording
 @by_each_writer
-def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(spark, recorded, whole, tmp_path, writer):
+def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(spark, audits, recorded, whole, tmp_path, writer):
     recording, log = recorded
     lake = tmp_path / "lake"
-    audit(spark, lake, cut(log, tmp_path / "night", 0.7), writer)
+    audit(audits, lake, cut(log, tmp_path / "night", 0.7), writer)
     name = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
     records = name[TOPIC_OF[recording]]
     before = contents(lake, COMPARED)
@@ -193,5 +199,5 @@ def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(spark, record
     assert contents(lake, now) == {each: before[each] for each in now}
     again = run_maintain(spark, MaintainOptions(lake=str(lake), keep_ms=1, writer=writer))
     assert records not in again.rows_removed
-    audit(spark, lake, log, writer)
+    audit(audits, lake, log, writer)
     assert contents(lake, now) == {each: contents(whole, now)[each] for each in now}

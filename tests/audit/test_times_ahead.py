@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +13,7 @@ from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from tests.audit.lakes import rows
 from tests.findings.logs import HOUR, Log
+from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.spark
 
@@ -25,13 +27,15 @@ def utc(ms: int) -> datetime:
 
 
 def test_a_lake_that_went_by_2040_recovers(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, local: LocalSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def audit(log: Log) -> AuditSummary:
+    """The second audit rebuilds, which takes Spark."""
+
+    def audit(log: Log, session: Any = local) -> AuditSummary:
         (segment,) = (tmp_path / path for path in log.files)
         segment.parent.mkdir(parents=True, exist_ok=True)
         segment.write_bytes(log.data)
-        return run_audit(spark, AuditOptions(str(tmp_path / "lake"), [str(tmp_path)], writer="parts"))
+        return run_audit(session, AuditOptions(str(tmp_path / "lake"), [str(tmp_path)], writer="parts"))
 
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h")
     with monkeypatch.context() as patch:
@@ -41,7 +45,7 @@ def test_a_lake_that_went_by_2040_recovers(
     # History is older than three years before 2040, and not older than three years before its own newest time.
     spared = MaintainOptions(str(tmp_path / "lake"), keep_ms=3 * 365 * 86_400_000, optimize=False, dry_run=True)
     assert not any(run_maintain(spark, spared).rows_removed.values())
-    second = audit(log)
+    second = audit(log, spark)
     assert (second.audit.as_of, second.now.expiring) == (utc(OLD), 0)
     third = audit(log.later(OLD + HOUR - YEAR_2040).commit("i").later(2**61).commit("j"))
     assert third.audit.as_of == utc(OLD + HOUR)

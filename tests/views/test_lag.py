@@ -128,8 +128,9 @@ def test_what_an_unfinished_audit_saw_does_not_count(spark: SparkSession, tmp_pa
     an_audit(lake, writer, finishes=True, committed_offsets=offsets, topic_offsets=[seen(0, "t", 0, 0, 50)])
     an_audit(lake, writer, finishes=False, topic_offsets=[seen(0, "t", 0, 0, 90)])
     # An audit of segments comes after it and clears up: what it asked for is nowhere to be seen.
+    register_views(spark, lake)
+    assert lag(spark) == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
     for _ in range(2):
-        register_views(spark, lake)
         with duckdb_views(str(tmp_path / "lake")) as connection:
-            assert lag(connection) == lag(spark) == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
+            assert lag(connection) == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
         an_audit(lake, writer, finishes=True, committed_offsets=offsets)
