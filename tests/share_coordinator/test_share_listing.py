@@ -1,0 +1,61 @@
+"""`share_partitions` of a lake: what is stored, completed by the newest listing of each group."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.state_logs.share_listing import complete_share_partitions
+from tests.tables.table_rows import rows_of
+
+Row = dict[str, Any]
+
+
+def listing(**topics: list[int]) -> str:
+    """A value of record type 15 with these topics initialized."""
+    listed = [{"topicId": f"id of {name}", "topicName": name, "partitions": of} for name, of in topics.items()]
+    return json.dumps({"initializingTopics": [], "initializedTopics": listed, "deletingTopics": []})
+
+
+def completed(session: SparkSession, folder: Path, records: list[Row], stored: list[Row]) -> list[tuple[Any, ...]]:
+    """Group, topic, partition, init_state and state epoch of the rows written."""
+    lake = Lake.create(session, str(folder))
+    writer = LakeWriter(lake, 3, "parts", lambda: None)
+    topics = {"topic_id": "id of gone", "topic": "gone"}
+    for name, rows in (("group_records", rows_of("group_records", *records)), ("topics", rows_of("topics", topics))):
+        part = writer.part_writer(name).write(rows)
+        lake.table(name).commit([part] if part else [], by="t", transaction=("t", 1))
+    complete_share_partitions(writer, rows_of("share_partitions", *stored))
+    names = ("group_id", "topic", "partition", "init_state", "state_epoch")
+    return [tuple(row[name] for name in names) for row in lake.rows("share_partitions").to_pylist()]
+
+
+def test_the_newest_listing_of_each_group_completes_what_is_stored(session: SparkSession, tmp_path: Path) -> None:
+    records = [
+        {"log_offset": at, "group_id": group_id, "record_type": record_type, "value": value}
+        for at, group_id, record_type, value in (
+            (4, "g", 15, listing(orders=[0, 1])),
+            (2, "g", 15, listing(clicks=[0])),
+            (5, "h", 15, listing(orders=[7])),
+            (6, "h", 15, None),
+            (7, "g", 14, "{}"),
+        )
+    ]
+    stored = [
+        {"group_id": "g", "topic_id": topic_id, "partition": 0, "state_epoch": 9}
+        for topic_id in ("id of orders", "id of gone")
+    ]
+    assert completed(session, tmp_path / "lake", records, stored) == [
+        ("g", "gone", 0, None, 9),
+        ("g", "orders", 0, "initialized", 9),
+        ("g", "orders", 1, "initialized", None),
+    ]
+
+
+def test_where_nothing_is_listed_or_stored_the_table_is_empty(session: SparkSession, tmp_path: Path) -> None:
+    assert completed(session, tmp_path / "lake", [], []) == []
