@@ -103,7 +103,7 @@ def night(session: Any, lived: LivedIn, log: Path, writer: str) -> AuditSummary:
 def watched(
     spark: SparkSession, lived: LivedIn, chosen: Chosen, killed_at: tuple[str, int] | None = None
 ) -> Iterator[None]:
-    """Looks at the lake before one commit of seven, in a soak before each: then it is as it would be had the audit
+    """Looks at the lake before one commit of twenty, in a soak before each: then it is as it would be had the audit
     been killed there.
 
     The `killed_at` commit (table, which of its commits) is never made. Spark, which is slow, looks once: when all but
@@ -123,7 +123,7 @@ def watched(
             lived.moments += 1
             lived.committed.add(table)
             is_late = (table, operation) == ("group_expiry", "replace")
-            now = in_duckdb(lived.path) if chosen.takes(1 / 7) or is_late else {}
+            now = in_duckdb(lived.path) if chosen.takes(1 / 20) or is_late else {}
             if is_late:
                 by_spark = in_spark(spark, lake)
                 now |= {f"{name} by Spark": rows for name, rows in by_spark.items() if rows != seen_by_spark[name]}
