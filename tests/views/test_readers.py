@@ -87,7 +87,7 @@ def lived_in(
         night(local, lived, log, "parts")
     with watched(spark, lived, chosen, killed_at=("audits", 2)), pytest.raises(Killed):
         night(local, lived, logs[2], "parts")
-    with watched(spark, lived, chosen):
+    with watched(spark, lived, chosen, by_spark=True):
         lived.summary = night(spark, lived, logs[2], request.param)
     with watched(spark, lived, chosen):
         run_maintain(spark, MaintainOptions(lake=str(lived.path)))
@@ -101,18 +101,24 @@ def night(session: Any, lived: LivedIn, log: Path, writer: str) -> AuditSummary:
 
 @contextmanager
 def watched(
-    spark: SparkSession, lived: LivedIn, chosen: Chosen, killed_at: tuple[str, int] | None = None
+    spark: SparkSession,
+    lived: LivedIn,
+    chosen: Chosen,
+    killed_at: tuple[str, int] | None = None,
+    *,
+    by_spark: bool = False,
 ) -> Iterator[None]:
     """Looks at the lake before one commit of twenty, in a soak before each: then it is as it would be had the audit
     been killed there.
 
-    The `killed_at` commit (table, which of its commits) is never made. Spark, which is slow, looks once: when all but
-    the last table have been written. Of the many commits that shut killed audits out, and hold no rows, every tenth is
-    looked at.
+    The `killed_at` commit (table, which of its commits) is never made. Spark, which is slow, looks once, `by_spark` or
+    in a soak: when all but the last table have been written. Of the many commits that shut killed audits out, and hold
+    no rows, every tenth is looked at.
     """
     commit, lock, counts = Lake.commit, threading.Lock(), dict[str, int]()
     lake = Lake.open(spark, str(lived.path))
-    seen, seen_by_spark = in_duckdb(lived.path), in_spark(spark, lake)
+    asks_spark = by_spark or chosen.every
+    seen, seen_by_spark = in_duckdb(lived.path), in_spark(spark, lake) if asks_spark else {}
 
     def look(self: Lake, table: str, operation: str, write: Callable[[], Any]) -> Any:
         with lock:
@@ -124,9 +130,9 @@ def watched(
             lived.committed.add(table)
             is_late = (table, operation) == ("group_expiry", "replace")
             now = in_duckdb(lived.path) if chosen.takes(1 / 20) or is_late else {}
-            if is_late:
-                by_spark = in_spark(spark, lake)
-                now |= {f"{name} by Spark": rows for name, rows in by_spark.items() if rows != seen_by_spark[name]}
+            if is_late and asks_spark:
+                found = in_spark(spark, lake)
+                now |= {f"{name} by Spark": rows for name, rows in found.items() if rows != seen_by_spark[name]}
             different = sorted(name for name in now if now[name] != seen.get(name))
             if different:
                 lived.wrong.append((f"{operation} {table}", different))
