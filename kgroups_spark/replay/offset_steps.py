@@ -72,7 +72,7 @@ def _last_pending_steps(replayed: ReplayedOffsets) -> Iterator[TombstoneStep]:
     turns = replayed.turns.filter(replayed.turns.column("is_tombstone"))
     is_plain = pc.is_in(turns.column("log_offset"), replayed.tombstones.column("log_offset").combine_chunks())
     for log_offset, log_timestamp, group_id in zip(*_columns(turns.filter(pc.invert(is_plain))), strict=True):
-        yield TombstoneStep(log_offset, log_timestamp, group_id, None, removed=None, takes_last=True)
+        yield TombstoneStep(log_offset, log_timestamp, group_id, batch_offset=None, removed=None, takes_last=True)
 
 
 def _columns(turns: pa.Table) -> list[list[Any]]:

@@ -216,7 +216,7 @@ def _event(before: TransactionalId, after: TransactionalId) -> str | None:
     # TransactionStateManager.timedOutTransactions: start + timeout < now.
     if not before.is_two_phase and before.start_timestamp + before.timeout_ms < after.last_update_timestamp:
         return "transaction_timed_out"
-    # The coordinator writes its own version into its abort (seen on 4.3.1): the producer's is that of what was open.
+    # The Ongoing record has the producer's version; the coordinator writes its own into its abort (seen on 4.3.1).
     return "producer_fenced" if before.client_transaction_version < _TV2 else None
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.audit.pipeline import Audited, How, audit, read_zip
+from tests.recorded_logs import CORPORA
 
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 # Those of 4.4.0: compared with their broker's answers here, while other tests take samples from the older releases.
 CORPORA_44 = CORPORA.with_name("corpora-4.4.zip")
 Json = dict[str, Any]

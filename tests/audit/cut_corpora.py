@@ -10,8 +10,6 @@ from tests.audit.forgetful_logs import forgetful_log
 from tests.audit.generated_logs import LOGS
 from tests.audit.pipeline import read_zip
 
-TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-
 
 def cut_log(seed: int, release: str, partition: int = 0) -> CutLog:
     """A log whose leaders write what random logs and a generated one hold."""

@@ -24,7 +24,7 @@ from tests.audit.pipeline import (
 )
 
 DAY_MS = 86_400_000
-# Where and since when something was told: a state that was carried has seen records that the log no longer has.
+# The place and time of the record behind a row: a state that was carried has seen records that the log has lost.
 PROVENANCE = {"groups": ("state_since", "log_offset"), "group_members": ("log_offset",)}
 
 
@@ -36,7 +36,7 @@ def long_after(nights: Nights, age_ms: int = 2 * DAY_MS) -> DeleteRetention | No
 
 
 def now(audited: Audited) -> dict[str, Any]:
-    """The tables of now in substance."""
+    """The rows of the current tables, without PROVENANCE."""
     tables = {name: audited.rows(name) for name in CURRENT}
     for name, columns in PROVENANCE.items():
         for row in tables[name]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
-from tests.audit.corpora import CORPORA, CORPORA_44
+from tests.audit.corpora import CORPORA_44
 from tests.audit.pipeline import Border, Files, Row, read_zip, segments_of
+from tests.recorded_logs import CORPORA
 
 FILES = {
     "4.3": read_zip(CORPORA)["expiry-4.3-after"],

@@ -12,7 +12,7 @@ import pytest
 from kgroups_spark.plan.cut_back import AnotherLog
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import Files, clean
-from tests.audit.cut_corpora import TOPIC_ID, cut_log
+from tests.audit.cut_corpora import cut_log
 from tests.audit.cut_logs import random_night
 from tests.audit.forgetful_nights import (
     assert_as_the_log_is,
@@ -22,6 +22,7 @@ from tests.audit.forgetful_nights import (
 )
 from tests.audit.night_logs import without_outcome
 from tests.audit.pipeline import CURRENT, RECORD_TABLES, VERSIONS, Audited, How, rebuild
+from tests.audit.planned_batches import TOPIC_ID
 
 NIGHTS = 8
 

@@ -21,9 +21,10 @@ from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from kgroups_spark.views.spark_views import register_views
 from tests.audit.cleaned_nights import write_folder
-from tests.audit.cut_corpora import TOPIC_ID, cut_log
+from tests.audit.cut_corpora import cut_log
 from tests.audit.cut_logs import CutLog, random_night
 from tests.audit.lakes import rows
+from tests.audit.planned_batches import TOPIC_ID
 from tests.chosen import by_each_writer
 from tests.protocol.local_spark import LocalSpark
 

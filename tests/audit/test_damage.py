@@ -11,8 +11,8 @@ import pytest
 
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from tests.audit.corpora import CORPORA
 from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit, read_zip, segments_of
+from tests.recorded_logs import CORPORA
 
 # Codecs of every kind, both message formats, transactions, group records of all types.
 LOGS = [

@@ -28,11 +28,12 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
-from tests.audit.corpora import ANSWERS, CORPORA, every_corpus
+from tests.audit.corpora import ANSWERS, every_corpus
 from tests.audit.pipeline import How, Row, audit, read_folder, read_zip, segments_of
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
+from tests.recorded_logs import CORPORA
 
 WEEK = 7 * 86_400_000
 SEGMENTS = Path(__file__).parents[2] / "kgroups_spark" / "demo" / "segments"

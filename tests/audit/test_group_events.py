@@ -14,7 +14,6 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import scan_batches
-from tests.audit.corpora import CORPORA
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, dense_log
 from tests.audit.event_logs import MINUTE, EventLog
 from tests.audit.pipeline import (
@@ -33,6 +32,7 @@ from tests.chosen import Chosen, some_of
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
+from tests.recorded_logs import CORPORA
 
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java")
 VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.1": (1, 1)}

@@ -27,11 +27,12 @@ from kgroups_spark.replay.event_rows import event_batches
 from kgroups_spark.replay.member_columns import member_batches, member_version_batches
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
-from tests.audit.corpora import ALL, ANSWERS, CORPORA, CORPORA_44
+from tests.audit.corpora import ALL, ANSWERS, CORPORA_44
 from tests.audit.night_logs import RELEASES, logs, told
 from tests.audit.pipeline import Audited, How, audit, audit_nights, cut_ranges, random_cuts, read_zip, unordered
 from tests.chosen import some_of
 from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots, group_metadata
+from tests.recorded_logs import CORPORA
 
 Rows = dict[str, Counter[str]]
 GROUP_RECORDS = arrow_schema("group_records")

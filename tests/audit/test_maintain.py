@@ -29,9 +29,9 @@ from kgroups_spark.upkeep.maintain import MaintainOptions, MaintainSummary, run_
 from tests.audit.lakes import contents, copy_until, rows, versions
 from tests.audit.pipeline import unordered
 from tests.crash.commit_points import CommitPoint, photographs
+from tests.recorded_logs import CORPORA
 from tests.tables.table_rows import rows_of
 
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 NOW = [name for name, table in TABLES.items() if table.kind == "current"]
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
 

@@ -20,11 +20,11 @@ from kgroups_spark.reading.by_spark import SparkReader
 from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
 from tests.audit.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.chosen import by_each_writer
+from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 
 pytestmark = pytest.mark.spark
 
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 # Recorded logs whose partitions stand side by side in the log of these tests: both coordinators, all types of groups.
 RECORDED = ("transactions-4.3", "scala-3.9-reloaded", "mixed-upgrade")
 # An early-access value, which 4.3 does not read and 3.9 skips (T58), and a record of no known type.

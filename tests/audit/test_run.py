@@ -7,7 +7,6 @@ import shutil
 import zipfile
 from datetime import UTC, datetime
 from operator import itemgetter
-from pathlib import Path
 
 import pytest
 
@@ -34,8 +33,7 @@ from tests.audit.lakes import (
     rows,
     versions,
 )
-
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
+from tests.recorded_logs import CORPORA
 
 
 def audit(spark, lake, segments, **options):

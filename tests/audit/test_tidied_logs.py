@@ -14,9 +14,9 @@ from kgroups_spark.audit import run
 from kgroups_spark.lake import lake as lakes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.views.duckdb_views import duckdb_views
-from tests.audit.corpora import CORPORA
 from tests.audit.lakes import contents, copy_until
 from tests.crash.commit_points import audit
+from tests.recorded_logs import CORPORA
 
 pytestmark = pytest.mark.spark
 

@@ -21,7 +21,6 @@ from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
 from tests.audit.conclusions import CLOCK_MS, Night, night
-from tests.audit.corpora import CORPORA
 from tests.audit.damaged_logs import damaged
 from tests.audit.dense_logs import dense_log
 from tests.audit.event_logs import EventLog
@@ -29,6 +28,7 @@ from tests.audit.pipeline import Files, How, cut_ranges, random_cuts, read_zip, 
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
 from tests.findings.record_bytes import record
+from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"

@@ -19,10 +19,10 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.tables.schemas import TABLES
 from tests.audit.lakes import contents, copy_until, rows
 from tests.chosen import by_each_writer
+from tests.recorded_logs import CORPORA
 from tests.small_lakes import FOR_SMALL_LAKES
 
 ROOT = Path(__file__).parents[2]
-CORPORA = ROOT / "tests" / "data" / "corpora" / "corpora.zip"
 
 # One session for several commands: a start costs seconds. Spark is set up by the properties alone.
 COMMANDS = """

@@ -16,9 +16,9 @@ import pytest
 from tests.cluster.jars import spark_jars
 from tests.cluster.object_store import ObjectStore, object_store
 from tests.cluster.standalone import Cluster, standalone_cluster
+from tests.recorded_logs import CORPORA
 
 ROOT = Path(__file__).parents[2]
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 
 
 @pytest.fixture(scope="session")

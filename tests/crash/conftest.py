@@ -10,8 +10,8 @@ import pytest
 
 from tests.audit.lakes import contents, copy_until
 from tests.crash.commit_points import audit
-from tests.crash.corpora import CORPORA
 from tests.protocol.local_spark import LocalSpark
+from tests.recorded_logs import CORPORA
 
 
 @dataclass(frozen=True)

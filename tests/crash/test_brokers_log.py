@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.audit.cleaner import records_of
 from tests.audit.pipeline import read_folder, read_zip
 from tests.crash.brokers_log import BrokersLog
-from tests.crash.corpora import CORPORA
+from tests.recorded_logs import CORPORA
 
 
 def test_a_swap_replaces_files_and_leaves_what_is_new(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
 from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip, segments_of
 from tests.offsets.night_history import history, transactional_garbage
+from tests.recorded_logs import CORPORA
 
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 LOG = ("offset_commits", "transaction_markers", "group_records", "quarantine")
 MOVES = ("offset_rewound", "offset_restarted", "topic_recreated")

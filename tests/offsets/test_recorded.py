@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay import offset_rows as tables
@@ -12,9 +11,9 @@ from tests.coordinator.generated_logs import JAVA, answers, logs
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.replayed_offsets import CONSTANTS, assert_as_the_twin, replayed, state_rows
+from tests.recorded_logs import CORPORA
 
 Json = dict
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 
 
 def test_offsets_are_those_of_kafkas_classes(chosen):

@@ -28,8 +28,8 @@ from tests.audit.pipeline import (
     unordered,
 )
 from tests.offsets.night_history import history, transactional_garbage
+from tests.recorded_logs import CORPORA
 
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 BY_REPLAY = ("group_versions", "group_member_versions", "group_events", "transaction_markers")

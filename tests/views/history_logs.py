@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.views import FUNCTIONS, view_sql
-from tests.audit.corpora import CORPORA
 from tests.audit.dense_logs import dense_log
 from tests.audit.generated_logs import LOGS
 from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip
+from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import in_duckdb
 from tests.views.replayed_logs import ReplayedLog, tables_of
 

@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,10 +22,10 @@ from kgroups_spark.records.segment import read_segment
 from tests.messages.changed_bytes import changed
 from tests.messages.group_record_bytes import EARLY, SUBSCRIPTION, group_metadata, text
 from tests.messages.vectors import KEY_OF_TYPE, records
+from tests.recorded_logs import CORPORA
 from tests.slow_messages import slow_group_record
 from tests.tables.table_rows import MOMENT, rows_of
 
-CORPORA = Path(__file__).parents[1] / "data" / "corpora" / "corpora.zip"
 Pair = tuple[bytes, bytes | None]
 Row = dict[str, Any]
 

@@ -25,10 +25,11 @@ from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.spark_views import register_views
-from tests.audit.corpora import ANSWERS, CORPORA
+from tests.audit.corpora import ANSWERS
 from tests.audit.lakes import copy_until
 from tests.chosen import Chosen
 from tests.protocol.local_spark import LocalSpark
+from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS
 
 pytestmark = pytest.mark.spark
