@@ -16,6 +16,8 @@ from kgroups_spark.report.words import CAUSES, EVENTS
 BUDGET_BYTES = 600_000  # of all groups' rows in the page
 _BYTES_A_ROW, _BYTES_A_GROUP = 150, 1000  # of markup
 _LONGEST_ANCHOR = 200
+# By query.
+CAPTIONS = {"group_offsets": "Committed offsets and owners", "newest_events": "Events, the newest first"}
 _OFFSETS = (
     Column("topic", "Topic"),
     Column("partition", "Partition", "count"),
@@ -84,17 +86,18 @@ def _by_group(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 def _group(name: str, known: Row | None, offsets: Sequence[Row], events: Sequence[Row]) -> Group:
     tables = []
     if offsets:
-        caption = _caption("Committed offsets and owners", len(offsets), offsets[0]["partitions"])
-        tables.append(table("group_offsets", caption, _OFFSETS, offsets, query("group_offsets")))
+        tables.append(_table("group_offsets", _OFFSETS, offsets, offsets[0]["partitions"]))
     if events:
-        caption = _caption("Events, the newest first", len(events), events[0]["of_group"])
         rows = [row | {"event": EVENTS.get(row["event"], row["event"]), "change": _change(row)} for row in events]
-        tables.append(table("newest_events", caption, _EVENTS, rows, query("newest_events")))
+        tables.append(_table("newest_events", _EVENTS, rows, events[0]["of_group"]))
     return Group(anchor_of(name), str(as_cell(name, Column("group_id", "Group"))), _facts(known), tables)
 
 
-def _caption(what: str, shown: int, in_all: int) -> str:
-    return what if shown == in_all else f"{what} (the first {shown:,} of {in_all:,})"
+def _table(name: str, columns: Sequence[Column], rows: Sequence[Row], in_all: int) -> Table:
+    caption = CAPTIONS[name]
+    if len(rows) < in_all:
+        caption += f" (the first {len(rows):,} of {in_all:,})"
+    return table(name, caption, columns, rows, query(name))
 
 
 def _facts(known: Row | None) -> str:

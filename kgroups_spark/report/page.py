@@ -11,7 +11,7 @@ import jinja2
 
 from kgroups_spark.durations import format_duration
 from kgroups_spark.report.figures import ROWS_SHOWN, Plot, Table, has_long_word, visible
-from kgroups_spark.report.groups import groups_of
+from kgroups_spark.report.groups import CAPTIONS, groups_of
 from kgroups_spark.report.headlines import headlines
 from kgroups_spark.report.plots import DARK
 from kgroups_spark.report.queries import NAMES, Ask, Row, query
@@ -54,6 +54,7 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
             headlines=headlines(answers),
             sections=sections(answers),
             groups=groups,
+            group_queries=[(caption, query(name)) for name, caption in CAPTIONS.items()],
             groups_left_out=groups_left_out,
             # What stands in the page is shown, never run, even if it were not escaped: nothing but this script.
             script=script,

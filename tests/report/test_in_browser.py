@@ -226,6 +226,24 @@ def test_tables_of_usual_names_need_no_scrolling(
         assert it.page.locator(".scroll").evaluate_all(wider) == 0
 
 
+def test_on_a_narrow_phone_a_table_that_is_too_wide_is_a_list_of_cells_behind_their_headings(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    wider = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
+    for lake in ("many", "hostile"):
+        with opened(browser, pages[lake], size=(320, 640)) as it:
+            for summary in it.page.locator("details.group > summary").all()[:3]:
+                summary.click()
+            assert it.page.locator(".scroll").evaluate_all(wider) == 0
+            listed = it.page.locator(".as-list").first
+            assert listed.locator("thead:visible").count() == 0
+            headings = listed.locator("th").all_text_contents()
+            row = listed.locator("tbody tr").first
+            assert row.locator("td").evaluate_all("all => all.map(each => each.dataset.heading)") == headings
+            it.page.set_viewport_size({"width": DESKTOP[0], "height": DESKTOP[1]})
+            it.page.wait_for_function("document.querySelectorAll('.as-list').length === 0")
+
+
 def test_on_a_phone_a_sentence_stands_below_the_short_cells_of_its_row(
     browser: Browser, pages: dict[str, Path]
 ) -> None:

@@ -46,6 +46,19 @@
     if (target?.matches(".group")) target.open = true;
   }
 
+  // On a phone a table that is too wide becomes a list: each cell on a line, behind the heading of its column.
+  const isPhone = matchMedia("(max-width: 46rem)");
+  function fit(scroll) {
+    scroll.classList.remove("as-list");
+    if (!isPhone.matches || scroll.scrollWidth <= scroll.clientWidth) return;
+    const headings = [...scroll.querySelectorAll("th")].map((head) => head.textContent);
+    scroll.querySelectorAll("tbody tr").forEach((line) => {
+      [...line.cells].forEach((cell, index) => { cell.dataset.heading = headings[index]; });
+    });
+    scroll.classList.add("as-list");
+  }
+  const fitAll = (part) => part.querySelectorAll(".scroll").forEach(fit);
+
   function enliven(figure) {
     const rows = JSON.parse(figure.querySelector("script").textContent);
     const heads = [...figure.querySelectorAll("th")];
@@ -72,6 +85,7 @@
         return line;
       });
       body.replaceChildren(...lines);
+      fit(figure.querySelector(".scroll"));
       if (!tools) return;
       const last = Math.min(first + PAGE, found.length);
       const count = found.length ? `${grouped.format(first + 1)}–${grouped.format(last)} of ${grouped.format(found.length)}` : "none found";
@@ -129,6 +143,8 @@
     bar.append(title);
   });
   document.querySelectorAll("figure.table").forEach(enliven);
+  document.querySelectorAll(".group").forEach((group) => group.addEventListener("toggle", () => fitAll(group)));
+  addEventListener("resize", () => fitAll(document));
   addEventListener("hashchange", openGroup);
   openGroup();
   document.documentElement.classList.add("has-script");
