@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kgroups_spark.counts import counted
 from kgroups_spark.report.figures import visible
 from kgroups_spark.report.queries import Row
-from kgroups_spark.report.sections import Answers
+from kgroups_spark.report.sections.shared import Answers
 
 _NAMED = 3
 _LONGEST_NAME = 60

@@ -15,7 +15,8 @@ from kgroups_spark.report.groups import CAPTIONS, groups_of
 from kgroups_spark.report.headlines import headlines
 from kgroups_spark.report.plots import DARK
 from kgroups_spark.report.queries import NAMES, Ask, Row, query
-from kgroups_spark.report.sections import Answers, sections
+from kgroups_spark.report.sections import sections
+from kgroups_spark.report.sections.shared import Answers
 from kgroups_spark.times import format_time_for_people
 
 _FOLDER = Path(__file__).parent / "page"

@@ -1,0 +1,136 @@
+"""Committed offsets that expire: by day, under another retention, and of groups that would lose their members."""
+
+from __future__ import annotations
+
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.report.figures import Column, Plot, Section, Table
+from kgroups_spark.report.plots import BLUE, PALE_BLUE, RED, Axes, numbered_chart, svg
+from kgroups_spark.report.queries import query
+from kgroups_spark.report.sections.shared import (
+    DAYS,
+    GROUP,
+    STATE,
+    TYPE,
+    Answers,
+    days_to_come_plot,
+    groups_table,
+    minute_of,
+    query_table,
+)
+from kgroups_spark.report.words import counted_from
+
+
+def expiring_section(answers: Answers) -> Section:
+    lake, soon = answers["lake"][0], answers["expiring_soon"][0]
+    groups = answers["expiring_groups"]
+    what_if = _what_if(answers)
+    if not groups:
+        nothing = (
+            "No committed offset expires as things stand." if soon["offsets"] else "There are no committed offsets."
+        )
+        return Section("expiring", "Expiring offsets by day", [nothing], what_if if soon["offsets"] else [])
+    sentences = [
+        f"If every group stays as it was at {minute_of(lake['as_of'])} UTC, {counted(soon['month_offsets'], 'offset')} "
+        f"of {counted(soon['month_groups'], 'group')} expire within {DAYS} days."
+    ]
+    if soon["due_offsets"]:
+        sentences.append(f"{counted(soon['due_offsets'], 'offset')}, due already, go at the broker’s next check.")
+    rows = [{**row, "counted_from": counted_from(row)} for row in groups]
+    columns = [
+        GROUP,
+        TYPE,
+        STATE,
+        Column("offsets", "Offsets", "count"),
+        Column("first_expires_at", "First expires (UTC)", "time"),
+        Column("last_expires_at", "Last (UTC)", "time", is_minor=True),
+        Column("counted_from", "Counted from", is_minor=True),
+    ]
+    by_day = [
+        {"day": row["day"], "series": "due now" if row["is_due"] else "later", "value": row["offsets"]}
+        for row in answers["expiring_by_day"]
+    ]
+    figures: list[Table | Plot] = [
+        days_to_come_plot(
+            answers,
+            "expiring_by_day",
+            f"Offsets that expire, by day, in the {DAYS} days after the audit",
+            by_day,
+            [("due now", RED), ("later", BLUE)],
+        ),
+        *what_if,
+        groups_table("expiring_groups", "Groups that lose offsets, the soonest first", columns, rows),
+    ]
+    return Section("expiring", "Expiring offsets by day", sentences, figures)
+
+
+def _what_if(answers: Answers) -> list[Table | Plot]:
+    """The effect of another retention: offsets of groups that have members, or are subscribed, stay in any case."""
+    actual = answers["lake"][0]["retention_ms"]
+    rows = []
+    bars = []
+    for row in answers["what_if_retention"]:
+        retention = format_duration(row["retention_ms"])
+        rows.append({**row, "retention": f"{retention} (as it is)" if row["retention_ms"] == actual else retention})
+        parts = {
+            "at once": row["due_offsets"],
+            "within 7 days": row["week_offsets"] - row["due_offsets"],
+            "within 30 days": row["month_offsets"] - row["week_offsets"],
+        }
+        bars += [{"at": retention, "series": name, "value": value} for name, value in parts.items()]
+    columns = [
+        Column("retention", "Retention"),
+        Column("due_offsets", "At once", "count"),
+        Column("due_groups", "Groups", "count", is_minor=True),
+        Column("week_offsets", "Within 7 days", "count"),
+        Column("month_offsets", "Within 30 days", "count"),
+    ]
+    series = [("at once", RED), ("within 7 days", BLUE), ("within 30 days", PALE_BLUE)]
+    plot = Plot(
+        "what_if_plot",
+        "Offsets that expire, if offsets.retention.minutes were",
+        svg(numbered_chart(bars, series, Axes("retention", "offsets", "offset"))),
+        legend_of([bar for bar in bars if bar["value"]], series),
+        query("what_if_retention"),
+    )
+    return [
+        plot,
+        query_table(
+            "what_if_retention",
+            "The same in figures: offsets that expire, and of how many groups at once",
+            columns,
+            rows,
+            is_small=True,
+        ),
+    ]
+
+
+def if_empty_section(answers: Answers) -> Section:
+    rows = answers["if_empty"]
+    at_once = [row for row in rows if row["at_once"]]
+    heading = "Offsets lost at once if a group empties"
+    if not rows:
+        return Section("if-empty", heading, ["No offset is kept only because its group has members."])
+    offsets, groups = sum(row["at_once"] for row in rows), len(at_once)
+    kept = sum(row["offsets"] for row in rows)
+    sentences = [
+        f"{counted(kept, 'offset')} of {counted(len(rows), 'group')} are kept only as long as their groups stay as "
+        f"they are. "
+        + (
+            f"{offsets:,} of them, of {counted(groups, 'group')}, would be due the moment the last member leaves: "
+            "KIP-848 groups count from the commit, however long ago."
+            if offsets
+            else "None would be due at once: each has a full retention left when its group empties, or part of it."
+        )
+    ]
+    columns = [
+        GROUP,
+        TYPE,
+        STATE,
+        Column("member_count", "Members", "count", is_minor=True),
+        Column("at_once", "At once", "count"),
+        Column("offsets", "In all", "count"),
+        Column("last_expires_at", "All gone by (UTC)", "time", is_minor=True),
+    ]
+    caption = "If a group lost its members now: offsets lost at once, and when the rest would expire"
+    return Section("if-empty", heading, sentences, [groups_table("if_empty", caption, columns, rows)])

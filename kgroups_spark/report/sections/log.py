@@ -1,0 +1,133 @@
+"""The topic itself: rate and bloat, records that could not be used, and how much of the log was read."""
+
+from __future__ import annotations
+
+from kgroups_spark.counts import counted
+from kgroups_spark.report.figures import LONGEST_DETAIL, Column, Plot, Section, Table
+from kgroups_spark.report.plots import AMBER, BLUE, Axes, numbered_chart, svg
+from kgroups_spark.report.queries import query
+from kgroups_spark.report.sections.shared import DAYS, GROUP, Answers, last_days_plot, query_table
+
+
+def offsets_topic_section(answers: Answers) -> Section:
+    heading = "The topic __consumer_offsets itself"
+    rows = answers["offsets_partitions"]
+    if not any(row["records"] for row in rows):
+        return Section("offsets-topic", heading, ["No record was read."])
+    columns = [
+        Column("offsets_partition", "Partition", "count"),
+        Column("commits_per_hour", "Commits an hour", "rate"),
+        Column("records", "Records", "count"),
+        Column("live_records", "Still current", "count"),
+        Column("records_per_live", "Records to a current one", "rate"),
+        Column("tombstones", "Tombstones", "count", is_minor=True),
+        Column("bytes", "Size", "bytes", is_minor=True),
+        Column("open_transactions", "Open transactions", "count", is_minor=True),
+    ]
+    shown = [
+        {**row, "records_per_live": row["records"] / row["live_records"] if row["live_records"] else None}
+        for row in rows
+    ]
+    current = [
+        {
+            "at": str(row["offsets_partition"]),
+            "series": "% still current",
+            "value": 100 * row["live_records"] / (row["records"] or 1),
+        }
+        for row in rows
+    ]
+    current_series = [("% still current", BLUE)]
+    rates = [
+        {"at": str(row["offsets_partition"]), "series": "commits an hour", "value": row["commits_per_hour"] or 0}
+        for row in rows
+    ]
+    rate_series = [("commits an hour", BLUE)]
+    commits = [
+        {"day": row["day"], "series": name, "value": row[column]}
+        for row in answers["commits_by_day"]
+        for name, column in (("plain", "plain_commits"), ("in transactions", "transactional_commits"))
+    ]
+    sql = query("offsets_partitions")
+    figures: list[Table | Plot] = []
+    if commits:
+        caption = f"Offset commits by day, in the {DAYS} days before the audit"
+        series = [("plain", BLUE), ("in transactions", AMBER)]
+        figures.append(last_days_plot(answers, "commits_by_day", caption, commits, series, "commits_by_day", "commit"))
+    figures += [
+        Plot(
+            "current",
+            "Records that are still current, in % of all that were read, by partition",
+            svg(numbered_chart(current, current_series, Axes("partition", "% still current", None))),
+            [],
+            sql,
+        ),
+        Plot(
+            "rates",
+            "Offset commits an hour by partition, in its last 24 hours of log time",
+            svg(numbered_chart(rates, rate_series, Axes("partition", "commits an hour", None))),
+            [],
+            sql,
+        ),
+        query_table("offsets_partitions", "Rate and bloat by partition", columns, shown),
+    ]
+    if answers["busiest_groups"]:
+        busiest = [
+            GROUP,
+            Column("commits", "Commits", "count"),
+            Column("tombstones", "Tombstones", "count", is_minor=True),
+            Column("other_records", "Other records", "count", is_minor=True),
+            Column("bytes", "Size", "bytes"),
+        ]
+        caption = "The groups that wrote most, in the last 24 hours of log time (50 at most)"
+        figures.append(query_table("busiest_groups", caption, busiest, answers["busiest_groups"]))
+    records, live = sum(row["records"] for row in rows), sum(row["live_records"] for row in rows)
+    sentence = (
+        f"{records:,} records read, {live:,} of them ({live / records:.1%}) are still current; the others can be "
+        "compacted away, tombstones and markers after their time."
+    )
+    return Section("offsets-topic", heading, [sentence], figures)
+
+
+def quarantine_section(answers: Answers) -> Section:
+    rows = answers["quarantine"]
+    if not rows:
+        return Section("quarantine", "Quarantine", ["Every record that was read could be used."])
+    columns = [
+        Column("reason", "Reason"),
+        Column("coordinator_fails", "A load would fail"),
+        Column("entries", "Entries", "count"),
+        Column("records", "Records", "count"),
+        Column("partitions", "Partitions", "count", is_minor=True),
+        Column("newest", "Newest (UTC)", "time", is_minor=True),
+        Column("example", "One of them, in words", is_minor=True, longest=LONGEST_DETAIL),
+    ]
+    records = sum(row["records"] for row in rows)
+    sentence = f"{counted(records, 'record')} could not be used; the table quarantine keeps their bytes."
+    figure = query_table("quarantine", "Records that could not be used, by reason", columns, rows)
+    return Section("quarantine", "Quarantine", [sentence], [figure])
+
+
+def coverage_section(answers: Answers) -> Section:
+    rows = answers["coverage"]
+    if not rows:
+        return Section("coverage", "Coverage", ["No partition was read."])
+    columns = [
+        Column("offsets_partition", "Partition", "count"),
+        Column("first_log_offset", "First record", "count"),
+        Column("complete_from", "Complete from", "count"),
+        Column("read_to", "Read to", "count"),
+        Column("lost", "Lost", "count"),
+        Column("newest_log_timestamp", "Newest record (UTC)", "time", is_minor=True),
+    ]
+    gaps = sum(row["is_complete"] is False for row in rows)
+    lost = sum(row["lost"] or 0 for row in rows)
+    sentences = [
+        f"History has every record of {len(rows) - gaps:,} of {counted(len(rows), 'partition')}, from the first that "
+        "was read on" + ("." if not gaps else "; of the others it has none that was compacted away before it was read.")
+    ]
+    if lost:
+        sentences.append(f"{counted(lost, 'offset')} were gone before an audit came: audit more often.")
+    sentences += answers["lake"][0]["notes"] or []
+    caption = "The part of each partition’s log that the tables hold, as offsets of that log"
+    figure = query_table("coverage", caption, columns, rows)
+    return Section("coverage", "Coverage", sentences, [figure])

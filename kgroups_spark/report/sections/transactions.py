@@ -1,0 +1,130 @@
+"""Open transactions, and those that __transaction_state knows by name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kgroups_spark.counts import counted
+from kgroups_spark.durations import format_duration
+from kgroups_spark.report.figures import Column, Section
+from kgroups_spark.report.queries import Row
+from kgroups_spark.report.sections.shared import DAYS, Answers, milliseconds, query_table
+from kgroups_spark.report.words import ABORTS
+from kgroups_spark.transaction_coordinator.shard import TWO_PHASE_TIMEOUT_MS
+
+
+def transactions_section(answers: Answers) -> Section:
+    rows = answers["open_transactions"]
+    heading = "Open transactions"
+    if not rows:
+        return Section("transactions", heading, ["No transaction was open where the log ends."])
+    as_of = answers["lake"][0]["as_of"]
+    hanging = [row for row in rows if row["is_hanging"]]
+    sentences = [
+        f"{counted(len(rows), 'transaction')} had neither committed nor aborted where the log ends; {len(hanging):,} "
+        "hanging: open for longer than 15 minutes, Kafka’s default of transaction.max.timeout.ms, and as far as "
+        "__transaction_state was read, its coordinator will not end them. Consumers that ask for stable offsets wait "
+        "for them, and the log cleaner stops at their first record."
+    ]
+    columns = [
+        Column("producer_id", "Producer id"),
+        Column("transactional_id", "Transactional id", is_minor=True),
+        Column("open_since", "Open since (UTC)", "time", is_minor=True),
+        Column("age", "Age"),
+        Column("verdict", "Hanging"),
+        Column("groups", "Group"),
+        Column("offsets", "Offsets", "count"),
+        Column("offsets_partition", "Offsets partition", "count", is_minor=True),
+        Column("records_held", "Records behind it", "count", is_minor=True),
+    ]
+    shown = [
+        {
+            **row,
+            "producer_id": str(row["producer_id"]),
+            "age": None if row["open_since"] is None else format_duration(milliseconds(as_of - row["open_since"])),
+            "verdict": "yes" if row["is_hanging"] else "no",
+            "groups": _groups_named(row),
+        }
+        for row in rows
+    ]
+    caption = "Transactions, the longest open first; records behind it: what the cleaner cannot pass"
+    return Section("transactions", heading, sentences, [query_table("open_transactions", caption, columns, shown)])
+
+
+def _groups_named(row: Row) -> str | None:
+    if row["group_count"] > 1:
+        return f"{row['group_id']} and {row['group_count'] - 1} more"
+    return None if row["group_id"] is None else str(row["group_id"])
+
+
+def transactional_ids_section(answers: Answers) -> Section:
+    states, aborted = answers["transactional_states"], answers["aborted_by_coordinator"]
+    named = answers["named_transactions"]
+    heading = "Transactions by name"
+    if not states and not aborted:
+        nothing = "No transactional id is known: there is none, or __transaction_state was not read."
+        return Section("transactional-ids", heading, [nothing])
+    as_of = answers["lake"][0]["as_of"]
+    ids = counted(sum(row["transactional_ids"] for row in states), "transactional id")
+    sentences = [
+        f"The transaction coordinator knows {ids}; {len(named):,} have an open transaction. It aborted "
+        f"{counted(len(aborted), 'transaction')} by itself in the {DAYS} days before the audit."
+    ]
+    figures = []
+    if named:
+        columns = [
+            Column("transactional_id", "Transactional id"),
+            Column("producer_id", "Producer id", is_minor=True),
+            Column("state", "State"),
+            Column("start_timestamp", "Began (UTC)", "time", is_minor=True),
+            Column("age", "Age"),
+            Column("timeout", "Timeout"),
+            Column("topic_partitions", "Partitions written to", "count"),
+            Column("groups", "Groups", "count", is_minor=True),
+            Column("offsets", "Offsets", "count", is_minor=True),
+        ]
+        shown = [
+            {
+                **row,
+                **_as_texts(row),
+                "age": _age(as_of, row["start_timestamp"]),
+                "timeout": _timeout(row["timeout_ms"]),
+            }
+            for row in named
+        ]
+        figures.append(query_table("named_transactions", "Open transactions, the longest open first", columns, shown))
+    if aborted:
+        columns = [
+            Column("log_timestamp", "When (UTC)", "time"),
+            Column("transactional_id", "Transactional id"),
+            Column("why", "Why"),
+            Column("producer_id", "Producer id", is_minor=True),
+            Column("start_timestamp", "Began (UTC)", "time", is_minor=True),
+            Column("timeout", "Timeout", is_minor=True),
+        ]
+        shown = [{**row, **_as_texts(row), "why": ABORTS[row["event"]]} for row in aborted]
+        caption = "Transactions that the coordinator aborted, the newest first"
+        figures.append(query_table("aborted_by_coordinator", caption, columns, shown))
+    if states:
+        columns = [
+            Column("state", "State"),
+            Column("transactional_ids", "Ids", "count"),
+            Column("newest_change", "Newest change (UTC)", "time"),
+        ]
+        caption = "Transactional ids by state"
+        figures.append(query_table("transactional_states", caption, columns, states, is_small=True))
+    return Section("transactional-ids", heading, sentences, figures)
+
+
+def _as_texts(row: Row) -> Row:
+    """A producer id is a name, not a number to be grouped."""
+    producer_id = None if row["producer_id"] is None else str(row["producer_id"])
+    return {"producer_id": producer_id, "timeout": _timeout(row["timeout_ms"])}
+
+
+def _age(as_of: datetime, since: datetime | None) -> str | None:
+    return None if since is None else format_duration(milliseconds(as_of - since))
+
+
+def _timeout(timeout_ms: int) -> str:
+    return "none (two-phase)" if timeout_ms == TWO_PHASE_TIMEOUT_MS else format_duration(timeout_ms)
