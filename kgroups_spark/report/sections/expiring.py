@@ -15,6 +15,7 @@ from kgroups_spark.report.sections.shared import (
     Answers,
     days_to_come_plot,
     groups_table,
+    legend_of,
     minute_of,
     query_table,
 )
