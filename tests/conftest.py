@@ -74,18 +74,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ranks = {folder / name: rank for rank, name in enumerate(LONG_FILES)}
     assert all(path.is_file() for path in ranks), "LONG_FILES names a file that is not there"
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    # A path is compared once, not with each of its tests.
+    processes = {path for path in {item.path for item in items} if _starts_processes(path.relative_to(folder))}
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-        if any(item.path.is_relative_to(folder / name) for name in PROCESSES):
+        if item.path in processes:
             item.add_marker("processes")
     # Spark's writer needs Spark.
-    nothing = [item for item in items if item.get_closest_marker("spark") and _session_of(item) == "local"]
-    items[:] = [item for item in items if item not in nothing]
+    items[:] = [item for item in items if _session_of(item) != "local" or not item.get_closest_marker("spark")]
     if "soak" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("soak")]
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=left_out)
+
+
+def _starts_processes(path: Path) -> bool:
+    return any(path.is_relative_to(name) for name in PROCESSES)
 
 
 def _session_of(item: pytest.Item) -> str | None:

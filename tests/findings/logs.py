@@ -26,11 +26,13 @@ class Log:
         self.offsets_partition = offsets_partition
         self.now = now
         self.offset = 0
-        self.data = b""
+        self._batches: list[dict[str, Any]] = []
 
     @property
     def files(self) -> Files:
-        return {f"__consumer_offsets-{self.offsets_partition}/{0:020d}.log": self.data}
+        """One segment, whose bytes are made here: an hour's commits take as long as a hundred other logs."""
+        data = b"".join(batch(**each) for each in self._batches)
+        return {f"__consumer_offsets-{self.offsets_partition}/{0:020d}.log": data}
 
     @property
     def moment(self) -> datetime:
@@ -47,7 +49,7 @@ class Log:
     def append(self, *records: KeyValue, **fields: Any) -> Log:
         """One batch."""
         times = {"base_timestamp": self.now, "max_timestamp": self.now}
-        self.data += batch(self.offset, list(records), **times, **fields)
+        self._batches.append({"base_offset": self.offset, "records": records, **times, **fields})
         self.offset += len(records)
         return self
 

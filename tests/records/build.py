@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
+from collections.abc import Sequence
 
 import lz4.frame
 import pyarrow as pa
@@ -16,6 +17,8 @@ KeyValue = tuple[bytes | None, bytes | None]
 
 def varint(number: int) -> bytes:
     number = number << 1 if number >= 0 else (-number << 1) - 1
+    if number < 128:
+        return bytes((number,))
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -37,7 +40,7 @@ def record(
 
 def batch(
     base_offset: int,
-    records: list[KeyValue],
+    records: Sequence[KeyValue],
     *,
     body: bytes | None = None,
     codec: int = 0,

@@ -15,11 +15,9 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views import view_sql
 from kgroups_spark.views.record_fields import value_fields
 from kgroups_spark.views.record_views import RECORD_VIEWS
-from tests.views.record_cases import NAMES, Row, expected, group_records, handmade, recorded, without_nulls
+from tests.views.record_cases import NAMES, Pair, Row, expected, group_records, handmade, recorded, without_nulls
 from tests.views.shapes import shape
 
-PAIRS = [*recorded(), *handmade()]
-EXPECTED = expected(PAIRS)
 COMMON = {
     *("audit_id", "offsets_partition", "log_offset", "log_timestamp", "group_id", "value_version", "is_tombstone"),
     *("producer_id", "is_transactional"),
@@ -27,8 +25,18 @@ COMMON = {
 
 
 @pytest.fixture(scope="module")
-def table() -> pa.Table:
-    return group_records(PAIRS)
+def pairs() -> list[Pair]:
+    return [*recorded(), *handmade()]
+
+
+@pytest.fixture(scope="module")
+def expected_rows(pairs: list[Pair]) -> dict[str, list[Row]]:
+    return expected(pairs)
+
+
+@pytest.fixture(scope="module")
+def table(pairs: list[Pair]) -> pa.Table:
+    return group_records(pairs)
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +67,12 @@ def test_every_record_type_has_a_view() -> None:
 
 @pytest.mark.parametrize("name", NAMES.values())
 def test_every_row_and_every_field_is_what_the_slow_decoder_reads(
-    by_duckdb: duckdb.DuckDBPyConnection, name: str
+    by_duckdb: duckdb.DuckDBPyConnection, expected_rows: dict[str, list[Row]], name: str
 ) -> None:
-    rows = read(by_duckdb, name)
-    assert EXPECTED[name] and any(row["is_tombstone"] for row in EXPECTED[name])
-    assert [without_nulls(row) for row in rows.to_pylist()] == [without_nulls(row) for row in EXPECTED[name]]
-    assert set(rows.column_names) == COMMON.union(*EXPECTED[name])
+    rows, its = read(by_duckdb, name), expected_rows[name]
+    assert its and any(row["is_tombstone"] for row in its)
+    assert [without_nulls(row) for row in rows.to_pylist()] == [without_nulls(row) for row in its]
+    assert set(rows.column_names) == COMMON.union(*its)
 
 
 @pytest.mark.parametrize("name", NAMES.values())
@@ -109,10 +117,10 @@ def test_a_field_that_two_layouts_have_as_two_types_is_refused() -> None:
         value_fields(kind)
 
 
-def test_the_rows_are_told_apart_by_layout() -> None:
+def test_the_rows_are_told_apart_by_layout(expected_rows: dict[str, list[Row]]) -> None:
     found: dict[str, set[str]] = {}
-    rows: list[tuple[str, Row]] = [(name, row) for name, rows in EXPECTED.items() for row in rows if "layout" in row]
-    for name, row in rows:
-        found.setdefault(name, set()).add(row["layout"])
+    for name, rows in expected_rows.items():
+        if layouts := {row["layout"] for row in rows if "layout" in row}:
+            found[name] = layouts
     early = {number: {"released", "4.0" if number > 9 else "3.7"} for number in (4, 5, 7, 8, 11, 15)}
     assert found == {NAMES[number]: layouts for number, layouts in early.items()}
