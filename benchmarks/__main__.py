@@ -1,6 +1,7 @@
 """Measures kgroups-spark against others on one generated log, and prints ratios.
 
-    python -m benchmarks [--records 5000000] [--rounds 5] [--audit-rounds 3] [--nights 20] [--work DIR] [--json FILE]
+    python -m benchmarks [--only audit live ...] [--records 5000000] [--rounds 5] [--audit-rounds 3] [--work DIR]
+                         [--json FILE]
 
 Sides take turns, so that a busy machine is busy for all of them; what counts is CPU seconds (user and system) of the
 whole process tree, and the median of each round's ratio. Exits 1 if the programs disagree about the state, 2 without Go
@@ -19,13 +20,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from benchmarks import nights
-from benchmarks.generate_log import Shape, generate
+from benchmarks.generate_log import SLOTS_PER_GROUP, Shape, generate, generate_live
 from benchmarks.wire import CODECS
 
 HERE = Path(__file__).parent
@@ -46,7 +48,7 @@ class Ratio:
 
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    if shutil.which("go") is None:
+    if "decode" in options.only and shutil.which("go") is None:
         return _refuse("Go is needed to build the peer (franz-go): https://go.dev/dl, 1.26 or newer, on the PATH")
     if not Path("/proc/self/stat").exists():
         return _refuse("CPU seconds of a process tree are read from /proc: Linux is needed")
@@ -74,6 +76,9 @@ class Disagreement(Exception):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--only", nargs="+", choices=MEASURES, default=list(MEASURES), help="these lines (default: all)"
+    )
     parser.add_argument("--records", type=int, default=5_000_000, help="records of the large log (default: 5,000,000)")
     parser.add_argument("--partitions", type=int, default=8, help="offsets partitions (default: 8)")
     parser.add_argument("--codec", choices=CODECS, default="none", help="compression of the batches (default: none)")
@@ -81,8 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--groups", type=int, default=2000, help="consumer groups (default: 2000)")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another log (default: 1)")
     parser.add_argument("--rounds", type=int, default=5, help="of decoding and replaying (default: 5)")
-    parser.add_argument("--audit-rounds", type=int, default=3, help="of whole audits; 0: none (default: 3)")
-    parser.add_argument("--nights", type=int, default=20, help="of a fifth of the records; 0: none (default: 20)")
+    parser.add_argument("--audit-rounds", type=int, default=3, help="of whole audits (default: 3)")
+    parser.add_argument("--nights", type=int, default=20, help="of a fifth of the records (default: 20)")
     parser.add_argument(
         "--first-compiler-only",
         action="store_true",
@@ -94,33 +99,27 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure(options: argparse.Namespace, work: Path) -> list[Ratio]:
-    large = _log(options, work, options.records)
-    peer = work / "franz_go"
-    subprocess.run(["go", "build", "-o", peer, "."], cwd=HERE / "peers" / "franz_go", check=True)
-    ratios = [_decode_and_replay(large, peer, options.rounds)]
-    if options.audit_rounds:
-        small = _log(options, work, options.records // 5)
-        ratios += _whole_audits(options, work, small, large)
-    if options.nights > 1:
-        ratios += _nights(options, work)
-    return ratios
+    return [ratio for name in options.only for ratio in MEASURES[name](options, work)]
 
 
-def _shape(options: argparse.Namespace, records: int) -> Shape:
-    return Shape(records, options.partitions, options.codec, options.transactional, options.groups, options.seed)
+def _shape(options: argparse.Namespace, records: int, **changes: Any) -> Shape:
+    shape = Shape(records, options.partitions, options.codec, options.transactional, options.groups, options.seed)
+    return replace(shape, **changes)
 
 
-def _log(options: argparse.Namespace, work: Path, records: int) -> Path:
-    shape = _shape(options, records)
-    folder = work / "-".join(str(value) for value in asdict(shape).values())
+def _log(work: Path, shape: Shape, generator: Callable[[Path, Shape], int] = generate) -> Path:
+    """The folder of the log, which stays for the next run."""
+    folder = work / "-".join([generator.__name__, *(str(value) for value in asdict(shape).values())])
     if not (folder / "whole").exists():
-        _say(f"generating {records:,} records")
-        generate(folder, shape)
+        _say(f"generating {shape.records or shape.groups * SLOTS_PER_GROUP:,} records")
+        generator(folder, shape)
         (folder / "whole").touch()
     return folder
 
 
-def _decode_and_replay(log: Path, peer: Path, rounds: int) -> Ratio:
+def _decode_and_replay(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    log, peer, rounds = _log(work, _shape(options, options.records)), work / "franz_go", options.rounds
+    subprocess.run(["go", "build", "-o", peer, "."], cwd=HERE / "peers" / "franz_go", check=True)
     commands = {
         "ours": [sys.executable, "-m", "benchmarks.decode_and_replay", str(log)],
         "franz-go": [str(peer), str(log)],
@@ -134,24 +133,56 @@ def _decode_and_replay(log: Path, peer: Path, rounds: int) -> Ratio:
             seconds[name].append(cpu)
         if len(set(states.values())) > 1:
             raise Disagreement(f"the programs disagree about the state: {states}")
-    return _ratio("decode + replay, against franz-go with markers", seconds["ours"], seconds["franz-go"], 1.5)
+    return [_ratio("decode + replay, against franz-go with markers", seconds["ours"], seconds["franz-go"], 1.5)]
 
 
-def _whole_audits(options: argparse.Namespace, work: Path, small: Path, large: Path) -> list[Ratio]:
-    flags = [] if options.first_compiler_only else ["--full-jit"]
-    _say(f"whole audits against Spark's writer, {options.audit_rounds} rounds and one to warm up")
-    result = _audits([str(large), str(work / "audits"), str(options.audit_rounds), *flags])
-    rounds = {name: [each[name] for each in result["rounds"]] for name in ("audit", "write", "second")}
-    _say("memory of workers")
-    peaks = [_audits([str(log), str(work / "memory"), "0"])["worker_bytes"] / 1e6 for log in (small, large)]
+def _whole_audits(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    usual, hard = (_log(work, _shape(options, options.records, kind=kind)) for kind in ("usual", "hard"))
     return [
-        _ratio("whole audit, against Spark writing ready commits", rounds["audit"], rounds["write"], 0.8),
-        _ratio("second audit with nothing new, against the first", rounds["second"], rounds["audit"], None),
-        Ratio("largest worker, against a fifth of the records", peaks[1], peaks[0], "MB", peaks[1] / peaks[0], 1.25),
+        *_against_spark(options, work, "whole audit of a usual log, against Spark's writer", usual, 1.3),
+        *_against_spark(options, work, "whole audit of a hard log, against Spark's writer", hard, 2.0),
     ]
 
 
+def _large_log(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    """Four times the records; memory against a fifth of them."""
+    small, large = (_log(work, _shape(options, n, kind="usual")) for n in (options.records // 5, 4 * options.records))
+    what = f"whole audit of {4 * options.records:,} records, usual"
+    ratios = _against_spark(options, work, what, large, 1.1)
+    _say("memory of workers")
+    few, many = (_json("whole_audit", options, log, work / "memory", 0)["worker_bytes"] / 1e6 for log in (small, large))
+    return [*ratios, Ratio("largest worker, against 1/20 of the records", many, few, "MB", many / few, 1.1)]
+
+
+def _against_spark(options: argparse.Namespace, work: Path, what: str, log: Path, target: float) -> list[Ratio]:
+    _say(f"{what}, {options.audit_rounds} rounds and one to warm up")
+    result = _json("whole_audit", options, log, work / "audits", options.audit_rounds)
+    rounds = {name: [each[name] for each in result["rounds"]] for name in ("audit", "write", "second")}
+    return [
+        _ratio(what, rounds["audit"], rounds["write"], target),
+        _ratio("  one more with nothing new, against it", rounds["second"], rounds["audit"], None),
+    ]
+
+
+def _live_offsets(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    shape = _shape(options, 0, groups=options.records // SLOTS_PER_GROUP)
+    log = _log(work, shape, generate_live)
+    _say(f"second nights over {options.records:,} live offsets, {options.audit_rounds} rounds and one to warm up")
+    rounds = _json("live_offsets", options, log, work / "live", options.audit_rounds)["rounds"]
+    night, tables = ([each[name] for each in rounds] for name in ("night", "tables"))
+    return [_ratio("a night of 1 % new offsets, against pyarrow", night, tables, 3.0)]
+
+
+def _skewed_log(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    logs = [_log(work, _shape(options, options.records, kind="usual", skew=skew)) for skew in (0.8, 0.0)]
+    _say(f"a partition with 80 % of the records, {options.audit_rounds} rounds and one to warm up")
+    rounds = _json("skewed_log", options, *logs, work / "skewed", options.audit_rounds)["rounds"]
+    skewed, even = ([each[name] for each in rounds] for name in ("skewed", "even"))
+    return [_ratio("a partition with 80 % of the records, against even", skewed, even, 1.3, "s")]
+
+
 def _nights(options: argparse.Namespace, work: Path) -> list[Ratio]:
+    assert options.nights > 1, "--nights: two at least"
     seconds = nights.measure(work, _shape(options, options.records // 5), options.nights, options.rounds)
     second, last = seconds.nights[1], seconds.nights[-1]
     nothing, session = statistics.median(seconds.nothing_new), statistics.median(seconds.session)
@@ -161,10 +192,13 @@ def _nights(options: argparse.Namespace, work: Path) -> list[Ratio]:
     ]
 
 
-def _audits(arguments: list[str]) -> dict:  # type: ignore[type-arg]
-    command = [sys.executable, "-m", "benchmarks.whole_audit", *arguments]
+def _json(module: str, options: argparse.Namespace, *arguments: object) -> dict[str, Any]:
+    """The last line that the module prints."""
+    flags = [] if options.first_compiler_only else ["--full-jit"]
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments), *flags]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent).stdout
-    return json.loads(output.splitlines()[-1])  # type: ignore[no-any-return]
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return found
 
 
 def _run(command: list[str]) -> tuple[str, float]:
@@ -175,13 +209,14 @@ def _run(command: list[str]) -> tuple[str, float]:
     return output.splitlines()[-1], after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def _ratio(what: str, ours: list[float], other: list[float], target: float | None) -> Ratio:
+def _ratio(what: str, ours: list[float], other: list[float], target: float | None, unit: str = "CPU s") -> Ratio:
     ratio = statistics.median(a / b for a, b in zip(ours, other, strict=True))
-    return Ratio(what, statistics.median(ours), statistics.median(other), "CPU s", ratio, target)
+    return Ratio(what, statistics.median(ours), statistics.median(other), unit, ratio, target)
 
 
 def _machine() -> dict[str, str]:
-    go = subprocess.run(["go", "version"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[2]
+    command = ["go", "version"] if shutil.which("go") else ["echo", "no Go"]
+    go = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     module = (HERE / "peers" / "franz_go" / "go.mod").read_text()
     franz_go = next(line.split()[1] for line in module.splitlines() if "twmb/franz-go v" in line)
     return {
@@ -202,6 +237,16 @@ def _table(ratios: list[Ratio], machine: dict[str, str]) -> str:
         target = "" if r.target is None else f"<= {r.target}"
         lines.append(f"{r.what:52}{r.ours:>10.2f}{r.other:>10.2f}{r.unit:>7}{r.ratio:>8.2f}{target:>9}")
     return "\n".join([*lines, "", *machine.values()]) + "\n"
+
+
+MEASURES: dict[str, Callable[[argparse.Namespace, Path], list[Ratio]]] = {
+    "decode": _decode_and_replay,
+    "audit": _whole_audits,
+    "large": _large_log,
+    "live": _live_offsets,
+    "skew": _skewed_log,
+    "nights": _nights,
+}
 
 
 def _say(text: str) -> None:

@@ -1,14 +1,16 @@
 """Segments of `__consumer_offsets` as a busy cluster leaves them before compaction, as many records as asked for.
 
-Of 1,000 records about 989 are offset commits (version 3, then 4; one in seven with metadata; 11 a batch), 5 are the
-metadata of classic groups (5 to 50 members), 2 of KIP-848 groups, 2 are tombstones and 2 end transactions. Of 100
-commit batches 3 are transactional: two thirds by producers that come again with every transaction, as Kafka Streams
-and Connect do, the others by producers that never return. One transaction in ten aborts, a few stay open.
-The same shape gives the same bytes.
+A `hard` log, the default: of 1,000 records about 989 are offset commits (version 3, then 4; one in seven with
+metadata; 11 a batch), 5 are the metadata of classic groups (5 to 50 members; a third of the bytes), 2 of KIP-848
+groups, 2 are tombstones and 2 end transactions. A `usual` log: of 5,000 records one belongs to a group. Of 100 commit
+batches 3 are transactional: two thirds by producers that come again with every transaction, as Kafka Streams and
+Connect do, the others by producers that never return. One transaction in ten aborts, a few stay open. The same shape
+gives the same bytes.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -24,8 +26,10 @@ FIRST_TIMESTAMP_MS = 1_760_000_000_000
 SLOTS_PER_GROUP = 50
 LARGEST_BATCH = 50
 WITH_METADATA, ABORTED, COMES_AGAIN = 0.15, 0.1, 0.67
-# Batches in 1,000 that are no commits; a commit batch has 11 records, these have 1, 4 and 4.
-GENERATIONS, MEMBER_STEPS, EXPIRIES = 55, 6, 5
+# Batches in 10,000 that are no commits: a classic group's metadata (1 record), a member's step (4), tombstones (4). A
+# commit batch has 11 records.
+OTHER_BATCHES = {"hard": (550, 60, 50), "usual": (10, 3, 50)}
+LIVE_MEMBERS = 3
 TEAMS = ("payments", "orders", "inventory", "search", "ledger", "shipping", "pricing", "fraud")
 ROLES = ("indexer", "enricher", "projection", "notifier", "aggregator", "sink", "audit-writer")
 EVENTS = ("created.v1", "updated.v2", "events", "snapshots.compacted")
@@ -33,7 +37,8 @@ EVENTS = ("created.v1", "updated.v2", "events", "snapshots.compacted")
 
 @dataclass(frozen=True)
 class Shape:
-    """What to generate. `transactional`: share of the commit batches."""
+    """What to generate. `transactional`: share of the commit batches; `skew`: share of the records that the first
+    partition has, the others having as many each; 0: all have as many."""
 
     records: int
     partitions: int = 8
@@ -41,6 +46,15 @@ class Shape:
     transactional: float = 0.03
     groups: int = 2000
     seed: int = 1
+    kind: str = "hard"
+    skew: float = 0.0
+
+    def shares(self) -> list[int]:
+        """The records of each partition."""
+        first = self.skew or 1 / self.partitions
+        bounds = [0.0, *(first + (1 - first) * n / max(1, self.partitions - 1) for n in range(self.partitions))]
+        ends = [round(self.records * bound) for bound in bounds]
+        return [end - start for start, end in itertools.pairwise(ends)]
 
 
 @dataclass
@@ -67,8 +81,7 @@ class Group:
 
 def generate(folder: Path, shape: Shape) -> int:
     """Writes the segments below the folder; the number of records."""
-    placed = _groups(shape)
-    shares = [shape.records * (p + 1) // shape.partitions - shape.records * p // shape.partitions for p in placed]
+    placed, shares = _groups(shape), shape.shares()
     with ProcessPoolExecutor() as pool:
         return sum(pool.map(partial(_write, folder, shape), placed, placed.values(), shares))
 
@@ -76,8 +89,7 @@ def generate(folder: Path, shape: Shape) -> int:
 def generate_nights(folder: Path, shape: Shape, nights: int) -> int:
     """Writes one log as so many nights left it, `shape.records` each: the segments that night n added are below
     `folder/n`. The number of records."""
-    placed = _groups(shape)
-    shares = [shape.records * (p + 1) // shape.partitions - shape.records * p // shape.partitions for p in placed]
+    placed, shares = _groups(shape), shape.shares()
     with ProcessPoolExecutor() as pool:
         return sum(pool.map(partial(_write_nights, folder, shape, nights), placed, placed.values(), shares))
 
@@ -87,6 +99,26 @@ def _write_nights(folder: Path, shape: Shape, nights: int, partition: int, group
     for night in range(1, nights + 1):
         log.folder = folder / str(night) / f"__consumer_offsets-{partition}"
         log.write(records * night)
+    return log.write(0)
+
+
+def generate_live(folder: Path, shape: Shape) -> int:
+    """Writes two nights of a log in which every commit of the first is a live offset: `shape.groups` groups with
+    SLOTS_PER_GROUP each, of which the second night commits those of each hundredth group again. The segments of night
+    n are below `folder/n`. The number of records."""
+    placed: dict[int, list[str]] = {p: [] for p in range(shape.partitions)}
+    for number in range(shape.groups):
+        name = f"{TEAMS[number % len(TEAMS)]}-{ROLES[number % len(ROLES)]}-{number}"
+        placed[offsets_partition(name, shape.partitions)].append(name)
+    with ProcessPoolExecutor() as pool:
+        return sum(pool.map(partial(_write_live, folder, shape), placed, placed.values()))
+
+
+def _write_live(folder: Path, shape: Shape, partition: int, names: list[str]) -> int:
+    log = PartitionLog(folder, shape, partition, [])
+    for night, chosen in enumerate((names, names[::100]), 1):
+        log.folder = folder / str(night) / f"__consumer_offsets-{partition}"
+        log.write_live(chosen, with_members=night == 1)
     return log.write(0)
 
 
@@ -108,18 +140,15 @@ def _groups(shape: Shape) -> dict[int, list[Group]]:
 def _group(rng: random.Random, group_id: str, number: int) -> Group:
     count = rng.randint(1, len(EVENTS))
     topics = [f"{rng.choice(TEAMS)}.{EVENTS[t]}-{rng.randrange(40)}" for t in range(count)]
-    slots = [
-        Slot(
-            topic,
-            partition,
-            wire.with_length(wire.offset_commit_key(group_id, topic, partition)),
-            topic_id(topic),
-            f"host-{partition}/task-{partition % 7}@{group_id}".encode(),
-        )
-        for topic in topics
-        for partition in range(SLOTS_PER_GROUP // count)
-    ]
+    slots = [slot for topic in topics for slot in _slots(group_id, topic, SLOTS_PER_GROUP // count)]
     return Group(group_id, slots, topics, [4000 + 10 * number + i for i in range(rng.randint(1, 3))])
+
+
+def _slots(group_id: str, topic: str, partitions: int) -> list[Slot]:
+    id_ = topic_id(topic)
+    keys = [wire.with_length(wire.offset_commit_key(group_id, topic, number)) for number in range(partitions)]
+    of = [f"host-{number}/task-{number % 7}@{group_id}".encode() for number in range(partitions)]
+    return [Slot(topic, number, keys[number], id_, of[number]) for number in range(partitions)]
 
 
 def topic_id(topic: str) -> bytes:
@@ -152,17 +181,32 @@ class PartitionLog:
                     segment.write(self._markers())
         return self._offset
 
+    def write_live(self, names: Sequence[str], with_members: bool) -> None:
+        """Writes a commit of each offset of these groups, and behind them who they are."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / f"{self._offset:020d}.log", "wb") as segment:
+            for name in names:
+                group = Group(
+                    name, _slots(name, f"{TEAMS[0]}.{EVENTS[0]}-{self._rng.randrange(40)}", SLOTS_PER_GROUP), [], []
+                )
+                group.topics = [group.slots[0].topic]
+                self._now += self._rng.randrange(40)
+                segment.write(self._records(self._commits_of(group, group.slots, True, True)))
+                if with_members:
+                    segment.write(self._records([self._generation(group, LIVE_MEMBERS)]))
+
     def _batch(self, is_v4: bool) -> bytes:
         rng = self._rng
         self._now += rng.randrange(40)
         # Skewed: a few groups commit most of the time.
         group = self._groups[int(len(self._groups) * rng.random() ** 2)]
-        dice = rng.randrange(1000)
-        if dice < GENERATIONS:
-            return self._records([self._generation(group)])
-        if dice < GENERATIONS + MEMBER_STEPS:
+        dice = rng.randrange(10_000)
+        generations, member_steps, expiries = OTHER_BATCHES[self._shape.kind]
+        if dice < generations:
+            return self._records([self._generation(group, rng.randint(5, 50))])
+        if dice < generations + member_steps:
             return self._records(self._member_step(group))
-        if dice < GENERATIONS + MEMBER_STEPS + EXPIRIES:
+        if dice < generations + member_steps + expiries:
             first = rng.randrange(len(group.slots) - 3)
             return self._records([slot.key + wire.with_length(None) for slot in group.slots[first : first + 4]])
         if rng.random() < self._shape.transactional:
@@ -175,11 +219,14 @@ class PartitionLog:
         return wire.batch(base_offset, self._now, records, self._shape.codec, producer_id, flags)
 
     def _commits(self, group: Group, is_v4: bool, with_topic_id: bool) -> list[bytes]:
-        rng, now, random_of = self._rng, self._now, self._rng.random
-        slots, count = group.slots, 1 + int(LARGEST_BATCH * rng.random() ** 3.4)
-        first = rng.randrange(len(slots))
+        slots, count = group.slots, 1 + int(LARGEST_BATCH * self._rng.random() ** 3.4)
+        first = self._rng.randrange(len(slots))
+        return self._commits_of(group, (slots[first:] + slots[:first])[:count], is_v4, with_topic_id)
+
+    def _commits_of(self, group: Group, slots: Sequence[Slot], is_v4: bool, with_topic_id: bool) -> list[bytes]:
+        now, random_of = self._now, self._rng.random
         records = []
-        for slot in (slots[first:] + slots[:first])[:count]:
+        for slot in slots:
             slot.position += int(5000 * random_of())
             metadata = slot.metadata if random_of() < WITH_METADATA else b""
             leader_epoch = int(4 * random_of()) - 1
@@ -214,9 +261,8 @@ class PartitionLog:
             self._offset += 1
         return written
 
-    def _generation(self, group: Group) -> bytes:
-        """A classic group after a rebalance: its partitions dealt to 5 to 50 members."""
-        size = self._rng.randint(5, 50)
+    def _generation(self, group: Group, size: int) -> bytes:
+        """A classic group after a rebalance: its partitions dealt to so many members."""
         group.generation += 1
         member_ids = [f"consumer-{group.group_id}-{m}-{uuid_text(self._digits())}" for m in range(size)]
         members = [self._classic_member(group, member_id, m, size) for m, member_id in enumerate(member_ids)]

@@ -90,7 +90,7 @@ def measure(work: Path, shape: Shape, nights: int, rounds: int) -> NightSeconds:
     audit = [sys.executable, "-m", "kgroups_spark.cli", "audit", "--lake", str(lake), "--segments", str(broker)]
     seconds = NightSeconds([], [], [])
     for night in range(1, nights + 1):
-        _link(log / str(night), broker)
+        add_night(log / str(night), broker)
         seconds.nights.append(_cpu_of(audit))
         _say(f"night {night} of {nights}: {seconds.nights[-1]:.1f} CPU s")
     for _ in range(rounds):
@@ -99,7 +99,7 @@ def measure(work: Path, shape: Shape, nights: int, rounds: int) -> NightSeconds:
     return seconds
 
 
-def _link(night: Path, broker: Path) -> None:
+def add_night(night: Path, broker: Path) -> None:
     """Adds a night's segments to the broker's folder, without a copy."""
     for segment in night.glob("*/*.log"):
         (broker / segment.parent.name).mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -12,6 +12,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def cpu_seconds() -> float:
     """User and system time of the whole tree so far, children that have ended included."""
     return sum(sum(map(int, _stat(pid)[11:15])) for pid in tree()) / _TICKS
+
+
+def cpu_of(work: Callable[[], None]) -> float:
+    """The CPU seconds that the work took."""
+    before = cpu_seconds()
+    work()
+    return cpu_seconds() - before
 
 
 def peak_worker_bytes() -> int:

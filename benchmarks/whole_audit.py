@@ -15,10 +15,9 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.process_tree import cpu_seconds, peak_worker_bytes
+from benchmarks.process_tree import cpu_of, peak_worker_bytes
 from benchmarks.ready_commits import prepare, write_by_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.session import spark_session
@@ -36,9 +35,9 @@ def main(arguments: list[str]) -> int:
         run_audit(spark, AuditOptions(lake=lake, segments=[segments], writer="parts"))
 
     def one_round() -> dict[str, float]:
-        seconds = {"audit": _cpu_of(audit), "second": _cpu_of(audit)}
+        seconds = {"audit": cpu_of(audit), "second": cpu_of(audit)}
         if paths:
-            seconds["write"] = _cpu_of(lambda: write_by_spark(spark, paths, table))
+            seconds["write"] = cpu_of(lambda: write_by_spark(spark, paths, table))
         for made in (lake, table):
             shutil.rmtree(made, ignore_errors=True)
         return seconds
@@ -52,12 +51,6 @@ def main(arguments: list[str]) -> int:
     spark.stop()
     sys.stdout.write(json.dumps(result) + "\n")
     return 0
-
-
-def _cpu_of(work: Callable[[], None]) -> float:
-    before = cpu_seconds()
-    work()
-    return cpu_seconds() - before
 
 
 if __name__ == "__main__":
