@@ -53,7 +53,7 @@ ifeq ($(BROWSER),)
 endif
 
 soak: $(VENV)/.installed-test
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m soak $(SOAK_TESTS)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "soak or law" $(SOAK_TESTS)
 	@$(BIN)/python -m tests.crash.soak $(SOAK_ARGS)
 
 kafka-watch: $(VENV)/.installed

@@ -11,6 +11,7 @@ import random
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
+import hypothesis
 import pytest
 
 Case = TypeVar("Case")
@@ -37,6 +38,21 @@ def some_of(count: int, *cases: Any) -> list[Any]:
 def one_of(*cases: Any) -> list[Any]:
     """The same of one."""
     return some_of(1, *cases)
+
+
+# Of a law's examples `make test` tries these; a soak so many times as many.
+SOAK_TIMES = 20
+
+
+def examples(count: int, **settings: Any) -> hypothesis.settings:
+    """So many examples of a law, at any speed; in a soak, of which laws are part, SOAK_TIMES as many."""
+    return hypothesis.settings(max_examples=count * (SOAK_TIMES if Laws.in_a_soak else 1), deadline=None, **settings)
+
+
+class Laws:
+    """Set before tests are read."""
+
+    in_a_soak = False
 
 
 class Chosen:

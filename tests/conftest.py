@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark import attempts
 from kgroups_spark.session import spark_session
-from tests.chosen import VARIABLE, Chosen, seed
+from tests.chosen import VARIABLE, Chosen, Laws, seed
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
 from tests.small_lakes import FOR_SMALL_LAKES
 
@@ -58,6 +58,7 @@ attempts.SURVIVED = ()
 def pytest_configure(config: pytest.Config) -> None:
     """Pytest-xdist deals the files in the order of their tests here, not those of many tests first."""
     seed()
+    Laws.in_a_soak = "soak" in config.option.markexpr
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
@@ -69,7 +70,8 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files come first. Tests with the session are marked `spark`, those of PROCESSES `processes`: both are left
-    out of `make test-fast`. Tests with the marker `soak` run by `-m soak` alone."""
+    out of `make test-fast`. Those by hypothesis are marked `law`. Tests with the marker `soak` run by `-m soak` alone.
+    """
     folder = Path(__file__).parent
     ranks = {folder / name: rank for rank, name in enumerate(LONG_FILES)}
     assert all(path.is_file() for path in ranks), "LONG_FILES names a file that is not there"
@@ -81,6 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("spark")
         if item.path in processes:
             item.add_marker("processes")
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("law")
     # Spark's writer needs Spark.
     items[:] = [item for item in items if _session_of(item) != "local" or not item.get_closest_marker("spark")]
     if "soak" not in config.option.markexpr:

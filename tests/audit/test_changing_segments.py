@@ -79,7 +79,7 @@ def test_whatever_changes_at_any_moment(change: Callable[[Broker], Steps], tmp_p
     moments = range(1, 2 + audit_disturbed(change, tmp_path / "undisturbed", "full", 10**6))
     assert len(moments) > 15
     cases = list(itertools.product(moments, HOW, [True, False]))
-    for number, (moment, how, at_once) in enumerate(chosen.some(cases, 12)):
+    for number, (moment, how, at_once) in enumerate(chosen.some(cases, 4)):
         audit_disturbed(change, tmp_path / str(number), how, moment, all_at_once=at_once)
 
 
@@ -92,7 +92,7 @@ def test_whatever_changes_in_a_store(
     monkeypatch.setattr(files, "file_system", lambda location: (store, location))
     monkeypatch.setattr(segments, "is_local", lambda location: False)
     moments = range(1, 2 + audit_disturbed(change, tmp_path / "undisturbed", "full", 10**6))
-    for number, (moment, how) in enumerate(chosen.some(itertools.product(moments, HOW), 6)):
+    for number, (moment, how) in enumerate(chosen.some(itertools.product(moments, HOW), 2)):
         audit_disturbed(change, tmp_path / str(number), how, moment)
 
 

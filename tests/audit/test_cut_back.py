@@ -23,6 +23,7 @@ from tests.audit.forgetful_nights import (
 from tests.audit.night_logs import without_outcome
 from tests.audit.pipeline import CURRENT, RECORD_TABLES, VERSIONS, Audited, How, rebuild
 from tests.audit.planned_batches import TOPIC_ID
+from tests.chosen import Chosen
 
 NIGHTS = 8
 
@@ -48,9 +49,9 @@ def audited_anyway(nights: Nights, files: Files, told: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize("release", ["4.3", "3.9"])
-def test_a_log_cut_back_anywhere_and_again_says_what_it_says_now(release: str, tmp_path: Path) -> None:
+def test_a_log_cut_back_anywhere_and_again_says_what_it_says_now(release: str, tmp_path: Path, chosen: Chosen) -> None:
     told: Counter[str] = Counter()
-    for seed in range(8):
+    for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
         nights = Nights(tmp_path / str(seed), How(release), topic_id=TOPIC_ID)
         for night in range(NIGHTS):
@@ -60,14 +61,17 @@ def test_a_log_cut_back_anywhere_and_again_says_what_it_says_now(release: str, t
             assert now(nights.audited) == now(log_as_it_is(files, nights))
             assert_versions_say_what_is(nights.audited)
         assert_rebuild_says_the_same(nights.audited, How(release))
-    assert told["cut"] > 8
-    assert told["accepted"] > 0
+    if chosen.every:
+        assert told["cut"] > 8
+        assert told["accepted"] > 0
 
 
 @pytest.mark.parametrize("release", ["4.3", "3.9"])
-def test_a_log_that_was_cleaned_before_and_behind_the_cut_says_what_it_says_now(release: str, tmp_path: Path) -> None:
+def test_a_log_that_was_cleaned_before_and_behind_the_cut_says_what_it_says_now(
+    release: str, tmp_path: Path, chosen: Chosen
+) -> None:
     told: Counter[str] = Counter()
-    for seed in range(8):
+    for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
         nights = Nights(tmp_path / str(seed), How(release), topic_id=TOPIC_ID)
         for _ in range(NIGHTS):
@@ -80,4 +84,4 @@ def test_a_log_that_was_cleaned_before_and_behind_the_cut_says_what_it_says_now(
         again = rebuild(nights.audited, How(release))
         for name in (*CURRENT, *VERSIONS):
             assert again.rows(name) == nights.audited.rows(name), name
-    assert told["cut"] > 8
+    assert not chosen.every or told["cut"] > 8

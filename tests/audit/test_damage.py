@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 from functools import cache
 
@@ -12,6 +13,7 @@ import pytest
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
 from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit, read_zip, segments_of
+from tests.chosen import Chosen, one_of
 from tests.recorded_logs import CORPORA
 
 # Codecs of every kind, both message formats, transactions, group records of all types.
@@ -27,7 +29,7 @@ SEEDS = range(6)
 COVERED_FROM = 16
 
 each_log = pytest.mark.parametrize(("corpus", "partition"), LOGS)
-each_seed = pytest.mark.parametrize("seed", SEEDS)
+each_seed = pytest.mark.parametrize("seed", one_of(*SEEDS))
 
 
 @cache
@@ -142,7 +144,9 @@ def test_a_half_written_tail_is_no_damage(corpus: str, partition: int) -> None:
 
 
 @each_log
-def test_a_header_field_of_nonsense_costs_its_batch_and_at_most_its_neighbours(corpus: str, partition: int) -> None:
+def test_a_header_field_of_nonsense_costs_its_batch_and_at_most_its_neighbours(
+    corpus: str, partition: int, chosen: Chosen
+) -> None:
     path = segments_of(files_of(corpus, partition))[partition][0]
     data = files_of(corpus, partition)[path]
     batches = batches_of(data)
@@ -150,9 +154,9 @@ def test_a_header_field_of_nonsense_costs_its_batch_and_at_most_its_neighbours(c
     start = int(batches.position[number])
     near = offsets_between(batches, np.abs(np.arange(len(batches)) - number) <= 1)
     whole = offsets_told(audit(files_of(corpus, partition), How("4.3", replay=False)))
-    for field, size in ((0, 8), (8, 4), (12, 4), (16, 1), (17, 4)):
-        for filler in (b"\0", b"\x7f", b"\xff"):
-            broken = data[: start + field] + filler * size + data[start + field + size :]
-            audited = audit({**files_of(corpus, partition), path: broken}, How("4.3"))
-            assert audited.record_count() == audited.records_read()
-            assert whole - near <= offsets_told(audited), (field, filler)
+    fields, fillers = ((0, 8), (8, 4), (12, 4), (16, 1), (17, 4)), (b"\0", b"\x7f", b"\xff")
+    for (field, size), filler in chosen.some(itertools.product(fields, fillers), 3):
+        broken = data[: start + field] + filler * size + data[start + field + size :]
+        audited = audit({**files_of(corpus, partition), path: broken}, How("4.3"))
+        assert audited.record_count() == audited.records_read()
+        assert whole - near <= offsets_told(audited), (field, filler)

@@ -100,7 +100,7 @@ def told_otherwise(log: str, audited: Audited, version: str, answer: dict[str, A
 @pytest.mark.parametrize("version", ["4.3.1", "4.2.1", "4.1.2", "4.0.2", "3.9.2"])
 def test_tables_say_what_the_real_classes_held(version: str, chosen: Chosen) -> None:
     found, logs = [], read_zip(LOGS)
-    for log in chosen.some(logs, len(logs) // 2):
+    for log in chosen.some(logs, len(logs) // 8):
         files = logs[log]
         audited = audit(files, How(version))
         assert audited.record_count() == audited.records_read()

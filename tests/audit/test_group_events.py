@@ -44,7 +44,7 @@ def events(audited: Audited) -> list[Row]:
 
 
 @pytest.mark.parametrize("version", RELEASES)
-@pytest.mark.parametrize("seed", some_of(4, *range(12)))
+@pytest.mark.parametrize("seed", some_of(1, *range(12)))
 def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: int) -> None:
     files = EventLog(seed).files
     whole = audit(files, How(version, by_objects=True, retention_ms=HOUR))
@@ -61,14 +61,14 @@ def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: in
 
 
 @pytest.mark.parametrize("version", RELEASES)
-@pytest.mark.parametrize("seed", some_of(10, *range(30)))
+@pytest.mark.parametrize("seed", some_of(3, *range(30)))
 def test_logs_of_everything_tell_what_a_shard_of_objects_tells(version: str, seed: int) -> None:
     files = dense_log(seed, batches=40)
     assert events(audit(files, How(version))) == events(audit(files, How(version, by_objects=True)))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", [*some_of(4, *range(12)), 209])  # the last: a group goes and comes again in one act
+@pytest.mark.parametrize("seed", [*some_of(1, *range(12)), 209])  # the last: a group goes and comes again in one act
 def test_the_slow_twin_tells_the_same(version: str, seed: int) -> None:
     log = EventLog(seed + 100, retention_ms=HOUR)
     ours = events(audit(log.files, How(version, retention_ms=HOUR)))
@@ -89,7 +89,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def test_a_log_of_one_time_tells_the_same_however_it_is_cut(chosen: Chosen) -> None:
-    for seed in chosen.some(range(1, 40), 4):
+    for seed in chosen.some(range(1, 40), 2):
         files = dense_log(seed, batches=40)
         nights = cut_ranges(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2))
         cut = audit_nights(files, nights, How())

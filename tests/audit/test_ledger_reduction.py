@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroups_spark.lake.ledger_rows import readings_backwards, what_was_read
@@ -19,6 +19,7 @@ from kgroups_spark.tables.conditions import expression_of
 from kgroups_spark.times import to_epoch_ms
 from kgroups_spark.upkeep.ledger_reduction import old_audits, reduced_ledger
 from kgroups_spark.views.known_history import inlined, spans
+from tests.chosen import examples
 from tests.tables.table_rows import rows_of
 from tests.views.arrow_tables import in_duckdb
 from tests.views.arrow_tables import rows_of as answers
@@ -87,7 +88,7 @@ class Rows:
 def told(table: pa.Table, horizons: dict[int, int]) -> dict[str, Any]:
     """What is asked of the ledger, for moments whose log lies at or above the horizons."""
     ledger = Rows(table)
-    views = in_duckdb({"audits": table}, ("audit_partitions", "replaced_ranges", "log_totals"))
+    views = in_duckdb({"audits": table})
     last_reads: dict[int, Any] = {}
     for reading in readings_backwards(ledger, 11):  # type: ignore[arg-type]
         for number in reading.offsets_partitions:
@@ -113,7 +114,7 @@ def finished(table: pa.Table) -> pa.Table:
     return table.filter(pc.equal(table["status"], "finished"))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(6)
 @given(ledger=ledgers(), day=st.integers(2, 11), share=st.floats(0, 1), decided_by=st.sampled_from([None, 4, 10]))
 def test_the_reduced_ledger_answers_as_the_whole_one(
     ledger: pa.Table, day: int, share: float, decided_by: int | None

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroups_spark.cluster.cluster import FetchAnswer, OffsetAnswer
@@ -23,6 +23,7 @@ from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
 from tests.audit.planned_batches import commits, damaged, marker
+from tests.chosen import examples
 from tests.records.build import batch
 from tests.sources.fake_cluster import FakeCluster
 
@@ -93,7 +94,7 @@ def test_what_is_fetched_is_what_segments_give() -> None:
     assert (progress.records, progress.next_offset, progress.size_bytes) == (11, END, size)
 
 
-@settings(deadline=None)
+@examples(10)
 @given(st.lists(st.integers(1, END - 1), max_size=4, unique=True))
 def test_wherever_it_is_cut_each_batch_comes_once(cuts: list[int]) -> None:
     cluster = FakeCluster(LOG)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroups_spark.decoding.ranges import LogRange, deal_to_fetchers, leader
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, FetchPiece
+from tests.chosen import examples
 
 GB = 1 << 30
 
@@ -20,7 +21,7 @@ def live_range(partition: int, start: int, end: int, *, leader: int | None = 1, 
     return LogRange(partition, 0, start, (piece,))
 
 
-@settings(deadline=None)
+@examples(50)
 @given(st.integers(0, 1000), st.integers(1, 500), st.integers(1, 16))
 def test_the_parts_of_a_piece_are_all_of_it(start: int, span: int, parts: int) -> None:
     (whole,) = live_range(3, start, start + span).pieces

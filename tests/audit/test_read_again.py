@@ -37,16 +37,18 @@ from tests.audit.pipeline import (
     audit_plan,
     read_zip,
 )
-from tests.chosen import some_of
+from tests.chosen import Chosen, some_of
 from tests.records.build import KeyValue, batch
 
 RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
 
 
 @pytest.mark.parametrize("release", some_of(2, *RELEASES))
-def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(release: str, tmp_path: Path) -> None:
+def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(
+    release: str, tmp_path: Path, chosen: Chosen
+) -> None:
     corrected: Counter[tuple[str, str]] = Counter()
-    for seed in range(8):
+    for seed in chosen.some(range(8), 2):
         log, nights = GrowingLog(forgetful_log(seed)), Nights(tmp_path / str(seed), How(release))
         for left in range(5, 0, -1):
             forgetful_night(log, left)
@@ -57,18 +59,20 @@ def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(release:
         assert_rebuild_says_the_same(nights.audited, How(release))
         assert nights.audited.record_count() == nights.audited.records_read()  # R1
         corrected.update((row["entry_type"], row["correction"]) for row in corrections(nights.audited))
+    assert corrected
     kinds = {("group", "put"), ("group", "remove"), ("producer", "remove")}
-    assert corrected.keys() >= kinds | ({("noted", "remove")} if release == "4.0.0" else set())
+    if chosen.every:
+        assert corrected.keys() >= kinds | ({("noted", "remove")} if release == "4.0.0" else set())
 
 
 @pytest.mark.parametrize("release", some_of(2, *RELEASES))
 def test_any_log_read_again_in_any_night_says_what_it_says(
-    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
 ) -> None:
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
     monkeypatch.setattr(replay_shard, "RECORDS_AT_ONCE", 1)
     found = read_zip(LOGS)
-    for seed, name in enumerate(sorted(found)[RELEASES.index(release) :: 13]):
+    for seed, name in chosen.some(enumerate(sorted(found)[RELEASES.index(release) :: 13]), 1):
         rng, log, nights = np.random.default_rng(seed), GrowingLog(found[name]), Nights(tmp_path / name, How(release))
         for left in range(5, 0, -1):
             random_night(log, rng, left)

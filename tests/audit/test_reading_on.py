@@ -166,7 +166,7 @@ STEPS = (nothing, write, clean, write_and_clean)
 
 def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_it_had(chosen: Chosen) -> None:
     every = itertools.product(STEPS, repeat=7)
-    for steps in chosen.some(every, 80, always=[(nothing,) * 3 + (write_and_clean,) * 4]):
+    for steps in chosen.some(every, 30, always=[(nothing,) * 3 + (write_and_clean,) * 4]):
         cluster = CleanedCluster([])
         plan = planned(cluster)
         cluster.happens = list(steps)

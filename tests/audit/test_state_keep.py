@@ -14,7 +14,6 @@ from tests.share_coordinator import histories as shares
 from tests.tables.table_rows import rows_of as table_rows
 from tests.transaction_coordinator import histories as transactions
 from tests.views.arrow_tables import in_duckdb, rows_of
-from tests.views.history_logs import with_functions
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
 pytestmark = pytest.mark.spark
@@ -87,8 +86,8 @@ def test_later_moments_stay_as_they_were_and_earlier_ones_are_not_told(both):
     whole, reduced = both
     correction = {"correction": BASELINE, "entry_type": whole.topic, "offsets_partition": whole.partition}
     baseline = table_rows("state_corrections", correction | {"log_offset": HORIZON})
-    before = with_functions(in_duckdb(lake_of(whole)))
-    after = with_functions(in_duckdb(lake_of(reduced) | {"state_corrections": baseline}))
+    before = in_duckdb(lake_of(whole))
+    after = in_duckdb(lake_of(reduced) | {"state_corrections": baseline})
     for name in OF_LOG[whole.topic]:
         for second in (HORIZON - 1, HORIZON + 7, LENGTH):
             query = f"SELECT * FROM {name}_as_of(make_timestamptz({second}000000))"

@@ -56,7 +56,7 @@ def check(found: Night) -> Night:
 
 def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
     """As of its newest time, and a month later, when whatever can be overdue is."""
-    for name in chosen.some(sorted(logs()), 24):
+    for name in chosen.some(sorted(logs()), 4):
         files, how = logs()[name], How(random.Random(name).choice(RELEASES))
         nights = cut_ranges(files, random_cuts(files, np.random.default_rng(len(name)), nights=2, ranges=1))
         first = check(night(files, how, ranges=nights[0]))
@@ -80,7 +80,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_for_strict(number: 
 
 def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
     names = sorted(logs())
-    for seed in chosen.some(range(200), 16):
+    for seed in chosen.some(range(200), 5):
         rng = random.Random(seed)
         files = damaged(logs()[rng.choice(names)], rng)
         check(night(files, How(rng.choice(RELEASES), chunk_bytes=rng.choice([None, 1000]))))

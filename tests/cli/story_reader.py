@@ -15,11 +15,9 @@ from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_datetime
-from kgroups_spark.views import VIEWS
 from tests.audit.pipeline import How, audit, read_folder
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb
-from tests.views.history_logs import with_functions
 from tests.views.replayed_logs import tables_of
 
 STORY_END = 1794811281650
@@ -48,7 +46,7 @@ class ArrowReader(LakeReader):
             "partitions": list(partitions),
         }
         self.tables = {**tables, "audits": table_rows("audits", audit)}
-        self._views = with_functions(in_duckdb(self.tables, VIEWS))
+        self._views = in_duckdb(self.tables)
 
     @property
     def audit_id(self) -> int:

@@ -2,12 +2,13 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroups_spark.escapes import cell_text, printable
 from kgroups_spark.terminal.display import Pieces, display_width, list_items, words
 from kgroups_spark.terminal.text_table import NULL, TextTable
+from tests.chosen import examples
 
 
 def table(headings, *rows):
@@ -130,6 +131,7 @@ def test_a_cell_spells_out_what_cannot_be_seen(text, shown):
     assert cell_text(text) == shown
 
 
+@examples(30)
 @given(st.text(), st.text())
 def test_two_names_never_look_alike(one, other):
     assert (cell_text(one) == cell_text(other)) == (one == other)
@@ -178,7 +180,7 @@ def words_of(line):
     return Counter(columns) | Counter(each) | Counter(items)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(20)
 @given(tables(), st.integers(20, 250))
 def test_every_cell_can_be_read_from_any_width(made, width):
     lines = made.lines(width)

@@ -6,12 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.damage import in_order
 from kgroups_spark.records.segment import read_segment, scan_batches
+from tests.chosen import examples
 from tests.records.build import batch, message, varint
 from tests.records.damaged_logs import LOGS, NAMES
 from tests.records.rows import read_all, rows_of
@@ -108,7 +109,7 @@ PLACES = st.integers(0, len(LOGS) - 1).flatmap(lambda i: st.tuples(st.just(i), s
 
 
 @pytest.mark.parametrize("damage", [noise, zeros, hole, insertion], ids=lambda f: f.__name__)
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(
     place=PLACES,
     size=st.integers(1, 600),

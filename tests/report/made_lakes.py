@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from kgroups_spark.report.queries import Ask
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.views import FUNCTIONS, VIEWS
-from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.views.arrow_tables import in_duckdb
 
 Row = dict[str, Any]
@@ -120,8 +118,7 @@ def tables(**rows: Sequence[Row]) -> dict[str, pa.Table]:
 @contextmanager
 def asked(lake: Mapping[str, pa.Table]) -> Iterator[Ask]:
     """What answers queries on the tables."""
-    views = [name for name in VIEWS if name not in RECORD_VIEWS]
-    with in_duckdb(lake, [*views, *FUNCTIONS]) as connection:
+    with in_duckdb(lake) as connection:
         yield lambda query: connection.sql(query).to_arrow_table().to_pylist(maps_as_pydicts="strict")
 
 

@@ -4,7 +4,7 @@ import io
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kgroups_spark.cluster import fetch
@@ -19,6 +19,7 @@ from kgroups_spark.cluster.fetch import (
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import LeaderLost
+from tests.chosen import examples
 from tests.records.build import batch, compress, message
 from tests.sources.fake_cluster import TOPIC_ID, FakeCluster, FakeTime, fake_time
 from tests.sources.fetched_logs import LOG, log_of, open_log, read, records
@@ -103,7 +104,7 @@ def logs(draw: st.DrawFn) -> list[bytes]:
     return batches
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(logs(), st.lists(st.integers(0, 60), max_size=4), st.integers(1, 400))
 def test_law_ranges_that_adjoin_give_the_log(
     monkeypatch: pytest.MonkeyPatch, log: list[bytes], cuts: list[int], size: int

@@ -47,7 +47,7 @@ def footers(audits: pa.dataset.Dataset) -> int:
 
 def totals(audits: pa.dataset.Dataset, entries: pa.Table | None) -> list[Row]:
     """log_totals, over these entries; None: over all, by its own SQL."""
-    with in_duckdb({"audits": audits.to_table()}, ("audit_partitions",)) as connection:
+    with in_duckdb({"audits": audits.to_table()}) as connection:
         text = view_sql("log_totals", "duckdb")
         if entries is not None:
             connection.register("ledger_sums", entries)

@@ -67,13 +67,7 @@ class HistoryLog:
 
     @cached_property
     def views(self) -> duckdb.DuckDBPyConnection:
-        return with_functions(in_duckdb(self.tables))
-
-
-def with_functions(views: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    for name in FUNCTIONS:
-        views.execute(view_sql(name, "duckdb"))
-    return views
+        return in_duckdb(self.tables)
 
 
 def with_functions_in_spark(views: SparkSession) -> SparkSession:

@@ -20,7 +20,7 @@ from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, waiting
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, in_spark
-from tests.views.history_logs import with_functions, with_functions_in_spark
+from tests.views.history_logs import with_functions_in_spark
 from tests.views.recorded import tables_of
 
 CASES = {
@@ -82,7 +82,7 @@ def moments() -> list[datetime]:
 def lake(moments: list[datetime]) -> duckdb.DuckDBPyConnection:
     tables = tables_of("kip848-4.3")
     more = {"audits": ledger(STATE_LOGS), "offset_expiry": waiting(tables["committed_offsets"])}
-    return with_functions(in_duckdb(tables | more | state_logs(moments)))
+    return in_duckdb(tables | more | state_logs(moments))
 
 
 def state_logs(moments: list[datetime]) -> dict[str, pa.Table]:

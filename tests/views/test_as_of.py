@@ -22,7 +22,7 @@ from tests.audit.forgetful_logs import forgetful_log, forgetful_night
 from tests.audit.pipeline import How
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
-from tests.views.history_logs import DENSE, GENERATED, RECORDED, HistoryLog, history_log, with_functions
+from tests.views.history_logs import DENSE, GENERATED, RECORDED, HistoryLog, history_log
 from tests.views.outcome_cases import at
 from tests.views.replayed_logs import GROUP_COLUMNS, STATES, plain, tables_of
 
@@ -72,7 +72,7 @@ def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more(tmp_pa
             forgetful_night(log, left)
             nights.audit(log.files, full=left % 2 == 1)
         tables = tables_of(nights.audited)
-        views = with_functions(in_duckdb(tables))
+        views = in_duckdb(tables)
         for name, columns in COLUMNS.items():
             query = f"SELECT {', '.join(columns)} FROM {name}"
             assert rows_of(views, f"{query}_as_of(NULL)") == rows_of(views, query), (seed, name)
@@ -110,7 +110,7 @@ def committed_as_of(views: Any, moment: datetime, where: str = "true") -> list[t
 
 
 def test_what_has_been_reduced_is_not_told() -> None:
-    views = with_functions(in_duckdb(two_partitions(correction="baseline", log_offset=5)))
+    views = in_duckdb(two_partitions(correction="baseline", log_offset=5))
     reduced = r"offsets partition 0 below log offset 5 .* ask for a later time"
     for moment in (-1, 0, 3):
         with pytest.raises(duckdb.Error, match=reduced):
@@ -124,7 +124,7 @@ def test_what_has_been_reduced_is_not_told() -> None:
 def test_a_correction_counts_from_where_the_log_had_been_read_to() -> None:
     """The payload names the records that the group still has: none."""
     gone = {"correction": "put", "entry_type": "group", "group_id": "g", "payload": '{"group":null,"offsets":[]}'}
-    views = with_functions(in_duckdb(two_partitions(**gone, log_offset=5)))
+    views = in_duckdb(two_partitions(**gone, log_offset=5))
     seen = {moment: committed_as_of(views, at(moment), "offsets_partition = 0") for moment in range(7)}
     # As of 4 the log ends before the record at 5, which is where it had been read to.
     assert seen == {0: [(0, 0)], 1: [(0, 1)], 2: [(0, 2)], 3: [(0, 3)], 4: [], 5: [(0, 5)], 6: [(0, 6)]}
@@ -159,7 +159,7 @@ def test_members_topics_are_named_as_the_last_audit_knows_them(seed: int) -> Non
         "topics": table_rows("topics", *seen),
         "group_member_versions": table_rows("group_member_versions", *rows),
     }
-    views = with_functions(in_duckdb(tables))
+    views = in_duckdb(tables)
     found = rows_of(views, "SELECT member_id, assigned_partitions FROM group_members_as_of(NULL)")
     assert {row["member_id"]: [tuple(held.values()) for held in row["assigned_partitions"]] for row in found} == {
         "classic": topics.of_names(by_name),

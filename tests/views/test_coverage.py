@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.chosen import examples
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
 
@@ -53,7 +54,7 @@ def complete_from(offsets: set[int], begins_at: int, read_to: int) -> int:
 places = st.one_of(st.integers(0, 3 * LOT), st.sampled_from([0, LOT - 1, LOT, LOT + 1, 2 * LOT - 1, 2 * LOT, 3 * LOT]))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(5)
 @given(begins_at=places, length=places, holes=st.lists(st.tuples(places, st.integers(1, 2 * LOT)), max_size=3))
 @example(begins_at=0, length=3 * LOT, holes=[(LOT, LOT)])
 @example(begins_at=0, length=3 * LOT, holes=[(2 * LOT, LOT)])

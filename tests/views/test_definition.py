@@ -15,7 +15,6 @@ from kgroups_spark.views import FUNCTIONS, VIEWS, columns_of, definition
 from kgroups_spark.views.definition import Column, parsed
 from kgroups_spark.views.descriptions import described
 from tests.views.arrow_tables import in_duckdb
-from tests.views.history_logs import with_functions
 
 SCALAR = ("java_hash", "offsets_partition_of", "offsets_partition_count", "known_as_of")
 TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
@@ -23,7 +22,7 @@ TABLE_FUNCTIONS = [name for name in FUNCTIONS if name not in SCALAR]
 
 @pytest.fixture(scope="module")
 def views() -> duckdb.DuckDBPyConnection:
-    return with_functions(in_duckdb({}, VIEWS))
+    return in_duckdb({})
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -71,7 +71,7 @@ def asked(spark: SparkSession, audits: list[dict[str, Any]]) -> list[int]:
 
 def compared(spark: SparkSession, tables: Mapping[str, pa.Table], views: tuple[str, ...], name: str) -> pa.Table:
     """Names, types, comments and rows by both; gives the rows."""
-    with in_duckdb(tables, views) as connection:
+    with in_duckdb(tables) as connection:
         one = connection.sql(f"SELECT * FROM {name}").to_arrow_table()
         query = f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'"
         comments = dict(connection.sql(query).fetchall())

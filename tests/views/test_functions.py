@@ -18,7 +18,7 @@ from tests.expiry.twin_cases import generated
 from tests.expiry.versions import parsed
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
-from tests.views.history_logs import with_functions, with_functions_in_spark
+from tests.views.history_logs import with_functions_in_spark
 
 SINCE_70, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
@@ -60,13 +60,13 @@ def assert_hashed(views: Any, named: list[str]) -> None:
 def test_a_groups_partition_is_that_of_javas_hash() -> None:
     named = names(2000)
     assert min(map(java_hash, named)) == -(1 << 31)
-    assert_hashed(with_functions(in_duckdb(groups_of(named, 50))), named)
+    assert_hashed(in_duckdb(groups_of(named, 50)), named)
 
 
 def count(named: list[str], partitions: int, read: int = 0, **columns: Any) -> int | None:
     tables = groups_of(named, partitions, **columns)
     progress = {"audit_id": 1, "status": "finished", "partitions": [{"offsets_partition": read}]}
-    views = with_functions(in_duckdb(tables | {"audits": table_rows("audits", progress)}))
+    views = in_duckdb(tables | {"audits": table_rows("audits", progress)})
     [row] = rows_of(views, "SELECT offsets_partition_count() AS n")
     return row["n"]
 
@@ -88,13 +88,13 @@ def test_a_misplaced_group_says_what_the_number_is_not() -> None:
     elsewhere = {"group_id": "elsewhere", "offsets_partition": 99 % 50, "is_misplaced": True}
     told = {**tables, "groups": pa.concat_tables([tables["groups"], table_rows("groups", elsewhere)])}
     query = "SELECT offsets_partition_count() AS n"
-    assert rows_of(with_functions(in_duckdb(told)), query) == [{"n": 50}]
+    assert rows_of(in_duckdb(told), query) == [{"n": 50}]
     unknown = told["groups"].set_column(
         told["groups"].schema.get_field_index("is_misplaced"),
         told["groups"].schema.field("is_misplaced"),
         pa.nulls(101, pa.bool_()),
     )
-    assert rows_of(with_functions(in_duckdb({**told, "groups": unknown})), query) == [{"n": None}]
+    assert rows_of(in_duckdb({**told, "groups": unknown}), query) == [{"n": None}]
 
 
 RELEASES = ["4.3.1", "3.9.2", "2.6.0", "2.1.0", "1.1.1", "0.8.2"]
@@ -170,7 +170,7 @@ def said(views: Any, call: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("release", some_of(3, *RELEASES))
 def test_what_expires_for_any_retention_is_what_the_rules_say(release: str) -> None:
     tables = few(release)
-    views = with_functions(in_duckdb(in_tables(tables, release)))
+    views = in_duckdb(in_tables(tables, release))
     assert said(views, "") == expected(tables, release, R)
     for days in (1, 3, 30):
         assert said(views, f"retention := INTERVAL {days} DAY") == expected(tables, release, days * DAY)
@@ -183,7 +183,7 @@ def test_what_expires_for_any_retention_is_what_the_rules_say(release: str) -> N
 def test_what_expires_tells_the_groups_type_and_state() -> None:
     tables = few("4.3.1")
     groups = {(group["offsets_partition"], group["group_id"]): group for group in tables["groups"]}
-    for row in rows_of(with_functions(in_duckdb(in_tables(tables, "4.3.1"))), "SELECT * FROM expiring()"):
+    for row in rows_of(in_duckdb(in_tables(tables, "4.3.1")), "SELECT * FROM expiring()"):
         group = groups[row["offsets_partition"], row["group_id"]]
         assert (row["group_type"], row["state"]) == (group["group_type"], group["state"])
 
@@ -203,7 +203,7 @@ def test_spark_says_the_same(spark: SparkSession) -> None:
 
 def test_the_partition_count_of_many_groups_needs_little_memory() -> None:
     tables = groups_of([f"service-{number}" for number in range(20_000)], 50)
-    connection = with_functions(in_duckdb(tables))
+    connection = in_duckdb(tables)
     # Each of 2,000 numbers with each group are 40 million pairs.
     connection.execute("SET memory_limit = '200MB'; SET max_temp_directory_size = '0MB'; SET threads = 2")
     assert rows_of(connection, "SELECT offsets_partition_count() AS n") == [{"n": 50}]

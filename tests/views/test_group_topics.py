@@ -61,7 +61,7 @@ def tables_of_cases() -> dict[str, pa.Table]:
 
 
 def topics(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
-    with in_duckdb(tables, ["group_topics"]) as connection:
+    with in_duckdb(tables) as connection:
         found: list[tuple[Any, ...]] = connection.sql("SELECT * FROM group_topics ORDER BY ALL").fetchall()
     return found
 

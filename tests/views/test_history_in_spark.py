@@ -31,8 +31,9 @@ from kgroups_spark.views import FUNCTIONS, definition, view_sql
 from kgroups_spark.views.known_history import KnownRow
 from tests.coordinator.replay_row import ReplayRow
 from tests.tables.table_rows import rows_of as table_rows
+from tests.views import arrow_tables
 from tests.views.arrow_tables import rows_of
-from tests.views.history_logs import history_log, with_functions, with_functions_in_spark
+from tests.views.history_logs import history_log, with_functions_in_spark
 
 pytestmark = pytest.mark.spark
 
@@ -231,14 +232,9 @@ def halves(lake: Lake) -> dict[int, int]:
 
 
 def views_over(tables: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    for name in TABLES:
-        connection.register(name, tables[name])
-    for name in VIEWS:
-        connection.execute(view_sql(name, "duckdb"))
+    connection = arrow_tables.in_duckdb(tables)
     connection.execute(KNOWN.view_sql("duckdb"))
-    return with_functions(connection)
+    return connection
 
 
 def later_moments(records: list[ReplayRow], horizon: int) -> list[int]:

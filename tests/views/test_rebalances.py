@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 def rebalances(tables: Any) -> list[Row]:
-    with in_duckdb(tables, ["rebalances"]) as connection:
+    with in_duckdb(tables) as connection:
         found: list[Row] = connection.sql(ALL).to_arrow_table().to_pylist()
     return found
 

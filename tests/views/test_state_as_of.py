@@ -25,7 +25,7 @@ from tests.share_coordinator import histories as shares
 from tests.tables.table_rows import rows_of as table_rows
 from tests.transaction_coordinator import histories as transactions
 from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
-from tests.views.history_logs import with_functions, with_functions_in_spark
+from tests.views.history_logs import with_functions_in_spark
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
 
 PARTITION = 1
@@ -115,7 +115,7 @@ def as_of_all(views, name, moments):
 def test_every_moment_is_a_replay_of_the_log_up_to_it(topic, name):
     logs = logs_of(topic, name)
     nights = [audited(topic, partition, log) for partition, log in logs.items()]
-    views = with_functions(in_duckdb(lake_of(*nights)))
+    views = in_duckdb(lake_of(*nights))
     records = {partition: list(state_records(topic, log)) for partition, log in logs.items()}
     times = {log_time for some in records.values() for log_time, _ in some} - {None}
     moments = sorted(times | {min(times) - 1})
@@ -149,7 +149,7 @@ def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more():
     left += batch(40, [(shares.key_bytes(records[0]), b"")], base_timestamp=9_000_002)
     left += batch(41, [(shares.key_bytes(later), shares.value_bytes(later))], base_timestamp=9_000_005)
     nights.audit(left)
-    views = with_functions(in_duckdb(lake_of(nights)))
+    views = in_duckdb(lake_of(nights))
     for name in OF_LOG[SHARE]:
         assert in_order(rows_of(views, f"SELECT * FROM {name}_as_of(NULL)")) == in_order(nights.tables[name])
     seen = {
@@ -188,7 +188,7 @@ def test_listings_of_the_groups_coordinator_complete_share_partitions():
         "share_group_state_records": table_rows("share_group_state_records", snapshot | {"value": value}),
         "topics": table_rows("topics", {"topic_id": "A", "topic": "the name of now"}),
     }
-    views = with_functions(in_duckdb(tables))
+    views = in_duckdb(tables)
     told = {
         moment: [
             (row["partition"], row["init_state"], row["start_offset"], row["topic"])
@@ -219,7 +219,7 @@ def test_what_is_known_of_a_moment_says_each_log_of_its_own():
         "audits": table_rows("audits", *audits),
         "share_group_state_records": table_rows("share_group_state_records", *rows),
     }
-    views = with_functions(in_duckdb(tables))
+    views = in_duckdb(tables)
 
     def known(second):
         return [
@@ -241,7 +241,7 @@ def test_both_engines_say_the_same(spark):
         "group_records": table_rows("group_records", listed),
         "offset_commits": table_rows("offset_commits", pending),
     }
-    by_duckdb, by_spark = with_functions(in_duckdb(tables)), with_functions_in_spark(in_spark(spark, tables))
+    by_duckdb, by_spark = in_duckdb(tables), with_functions_in_spark(in_spark(spark, tables))
     names = [*(f"{name}_as_of" for name in NOW), "share_records_as_of", "state_log_ends_as_of", "state_known_as_of"]
     for name in [*names, "pending_offsets_as_of"]:
         told = 0

@@ -16,7 +16,7 @@ from tests.audit.pipeline import How, audit_nights, whole_ranges
 from tests.chosen import Chosen
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
-from tests.views.history_logs import AHEAD, READS_ALL, ahead_log, with_functions
+from tests.views.history_logs import AHEAD, READS_ALL, ahead_log
 from tests.views.replayed_logs import STATES, tables_of
 
 STARTED = datetime(2026, 11, 20, tzinfo=UTC)
@@ -35,7 +35,7 @@ def views(seed: int, time: int, started_at: datetime = STARTED) -> duckdb.DuckDB
     if newest is not None:
         finished["newest_log_timestamp"] = datetime.fromtimestamp(newest / 1000, UTC)
     tables = {**tables_of(audited), "audits": table_rows("audits", finished)}
-    return with_functions(in_duckdb(tables))
+    return in_duckdb(tables)
 
 
 def said(lake: duckdb.DuckDBPyConnection, source: str) -> list[dict[str, Any]]:

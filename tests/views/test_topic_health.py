@@ -107,7 +107,7 @@ COLUMNS = (
 
 
 def health(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
-    with in_duckdb(tables, VIEWS) as connection:
+    with in_duckdb(tables) as connection:
         found: list[tuple[Any, ...]] = connection.sql(
             f"SELECT {', '.join(COLUMNS)} FROM topic_health ORDER BY offsets_partition"
         ).fetchall()

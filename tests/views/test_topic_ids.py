@@ -89,7 +89,7 @@ def tables_of_cases() -> dict[str, pa.Table]:
 
 
 def rows(tables: dict[str, pa.Table], query: str) -> list[tuple[Any, ...]]:
-    with in_duckdb(tables, VIEWS) as connection:
+    with in_duckdb(tables) as connection:
         found: list[tuple[Any, ...]] = connection.sql(query).fetchall()
     return found
 

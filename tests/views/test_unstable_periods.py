@@ -152,7 +152,7 @@ def tables_of_cases() -> dict[str, pa.Table]:
 
 
 def periods(tables: dict[str, pa.Table]) -> list[Row]:
-    with in_duckdb(tables, VIEWS) as connection:
+    with in_duckdb(tables) as connection:
         found: list[Row] = connection.sql(QUERY).to_arrow_table().to_pylist()
     return found
 
