@@ -17,7 +17,6 @@ from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.lake.claim import ClaimLost
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from tests.audit.lakes import versions
-from tests.chosen import one_of
 from tests.crash.commit_points import (
     BEFORE,
     CommitPoint,
@@ -27,8 +26,6 @@ from tests.crash.commit_points import (
     broken_at,
     commit_points,
 )
-
-pytestmark = pytest.mark.spark
 
 
 def stalled_at(point: CommitPoint, do: Callable[[], object], other: Callable[[], object], lake: Path) -> None:
@@ -49,20 +46,24 @@ def stalled_at(point: CommitPoint, do: Callable[[], object], other: Callable[[],
     assert versions(lake) == left, point
 
 
-@pytest.mark.parametrize("name", one_of("audit", "rebuild", "maintain"))
-def test_who_wakes_after_another_host_finished_changes_nothing(spark, nights, tmp_path, chosen, name):
+# They ask more of Spark than this process can answer; tests/protocol has stalls of both without it.
+BY_SPARK = [pytest.param(name, marks=[pytest.mark.soak, pytest.mark.spark]) for name in ("rebuild", "maintain")]
+
+
+@pytest.mark.parametrize("name", ["audit", *BY_SPARK])
+def test_who_wakes_after_another_host_finished_changes_nothing(session, nights, tmp_path, chosen, name):
     def tried(lake: Path) -> Any:
         if name == "audit":
-            return audit(spark, lake, nights.second)
+            return audit(session, lake, nights.second)
         if name == "rebuild":
-            return run_rebuild(spark, RebuildOptions(lake=str(lake), writer="parts"))
-        return run_maintain(spark, MaintainOptions(lake=str(lake), writer="parts", keep_ms=0))
+            return run_rebuild(session, RebuildOptions(lake=str(lake), writer="parts"))
+        return run_maintain(session, MaintainOptions(lake=str(lake), writer="parts", keep_ms=0))
 
     killed = tmp_path / "killed"
     shutil.copytree(nights.lake, killed)
     if name == "audit":
         # It has to clear up, too.
-        broken_at(("audits", "append", 1), BEFORE, lambda: audit(spark, killed, nights.second))
+        broken_at(("audits", "append", 1), BEFORE, lambda: audit(session, killed, nights.second))
     shutil.copytree(killed, tmp_path / "undisturbed")
     _, *points = commit_points(lambda: tried(tmp_path / "undisturbed"))
     operations = {"audit": "delete", "rebuild": "replace", "maintain": "replace"}
@@ -73,7 +74,7 @@ def test_who_wakes_after_another_host_finished_changes_nothing(spark, nights, tm
         stalled_at(
             point,
             lambda lake=lake: tried(lake),
-            lambda lake=lake: audit(spark, lake, nights.second, take_over=True),
+            lambda lake=lake: audit(session, lake, nights.second, take_over=True),
             lake,
         )
         if name != "maintain":
