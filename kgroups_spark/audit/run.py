@@ -69,15 +69,9 @@ def run_audit(spark: SparkSession, options: AuditOptions) -> AuditSummary:
 
 def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> AuditSummary:
     settings = source.settings
-    lake = Lake(spark, options.lake)
-    if lake.exists():
-        # A log that is not the lake's is refused before a number is claimed.
-        opened = Lake.open(spark, options.lake)
-        last = Ledger(opened).last_finished()
-        plan_audit(source.logs, last, full=options.full, readings=_readings(opened, last, options))
-        plan_state_logs(source.state_logs, last, full=options.full)
     lake = Lake.create(spark, options.lake)
     writer_name, why = choose_writer(lake, options.writer)
+    _require_log_of(lake.asked_anew(), source, options)
     gone = gone_tables(lake)
     meant = intention(settings.release_version, source.name, gone)
     with Claim.take(lake, take_over=options.take_over, software_version=__version__, **meant) as claim:
@@ -112,6 +106,14 @@ def _run(spark: SparkSession, options: AuditOptions, source: LogSource) -> Audit
             ),
         )
         return _audit(work, claim, [*source.notes, *filter(None, (why, claim.migrated))])
+
+
+def _require_log_of(lake: Lake, source: LogSource, options: AuditOptions) -> None:
+    """Refuses a log that is not the lake's, before a number is claimed."""
+    last = Ledger(lake).last_finished()
+    if last is not None:
+        plan_audit(source.logs, last, full=options.full, readings=_readings(lake, last, options))
+        plan_state_logs(source.state_logs, last, full=options.full)
 
 
 def _readings(lake: Lake, last: AuditRow | None, options: AuditOptions) -> KnownReadings | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cached_property, partial
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -89,6 +90,13 @@ class Lake:
             else:
                 lake._require_nothing_else_there()
                 lake._create_tables()
+        return lake
+
+    def asked_anew(self) -> Lake:
+        """The same lake for a question whose answer this one is not to remember: it may be another one soon."""
+        lake = copy(self)
+        for name in ("properties", "replaced"):
+            lake.__dict__.pop(name, None)
         return lake
 
     def exists(self) -> bool:
