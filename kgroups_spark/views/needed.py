@@ -43,7 +43,9 @@ def with_what_they_need(names: Iterable[str]) -> list[str]:
 def _stands_on(name: str) -> frozenset[str]:
     if name in TABLES:
         return frozenset()
-    return frozenset(_named_in(_without_texts(definition(name).query)) - {name})
+    defined = definition(name)
+    defaults = [argument.default or "" for argument in (defined.arguments or {}).values()]
+    return frozenset(_named_in(_without_texts(" ".join((defined.query, *defaults)))) - {name})
 
 
 def _without_texts(query: str) -> str:

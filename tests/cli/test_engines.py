@@ -15,6 +15,7 @@ from kgroups_spark.reading.by_duckdb import duckdb_reader
 from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
+from tests.chosen import one_of, some_of
 from tests.cli.written_lake import ledger, waiting, write_lake
 from tests.views.recorded import tables_of_all
 
@@ -64,7 +65,8 @@ def test_the_last_audit(readers: Readers) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [
+    some_of(
+        3,
         "SELECT * FROM groups_as_of(:moment)",
         "SELECT * FROM committed_offsets_as_of(:moment) WHERE group_id = :group",
         "SELECT * FROM expiring(:late)",
@@ -73,7 +75,8 @@ def test_the_last_audit(readers: Readers) -> None:
         "SELECT :group AS text, ':group' AS quoted, :number AS n, :flag AS flag, :nothing AS nothing, :moment AS t",
         "SELECT * FROM group_members WHERE array_contains(:groups, group_id) -- :no 'comment",
         "SELECT * FROM lag WHERE offsets_partition = 1",
-    ],
+        "SELECT group_id, offsets_partition_of(group_id) AS place FROM groups",
+    ),
 )
 def test_queries(readers: Readers, query: str) -> None:
     rows = readers[0].sql("SELECT group_id, count(*) AS n FROM group_members GROUP BY group_id ORDER BY n DESC, 1")
@@ -146,7 +149,7 @@ def test_spark_changes_nothing_either(readers: Readers, statement: str) -> None:
     assert sorted(Path(by_spark.location).rglob("*")) == before
 
 
-@pytest.mark.parametrize("statement", ["SHOW TABLES", "DESCRIBE groups", "EXPLAIN SELECT * FROM groups"])
+@pytest.mark.parametrize("statement", one_of("SHOW TABLES", "DESCRIBE groups", "EXPLAIN SELECT * FROM groups"))
 def test_both_tell_what_there_is(readers: Readers, statement: str) -> None:
     for reader in readers:
         assert "group_id" in str(reader.sql(statement)) or "groups" in str(reader.sql(statement))
