@@ -26,11 +26,11 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.topic_names import CLUSTER
-from kgroups_spark.history.baselines import Baselines
+from kgroups_spark.history.frame_baselines import Baselines
 from kgroups_spark.history.load_failures import coordinator_fails, misread
 from kgroups_spark.history.names import HistoryNames, names_of_history, sightings
 from kgroups_spark.history.redecode import DECODED_TABLES, added_up, decoded_again, unresolved
-from kgroups_spark.history.stored import StoredHistory
+from kgroups_spark.history.stored_frames import StoredHistory
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.ledger import record_counts

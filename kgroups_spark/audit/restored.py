@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.history.baseline_rows import state_at
+from kgroups_spark.counts import counted
+from kgroups_spark.history.baseline_rows import history_below, state_task
+from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.replay_shard import Output
+from kgroups_spark.replay.stored_rows import StoredTable
+from kgroups_spark.tables.rows import constant
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tasks.replay_stage import STATE, ShardTask
+from kgroups_spark.tasks.replayed import replayed
+
+
+@dataclass(frozen=True)
+class RestoreTask:
+    """The state of a shard: where its log was cut back as history says, of others as audit `saved_by` saved it."""
+
+    state: ShardTask
+    cut: frozenset[int]
+    saved: StoredTable
+    saved_by: int | None
+
+    @property
+    def lake_uri(self) -> str:
+        return self.state.lake_uri
+
+    @property
+    def audit_id(self) -> int:
+        return self.state.audit_id
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """(coordinator_state, rows)."""
+        if offsets_partition in self.cut:
+            yield from self.state.outputs(reader, offsets_partition, parts)
+            return
+        history = self.state.stored
+        assert history is not None
+        rows = reader.stored(self.saved, history.dealt, parts, offsets_partition)
+        rows = rows.filter(pc.equal(rows.column("audit_id"), pa.scalar(self.saved_by, pa.int64())))
+        at = rows.schema.get_field_index("audit_id")
+        yield STATE, rows.set_column(at, rows.schema.field(at), constant(self.audit_id, len(rows), pa.int64()))
 
 
 def restored_state(work: AuditWork) -> SavedState:
@@ -18,13 +59,14 @@ def restored_state(work: AuditWork) -> SavedState:
     It is written beside the one that it was made of, so that an audit that is killed can be done again.
     """
     cuts = {number: cut.from_offset for number, cut in work.plan.replaced.items()}
-    work.progress(f"replaying what stood before the cut of {len(cuts)} partitions")
+    work.progress(f"replaying what stood before the cut of {counted(len(cuts), 'partition')}")
     lake, release_version = work.lake, work.settings.release_version
-    states = state_at(lake, cuts, release_version, work.audit_id).where("entry_type <> 'topics'")
-    if work.state.audit_id is not None:
-        others = lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
-        others = others.where(~F.col("offsets_partition").isin(*cuts))
-        states = states.unionByName(others.withColumn("audit_id", F.lit(work.audit_id).cast("bigint")))
+    stored = Stored(lake, work.writer.name == "parts")
+    history = history_below(lake, stored, cuts, release_version, work.shards)
+    saved = stored.table(STATE, STATE, arrow_schema(STATE).names)
+    state = state_task(lake, history, release_version, work.audit_id)
     writer = replace(work.writer, app_id=REBUILD_APP_ID)
-    writer.replace("coordinator_state", states, work.state.kept_audit_id)
+    task = RestoreTask(state, frozenset(cuts), saved, work.state.audit_id)
+    with replayed(stored.shards(history.dealt), task, writer) as restored:
+        restored.replace(writer, STATE, keep_audit=work.state.kept_audit_id)
     return replace(state_of_audit(lake, work.audit_id), kept_audit_id=work.state.kept_audit_id)

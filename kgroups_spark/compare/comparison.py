@@ -47,10 +47,10 @@ from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.expiry.clean_up import CleanUp
-from kgroups_spark.history.baselines import Baselines
+from kgroups_spark.history.frame_baselines import Baselines
 from kgroups_spark.history.load_failures import coordinator_fails
 from kgroups_spark.history.redecode import unresolved
-from kgroups_spark.history.stored import StoredHistory
+from kgroups_spark.history.stored_frames import StoredHistory
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read

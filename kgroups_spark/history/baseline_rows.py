@@ -6,68 +6,89 @@ A baseline is rows `baseline` of `state_corrections`, of every offsets partition
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT, StateRow
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.history.baselines import Baselines
-from kgroups_spark.history.horizons import Horizons, horizons_frame
-from kgroups_spark.history.redecode import unresolved
-from kgroups_spark.history.stored import StoredHistory
+from kgroups_spark.history.baselines import baseline_places, usable_baselines
+from kgroups_spark.history.horizons import Horizons
+from kgroups_spark.history.stored import Stored, dealt
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.replay.replay_shard import Night
-from kgroups_spark.tasks.packed_rows import unpacked
-from kgroups_spark.tasks.replay_stage import ShardTask, deal_shards, replayed_frame, shards_of
+from kgroups_spark.lake.ledger_rows import records_read, what_was_read
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.replay_shard import Night, Output
+from kgroups_spark.replay.stored_history import CORRECTIONS, StoredHistory
+from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tasks.replay_stage import STATE, ShardTask, shard_rows
 
 # A row that every partition has, so that one whose state is empty has a baseline, too.
-MARK = ("topics", None, '{"topics": []}')
+MARK = StateRow("topics", None, '{"topics": []}')
 
 
-def newest_baselines(lake: Lake) -> dict[int, int]:
-    """Below which log offset each offsets partition is, or may be, reduced; whatever the rules of its baseline."""
-    newest = F.max(F.struct("audit_id", "log_offset")).alias("newest")
-    rows = lake.read("state_corrections").where("correction = 'baseline'").groupBy("offsets_partition").agg(newest)
-    return {row.offsets_partition: row.newest.log_offset for row in rows.collect()}
-
-
-def state_at(lake: Lake, horizon: Horizons, release_version: str, audit_id: int) -> DataFrame:
-    """Rows of coordinator_state: what a replay of history up to H of each partition leads to.
-
-    It starts from the newest baseline of a partition where that is usable; all history must be of finished audits.
-    """
-    history = StoredHistory(
-        lake.read("offset_commits"),
-        lake.read("group_records"),
-        lake.read("transaction_markers"),
-        unresolved(lake.read("quarantine")),
-        lake.read("state_corrections"),
+def history_below(
+    lake: Lake, stored: Stored, horizon: Horizons, release_version: str, shards: Collection[int] = ()
+) -> StoredHistory:
+    """The history up to H of each partition, from its newest baseline on where that is usable; all of it must be of
+    finished audits. `shards`: others that tasks look at."""
+    records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
+    return StoredHistory(
+        stored.tables(),
+        dealt({number: records[number] for number in {*horizon, *shards}}, lake.spark.sparkContext.defaultParallelism),
+        replaced=lake.replaced,
+        baselines=usable_baselines(baseline_places(lake), release_version),
+        horizons=dict(horizon),
     )
-    baselines = Baselines.of(history.state_corrections, release_version)
-    history = history.since(baselines).below(horizons_frame(lake.spark, horizon))
-    hands = deal_shards(dict(horizon), 2 * lake.spark.sparkContext.defaultParallelism)
+
+
+def state_task(lake: Lake, history: StoredHistory, release_version: str, audit_id: int) -> ShardTask:
+    """What makes coordinator_state of a history."""
     night = Night(audit_id, release_version, None, Topics())
-    task = ShardTask(night, lake.uri, tables=frozenset({"coordinator_state"}))
-    replayed = replayed_frame(shards_of(lake.spark, hands, history.parts()), task)
-    return unpacked(replayed, "coordinator_state")
+    return ShardTask(night, lake.uri, stored=history, tables=frozenset({STATE}))
+
+
+@dataclass(frozen=True)
+class BaselineTask:
+    """The state of a shard where its history ends, as rows of state_corrections."""
+
+    state: ShardTask
+    horizon: Horizons
+    release_version: str
+
+    @property
+    def lake_uri(self) -> str:
+        return self.state.lake_uri
+
+    @property
+    def audit_id(self) -> int:
+        return self.state.audit_id
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """(state_corrections, rows)."""
+        constants: dict[str, Any] = {
+            "audit_id": self.audit_id,
+            "offsets_partition": offsets_partition,
+            "log_offset": self.horizon[offsets_partition],
+            "correction": "baseline",
+            "state_format": STATE_FORMAT,
+            "release_version": self.release_version,
+            "rules_version": RULES_VERSION,
+        }
+        entries = [MARK]
+        for _, rows in self.state.outputs(reader, offsets_partition, parts):
+            entries += [StateRow(**row) for row in rows.select(StateRow._fields).to_pylist()]
+        yield CORRECTIONS, table_batch(CORRECTIONS, StateRow._fields, entries, **constants)
 
 
 def baseline_rows(lake: Lake, horizon: Horizons, release_version: str, audit_id: int) -> DataFrame:
     """Rows of state_corrections: the state at H of each partition."""
-    columns = "offsets_partition int, entry_type string, group_id string, payload string"
-    marks = lake.spark.createDataFrame([(p, *MARK) for p in sorted(horizon)], columns)
-    states = state_at(lake, horizon, release_version, audit_id).where("entry_type <> 'topics'")
-    entries = states.select(*marks.columns).unionByName(marks)
-    return entries.join(F.broadcast(horizons_frame(lake.spark, horizon)), "offsets_partition").select(
-        F.lit(audit_id).cast("bigint").alias("audit_id"),
-        "offsets_partition",
-        F.col("horizon").alias("log_offset"),
-        F.lit("baseline").alias("correction"),
-        "entry_type",
-        "group_id",
-        "payload",
-        F.lit(STATE_FORMAT).alias("state_format"),
-        F.lit(release_version).alias("release_version"),
-        F.lit(RULES_VERSION).alias("rules_version"),
-    )
+    stored = Stored.of(lake)
+    history = history_below(lake, stored, horizon, release_version)
+    state = state_task(lake, history, release_version, audit_id)
+    task = BaselineTask(state, dict(horizon), release_version)
+    return shard_rows(stored.shards(history.dealt), task, CORRECTIONS)

@@ -1,82 +1,79 @@
-"""The history that a lake has stored, as the replay takes it: what a rebuild, a baseline and a comparison replay."""
+"""What a lake has stored, as references for tasks: files of tables; where tasks cannot reach these, packed rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from kgroups_spark.history.baselines import Baselines
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.kernel import TableFile
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.reach import tasks_read
+from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.replay.history_parts import part_schema
+from kgroups_spark.replay.stored_history import CORRECTIONS
+from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.tasks.packed_rows import packed_by_shard
+from kgroups_spark.tasks.replay_stage import deal_shards, shards_of, shards_of_parts
+
+HISTORY = (*LOG_TABLES, CORRECTIONS)
+# Fewer records are not worth a task of their own.
+RECORDS_OF_A_TASK = 50_000
 
 
-@dataclass(frozen=True)
-class StoredHistory:
-    """The rows to be replayed, by table.
+@dataclass
+class Stored:
+    """Tables of a lake for tasks. `by_reference`: tasks reach their files."""
 
-    quarantine         records that do not decode
-    state_corrections  what was corrected in the state since
-    coordinator_state  where the replay begins; None: at the first record
-    """
+    lake: Lake
+    by_reference: bool
+    _packed: list[DataFrame] = field(default_factory=list)
 
-    offset_commits: DataFrame
-    group_records: DataFrame
-    transaction_markers: DataFrame
-    quarantine: DataFrame
-    state_corrections: DataFrame
-    coordinator_state: DataFrame | None = None
+    @classmethod
+    def of(cls, lake: Lake) -> Stored:
+        """By reference, if tasks can read the lake's files."""
+        return cls(lake, tasks_read(lake, HISTORY))
 
-    def since(self, baselines: Baselines) -> StoredHistory:
-        """The records behind the baselines, and the state of these."""
-        corrections = self.state_corrections
-        state = baselines.state(corrections) if baselines.by_partition else None
-        found = self._with_records(baselines.not_before)
-        return replace(found, state_corrections=baselines.corrections(corrections), coordinator_state=state)
+    def tables(self, names: Iterable[str] = HISTORY) -> dict[str, StoredTable]:
+        """The newest versions of tables of history, with the columns that a replay takes."""
+        return {name: self.table(name, name, _columns(name)) for name in names}
 
-    def below(self, horizons: DataFrame) -> StoredHistory:
-        """The rows below the horizon of each offsets partition; of other partitions none."""
+    def tables_as_of(self, then: LakeAsOfAudit, names: Iterable[str] = HISTORY) -> dict[str, StoredTable]:
+        """The same as an audit left them."""
+        return {name: self.table(name, name, _columns(name), then.version(name)) for name in names}
 
-        def within(rows: DataFrame, condition: str) -> DataFrame:
-            return rows.join(F.broadcast(horizons), "offsets_partition").where(condition).drop("horizon")
+    def table(self, label: str, name: str, columns: Sequence[str], version: int | None = None) -> StoredTable:
+        """A version of a table (None: the newest)."""
+        if not self.by_reference:
+            rows = self.lake.read(name, version, NOTHING).select(*columns)
+            schema = StoredTable(label, name, "", tuple(columns), None).schema
+            self._packed.append(packed_by_shard(rows, label, schema))
+            return StoredTable(label, name, "", tuple(columns), None)
+        log = self.lake.table(name)
+        return StoredTable(label, name, log.path, tuple(columns), tuple(map(_file, log.files(version))))
 
-        found = self._with_records(lambda rows: within(rows, "log_offset < horizon"))
-        # A correction is made where an audit's log ends: it belongs to what was before.
-        corrections = within(self.state_corrections, "log_offset <= horizon")
-        state = self.coordinator_state
-        state = None if state is None else within(state, "log_offset <= horizon")
-        return replace(found, state_corrections=corrections, coordinator_state=state)
+    def shards(self, dealt: Dealt) -> DataFrame:
+        """Rows of SHARDS, with all that comes packed of these tables."""
+        if self.by_reference:
+            return shards_of_parts(self.lake.spark, dealt.hands, [])
+        return shards_of(self.lake.spark, dealt.hands, reduce(DataFrame.unionByName, self._packed))
 
-    def of_partitions(self, numbers: Collection[int]) -> StoredHistory:
-        """The rows of these offsets partitions."""
-        is_one = F.col("offsets_partition").isin(*numbers)
-        found = self._with_records(lambda rows: rows.where(is_one))
-        return replace(found, state_corrections=self.state_corrections.where(is_one))
 
-    def of_groups(self, groups: DataFrame) -> StoredHistory:
-        """The records of these groups (offsets_partition, group_id), and all that belongs to no group."""
+def _columns(name: str) -> list[str]:
+    """What a replay takes, and what says whether it counts."""
+    return [*dict.fromkeys(["audit_id", *part_schema(name).names])]
 
-        def some(rows: DataFrame) -> DataFrame:
-            return rows.join(F.broadcast(groups), ["offsets_partition", "group_id"], "left_semi").select(*rows.columns)
 
-        corrections = self.state_corrections
-        of_no_group = corrections.where("group_id IS NULL")
-        return replace(
-            self,
-            offset_commits=some(self.offset_commits),
-            group_records=some(self.group_records),
-            state_corrections=some(corrections).unionByName(of_no_group),
-        )
+def _file(file: TableFile) -> StoredFile:
+    lowest, highest = (file.bound(which, "offsets_partition") for which in ("minValues", "maxValues"))
+    return StoredFile(file.path, None if lowest is None or highest is None else (lowest, highest))
 
-    def parts(self) -> DataFrame:
-        """All of it as PACKED_BY_SHARD."""
-        tables = {name: getattr(self, name) for name in (*LOG_TABLES, "state_corrections", "coordinator_state")}
-        packed = [packed_by_shard(rows, name, part_schema(name)) for name, rows in tables.items() if rows is not None]
-        return reduce(DataFrame.unionByName, packed)
 
-    def _with_records(self, change: Callable[[DataFrame], DataFrame]) -> StoredHistory:
-        return replace(self, **{name: change(getattr(self, name)) for name in LOG_TABLES})
+def dealt(records: Mapping[int, int], slots: int) -> Dealt:
+    """Shards with so many records each, dealt to tasks: a small history is one task."""
+    tasks = max(1, min(2 * slots, sum(records.values()) // RECORDS_OF_A_TASK))
+    return Dealt(tuple(map(tuple, deal_shards(records, tasks))), dict(records))

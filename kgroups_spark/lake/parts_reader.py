@@ -11,13 +11,25 @@ import pyarrow.dataset
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import arrow_schema
 
+# Texts that repeat from row to row.
+DICTIONARIES = {"offset_commits": ["group_id", "topic", "topic_id"]}
 
-def dataset_of(name: str, table_uri: str, paths: Sequence[str]) -> pa.dataset.Dataset:
-    """The rows of the files; `paths` as the table's log has them. A column that a file does not have is null in it."""
-    schema = arrow_schema(name)
+
+def dataset_of(name: str, table_uri: str, paths: Sequence[str], *, as_dictionaries: bool = False) -> pa.dataset.Dataset:
+    """The rows of the files; `paths` as the table's log has them. A column that a file does not have is null in it.
+    `as_dictionaries`: DICTIONARIES come as such."""
+    dictionaries = DICTIONARIES.get(name, []) if as_dictionaries else []
+    schema = _with_dictionaries(arrow_schema(name), dictionaries)
     if not paths:
         return pa.dataset.dataset(schema.empty_table())
     file_system, folder = lake_file_system(table_uri)
-    spark_writes_int96 = pa.dataset.ParquetFileFormat(read_options={"coerce_int96_timestamp_unit": "us"})
+    options = {"coerce_int96_timestamp_unit": "us", "dictionary_columns": dictionaries}  # Spark writes int96
+    parquet = pa.dataset.ParquetFileFormat(read_options=options)
     in_it = [f"{folder}/{unquote(path)}" for path in paths]
-    return pa.dataset.dataset(in_it, schema=schema, filesystem=file_system, format=spark_writes_int96)
+    return pa.dataset.dataset(in_it, schema=schema, filesystem=file_system, format=parquet)
+
+
+def _with_dictionaries(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    return pa.schema(
+        [each.with_type(pa.dictionary(pa.int32(), each.type)) if each.name in names else each for each in schema]
+    )

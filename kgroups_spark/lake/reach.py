@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.fs
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.failures import reason_of
@@ -34,6 +35,30 @@ def require_shared(lake: Lake) -> None:
     """Raises UsageError as what_hinders_pyarrow; storage that Hadoop reaches is not looked at."""
     if lake.uri.startswith("file:"):
         what_hinders_pyarrow(lake)
+
+
+def tasks_read(lake: Lake, names: Iterable[str]) -> bool:
+    """Whether tasks can read the files of these tables by pyarrow, and the files are the whole truth."""
+    if not lake.files_in_reach or any(lake.table(name).refusal() for name in names):
+        return False
+    return _tasks_are_here(lake) or _tasks_see(lake)
+
+
+def _tasks_see(lake: Lake) -> bool:
+    uri = f"{lake.uri}/audits/_delta_log"
+    tasks = max(1, min(lake.spark.sparkContext.defaultParallelism, MOST_PROBES))
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        file_system, folder = lake_file_system(uri)
+        if file_system.get_file_info(folder).type != pa.fs.FileType.Directory:
+            raise FileNotFoundError(uri)
+        yield from batches
+
+    try:
+        lake.spark.range(0, tasks, 1, numPartitions=tasks).mapInArrow(with_storage(look), "id bigint").collect()
+    except Exception:  # whatever the storage fails with
+        return False
+    return True
 
 
 def _tasks_are_here(lake: Lake) -> bool:

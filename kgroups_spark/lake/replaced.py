@@ -120,6 +120,11 @@ class Replaced:
             found = found.filter(expression_of(on_marker))
         return found if chosen is None else found.select(chosen)
 
+    def condition_of(self, name: str, offsets_partition: int) -> pc.Expression | None:
+        """For pyarrow: whether a row of an offsets partition is replaced; None: none is."""
+        mine = [each for each in self.ranges if each.offsets_partition == offsets_partition]
+        return reduce(or_, (self._expression(name, each) for each in mine)) if mine and self.touches(name) else None
+
     def clipped(self, read: pa.Table) -> pa.Table:
         """Rows of `what_was_read` (ledger_rows.py) with the spans as far as they still count."""
         if not self.ranges:

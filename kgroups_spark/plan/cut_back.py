@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.history.baseline_rows import newest_baselines
+from kgroups_spark.history.baselines import newest_baselines
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,21 +12,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS
+from kgroups_spark.lake.parts_reader import DICTIONARIES
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
 from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
 from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.stored_rows import ROWS_AT_ONCE, Dealt, StoredTable
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Files that a reader keeps open.
 FILES_KEPT = 64
 # Row groups of a table that a reader keeps: neighbouring offsets partitions share one.
 ROW_GROUPS_KEPT = 8
-# Commits of a shard that are folded at once, some 90 bytes each and as many again while they are.
-ROWS_AT_ONCE = 2_000_000
-# Texts that repeat from row to row.
-_DICTIONARIES = {"offset_commits": ["group_id", "topic", "topic_id"]}
 _COLUMNS: dict[str, list[str] | None] = {
     "offset_commits": ["offsets_partition", *HISTORY_COLUMNS],
     "transaction_markers": None,
@@ -79,7 +77,7 @@ class PartFile:
         self._table, self._columns = table, _COLUMNS[table]
         self._file = pq.ParquetFile(
             storage.open_input_file(path),
-            read_dictionary=_DICTIONARIES.get(table),
+            read_dictionary=DICTIONARIES.get(table),
             coerce_int96_timestamp_unit="us",  # as Spark writes times
         )
         metadata = self._file.metadata
@@ -90,7 +88,7 @@ class PartFile:
         """The rows of a row group."""
         rows = self._file.read_row_group(number, columns=self._columns)
         rows = _completed(rows, part_schema(self._table))
-        return rows if self._table in _DICTIONARIES else _of_schema(rows, part_schema(self._table))
+        return rows if self._table in DICTIONARIES else _of_schema(rows, part_schema(self._table))
 
 
 def _completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -117,11 +115,13 @@ def _row_group(metadata: pq.RowGroupMetaData, number: int, places: dict[str, int
 
 
 class PartReader:
-    """Reads parts; one in each task. Shards are asked for in ascending order."""
+    """Reads parts and stored tables; one in each task. Shards are asked for in ascending order."""
 
     def __init__(self) -> None:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
         self._rows = {table: lru_cache(maxsize=ROW_GROUPS_KEPT)(self._read) for table in _COLUMNS}
+        # Of a stored table the shards that were read last, and their rows.
+        self._together: dict[str, tuple[tuple[int, ...], pa.Table]] = {}
 
     def _read(self, table: str, uri: str, number: int) -> pa.Table:
         return self._file(table, uri).read(number)
@@ -153,12 +153,12 @@ class PartReader:
             for part in parts
             for some in self._lots(part, offsets_partition, groups)
         ]
-        return pa.concat_tables(found) if found else _encoded(part_schema(table).empty_table(), table)
+        return pa.concat_tables(found) if found else encoded(part_schema(table).empty_table(), table)
 
     def _lots(self, part: HistoryPart, offsets_partition: int, groups: GroupRange | None) -> Iterator[pa.Table]:
         """The part's rows of an offsets partition, of these groups and maybe of others."""
         if isinstance(part.place, bytes):
-            yield _encoded(pa.ipc.open_stream(part.place).read_all().select(part_schema(part.table).names), part.table)
+            yield encoded(pa.ipc.open_stream(part.place).read_all().select(part_schema(part.table).names), part.table)
             return
         for row_group in self._file(part.table, part.place).row_groups:
             if row_group.may_have(offsets_partition, groups):
@@ -178,21 +178,76 @@ class PartReader:
                 for row_group in self._file(part.table, part.place).row_groups:
                     if row_group.group_ids is not None and row_group.may_have(offsets_partition):
                         sizes[row_group.group_ids[0]] += row_group.rows
-        borders, rows = [], 0
-        for group_id in sorted(sizes):
-            if rows and rows + sizes[group_id] > ROWS_AT_ONCE:
-                borders.append(group_id)
-                rows = 0
-            rows += sizes[group_id]
-        return group_ranges(borders)
+        return borders_of(sizes)
+
+    def stored(
+        self,
+        table: StoredTable,
+        dealt: Dealt,
+        parts: Sequence[HistoryPart],
+        offsets_partition: int,
+        groups: GroupRange | None = None,
+    ) -> pa.Table:
+        """Rows of a stored table of an offsets partition, and of a range of groups; where they come packed they are
+        among the parts."""
+        if table.files is None:
+            packed = list(_packed_in(table, parts))
+            found = pa.concat_tables(packed) if packed else encoded(table.schema.empty_table(), table.name)
+        elif groups is not None and dealt.is_large(offsets_partition):
+            return table.of_groups(offsets_partition, groups)
+        else:
+            rows = self._of_lot(table, dealt.lot_of(offsets_partition))
+            found = rows.filter(pc.equal(rows.column("offsets_partition"), offsets_partition))
+        return found if groups is None else groups.of(found)
+
+    def _of_lot(self, table: StoredTable, lot: tuple[int, ...]) -> pa.Table:
+        if table.label not in self._together or self._together[table.label][0] != lot:
+            self._together.pop(table.label, None)  # before the next ones are read
+            self._together[table.label] = (lot, table.of_shards(lot))
+        return self._together[table.label][1]
+
+    def ranges_of_stored(
+        self, commits: StoredTable, dealt: Dealt, parts: Sequence[HistoryPart], offsets_partition: int
+    ) -> list[GroupRange]:
+        """Ranges of groups with some ROWS_AT_ONCE stored commits each."""
+        sizes: Counter[str] = Counter()
+        if dealt.is_large(offsets_partition) and commits.files is None:
+            for rows in _packed_in(commits, parts):
+                sizes.update(rows_by_group(rows.column("group_id")))
+        elif dealt.is_large(offsets_partition):
+            sizes.update(rows_by_group(commits.of_shards([offsets_partition], ["group_id"]).column("group_id")))
+        return borders_of(sizes)
+
+
+def _packed_in(table: StoredTable, parts: Sequence[HistoryPart]) -> Iterator[pa.Table]:
+    """Packed rows of a stored table among the parts."""
+    for part in parts:
+        if part.table == table.label and isinstance(part.place, bytes):
+            rows = pa.ipc.open_stream(part.place).read_all()
+            yield encoded(rows.select(table.columns), table.name)
+
+
+def borders_of(sizes: Mapping[str, int]) -> list[GroupRange]:
+    """Ranges of groups with some ROWS_AT_ONCE rows each, of how many rows groups have."""
+    borders, rows = [], 0
+    for group_id in sorted(sizes):
+        if rows and rows + sizes[group_id] > ROWS_AT_ONCE:
+            borders.append(group_id)
+            rows = 0
+        rows += sizes[group_id]
+    return group_ranges(borders)
 
 
 def _commits_by_group(packed: bytes) -> dict[str, int]:
     """How many packed commits there are of each group."""
     schema = pa.ipc.open_stream(packed).schema
     only = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index("group_id")])
-    groups = pa.ipc.open_stream(packed, options=only).read_all().column(0)
-    return {each["values"]: each["counts"] for each in groups.value_counts().to_pylist()}
+    return rows_by_group(pa.ipc.open_stream(packed, options=only).read_all().column(0))
+
+
+def rows_by_group(group_ids: pa.ChunkedArray) -> dict[str, int]:
+    """How often each group stands in a column."""
+    return {each["values"]: each["counts"] for each in group_ids.value_counts().to_pylist()}
 
 
 def part_schema(table: str) -> pa.Schema:
@@ -201,9 +256,9 @@ def part_schema(table: str) -> pa.Schema:
     return arrow_schema(table) if columns is None else pa.schema(map(arrow_schema(table).field, columns))
 
 
-def _encoded(rows: pa.Table, table: str) -> pa.Table:
+def encoded(rows: pa.Table, table: str) -> pa.Table:
     """The rows with dictionaries where those of files have them."""
-    for name in _DICTIONARIES.get(table, ()):
-        at, encoded = rows.schema.get_field_index(name), rows.column(name).dictionary_encode()
-        rows = rows.set_column(at, rows.field(at).with_type(encoded.type), encoded)
+    for name in DICTIONARIES.get(table, ()):
+        at, texts = rows.schema.get_field_index(name), rows.column(name).dictionary_encode()
+        rows = rows.set_column(at, rows.field(at).with_type(texts.type), texts)
     return rows

@@ -27,11 +27,12 @@ from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
 from kgroups_spark.replay.state_rows import loaded, saved
+from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
-from kgroups_spark.tasks.outputs import MANIFEST, PartCollector, manifest_batch, part_line
+from kgroups_spark.tasks.outputs import MANIFEST, PartCollector, manifest_batch, part_line, plain_batches
 from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs
 
 # A row for each part of a shard; of a shard without any one whose `part_table` is null.
@@ -70,6 +71,7 @@ class ShardTask:
     """All that a task needs besides its shards.
 
     read_again    by offsets partition what was read again
+    stored        the history that is replayed, in the place of parts
     history_from  of a rebuild, by offsets partition: where the history begins that is replayed
     read_by       of a rebuild: which audit read what. Rows of history carry its number, in an audit that of the night
     tables        whose rows are wanted; None: all of them
@@ -79,6 +81,7 @@ class ShardTask:
     lake_uri: str
     read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
     history_from: Mapping[int, int] = field(default_factory=dict)
+    stored: StoredHistory | None = None
     read_by: ReadBy | None = None
     tables: frozenset[str] | None = None
 
@@ -109,6 +112,8 @@ class ShardTask:
     def _replay(
         self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
     ) -> HistoryReplay | CorrectedReplay:
+        if self.stored is not None:
+            return self._replay_of_stored(self.stored.shard(reader, offsets_partition, parts))
         new = [part for part in parts if not part.is_again]
         ranges = reader.ranges(parts, offsets_partition)
         state_rows = reader.rows([part for part in new if part.table == STATE], STATE, offsets_partition)
@@ -121,19 +126,29 @@ class ShardTask:
         history_from = self.history_from.get(offsets_partition, 0)
         return HistoryReplay(*of, reader.corrections(new, offsets_partition), ranges, history_from)
 
+    def _replay_of_stored(self, shard: StoredShard) -> HistoryReplay:
+        number, state = shard.offsets_partition, loaded(shard.state(), self.night.release)
+        history, corrections = shard.history(), shard.corrections()
+        return HistoryReplay(number, self.night, state, history, corrections, shard.ranges(), shard.begins)
+
 
 def replay_by_parts(
     spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart], shard_task: Task
 ) -> list[Part]:
     """Stage 2 in one action: each hand is the offsets partitions that one task replays. Returns the parts that
     the tasks have written."""
-    return replayed_parts(by_task(_shard_frame(spark, hands, parts), len(hands)), shard_task) if hands else []
+    return replayed_parts(shards_of_parts(spark, hands, parts), shard_task) if hands else []
 
 
 def replayed_parts(shards: DataFrame, shard_task: Task) -> list[Part]:
     """Stage 2: rows of SHARDS -> the parts that the tasks have written."""
     replayed = shards.mapInArrow(with_storage(_replay_shards(shard_task)), MANIFEST)
     return [Part(**json.loads(line.payload)) for line in replayed.collect()]
+
+
+def shards_of_parts(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
+    """Rows of SHARDS for parts that are files, each hand in a Spark partition of its own."""
+    return by_task(_shard_frame(spark, hands, parts), len(hands))
 
 
 def _shard_frame(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
@@ -161,6 +176,16 @@ def replayed_frame(shards: DataFrame, shard_task: Task) -> DataFrame:
         yield from packed_outputs(replayed_shards(batches, shard_task))
 
     return shards.mapInArrow(with_storage(task), PACKED)
+
+
+def shard_rows(shards: DataFrame, shard_task: Task, name: str) -> DataFrame:
+    """Rows of SHARDS -> the rows of the one table that the task makes."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _, rows in replayed_shards(batches, shard_task):
+            yield from plain_batches(name, rows)
+
+    return shards.mapInArrow(with_storage(task), TABLES[name].schema)
 
 
 def deal_shards(records: Mapping[int, int], tasks: int) -> list[list[int]]:

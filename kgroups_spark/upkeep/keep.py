@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kgroups_spark.history.baseline_rows import baseline_rows, newest_baselines
+from kgroups_spark.history.baseline_rows import baseline_rows
+from kgroups_spark.history.baselines import newest_baselines
 from kgroups_spark.history.horizons import Horizons, horizons, horizons_frame
 from kgroups_spark.history.reduction import (
     reduced_events,

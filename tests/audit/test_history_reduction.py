@@ -8,7 +8,7 @@ import pytest
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
-from kgroups_spark.history.baselines import Baseline, Baselines
+from kgroups_spark.history.frame_baselines import Baseline, Baselines
 from kgroups_spark.history.horizons import horizons_frame
 from kgroups_spark.history.reduction import (
     reduced_group_records,

@@ -14,12 +14,11 @@ from pathlib import Path
 import duckdb
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import functions as F
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.history.baseline_rows import state_at
+from kgroups_spark.history.baseline_rows import baseline_rows
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
@@ -136,15 +135,17 @@ def state_of_history(spark, lake):
     opened = Lake.open(spark, str(lake))
     audit = Ledger(opened).last_finished()
     ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
-    replayed = state_at(opened, ends, audit.release_version, audit.audit_id).where("entry_type <> 'topics'")
-    saved = opened.read("coordinator_state")
-    newest = saved.where(F.col("audit_id") == saved.agg(F.max("audit_id")).first()[0])
+    replayed = baseline_rows(opened, ends, audit.release_version, audit.audit_id).collect()
+    saved = rows(lake, "coordinator_state")
+    newest = max(row["audit_id"] for row in saved)
+    states = ([row.asDict() for row in replayed], [row for row in saved if row["audit_id"] == newest])
     return [
         sorted(
-            (row.offsets_partition, row.entry_type, row.group_id or "", str(unordered(json.loads(row.payload))))
-            for row in frame.collect()
+            (r["offsets_partition"], r["entry_type"], r["group_id"] or "", str(unordered(json.loads(r["payload"]))))
+            for r in state
+            if r["entry_type"] != "topics"
         )
-        for frame in (replayed, newest)
+        for state in states
     ]
 
 

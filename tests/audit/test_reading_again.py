@@ -13,7 +13,7 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.history.stored import StoredHistory
+from kgroups_spark.history.stored_frames import StoredHistory
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.corrected import corrections_of
 from kgroups_spark.replay.replay_shard import Night

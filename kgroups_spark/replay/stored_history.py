@@ -1,0 +1,157 @@
+"""The history that a lake has stored, as a replay takes it: which rows of which files count.
+
+A rebuild, a baseline and a comparison of releases replay it. It is plain data: the driver says what counts, the task
+that replays a shard reads the files and leaves the other rows out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.lake.replaced import NOTHING, Replaced
+from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.stored_rows import Dealt, StoredTable
+
+CORRECTIONS = "state_corrections"
+OF_GROUPS = ("offset_commits", "group_records")
+
+
+class Baseline(NamedTuple):
+    """The state of an offsets partition before `log_offset`, written by audit `audit_id`."""
+
+    log_offset: int
+    audit_id: int
+
+
+@dataclass(frozen=True)
+class StoredHistory:
+    """The rows to be replayed.
+
+    tables       LOG_TABLES and state_corrections
+    newest_audit the newest audit whose rows count; None: all do
+    decoded_by   the audit whose commits and group records count, too: it decoded them again
+    replaced     rows that the log no longer bears out
+    baselines    by offsets partition where its replay begins; others begin at their first record
+    horizons     by offsets partition where its replay ends; of others nothing counts. None: all ends with the history
+    groups       by offsets partition the groups whose records count; None: all
+    """
+
+    tables: Mapping[str, StoredTable]
+    dealt: Dealt
+    newest_audit: int | None = None
+    decoded_by: int | None = None
+    replaced: Replaced = NOTHING
+    baselines: Mapping[int, Baseline] = field(default_factory=dict)
+    horizons: Mapping[int, int] | None = None
+    groups: Mapping[int, frozenset[str]] | None = None
+
+    def shard(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> StoredShard:
+        """What there is of an offsets partition; `parts`: where rows that come packed are."""
+        return StoredShard(self, reader, offsets_partition, parts)
+
+    def is_counted(self, name: str, offsets_partition: int) -> pc.Expression | None:
+        """Which rows of an offsets partition count; None: all."""
+        conditions = [*self._of_audits(name), *self._of_place(name, offsets_partition)]
+        if (replaced := self.replaced.condition_of(name, offsets_partition)) is not None:
+            conditions.append(~replaced)
+        if self.groups is not None and name in OF_GROUPS:
+            conditions.append(pc.field("group_id").isin(sorted(self.groups.get(offsets_partition, ()))))
+        if self.groups is not None and name == CORRECTIONS:
+            is_one = pc.field("group_id").isin(sorted(self.groups.get(offsets_partition, ())))
+            conditions.append(pc.field("group_id").is_null() | is_one)
+        return reduce(and_, conditions) if conditions else None
+
+    def _of_audits(self, name: str) -> Iterator[pc.Expression]:
+        if self.newest_audit is None:
+            return
+        condition = pc.field("audit_id") <= self.newest_audit
+        if self.decoded_by is not None and name in OF_GROUPS:
+            condition |= pc.field("audit_id") == self.decoded_by
+        yield condition
+
+    def _of_place(self, name: str, offsets_partition: int) -> Iterator[pc.Expression]:
+        place, baseline = pc.field("log_offset"), self.baselines.get(offsets_partition)
+        horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
+        if name == CORRECTIONS:
+            # A correction is made where an audit's log ends: it belongs to what was before.
+            yield pc.field("correction").isin(["put", "remove"])
+            if baseline is not None:
+                made_since = (place == baseline.log_offset) & (pc.field("audit_id") > baseline.audit_id)
+                yield (place > baseline.log_offset) | made_since
+            if horizon is not None:
+                yield place <= horizon
+            return
+        if baseline is not None:
+            yield place >= baseline.log_offset
+        if horizon is not None:
+            yield place < horizon
+
+
+@dataclass(frozen=True)
+class StoredShard:
+    """The rows of one offsets partition that count."""
+
+    stored: StoredHistory
+    reader: PartReader
+    offsets_partition: int
+    parts: Sequence[HistoryPart]
+
+    def history(self) -> ShardHistory:
+        """Its history; of quarantine what does not decode to this day."""
+        quarantine = self.rows("quarantine")
+        return ShardHistory(
+            lambda groups: self.rows("offset_commits", groups),
+            self.rows("group_records"),
+            self.rows("transaction_markers").sort_by("log_offset"),
+            quarantine.filter(quarantine.column("resolved_by").is_null()),
+        )
+
+    @property
+    def begins(self) -> int:
+        """The log offset at which its replay begins."""
+        baseline = self.stored.baselines.get(self.offsets_partition)
+        return 0 if baseline is None else baseline.log_offset
+
+    def rows(self, name: str, groups: GroupRange | None = None) -> pa.Table:
+        """The rows of a table, and of a range of groups."""
+        condition = self.stored.is_counted(name, self.offsets_partition)
+        rows = self._all(name, groups)
+        return rows if condition is None else rows.filter(condition)
+
+    def corrections(self) -> list[CorrectedAt]:
+        """What was corrected in its state since the replay begins."""
+        return corrections_of(self.rows(CORRECTIONS))
+
+    def state(self) -> list[StateRow]:
+        """The state where the replay begins: nothing, or a baseline."""
+        baseline = self.stored.baselines.get(self.offsets_partition)
+        horizons = self.stored.horizons
+        if baseline is None or (
+            horizons is not None and baseline.log_offset > horizons.get(self.offsets_partition, -1)
+        ):
+            return []
+        is_of_it = pc.field("correction") == "baseline"
+        for name, value in baseline._asdict().items():
+            is_of_it &= pc.field(name) == value
+        rows = self._all(CORRECTIONS).filter(is_of_it).select(StateRow._fields)
+        return [StateRow(**row) for row in rows.to_pylist()]
+
+    def ranges(self) -> list[GroupRange]:
+        """Ranges of groups that are folded at once."""
+        commits = self.stored.tables["offset_commits"]
+        return self.reader.ranges_of_stored(commits, self.stored.dealt, self.parts, self.offsets_partition)
+
+    def _all(self, name: str, groups: GroupRange | None = None) -> pa.Table:
+        table = self.stored.tables[name]
+        return self.reader.stored(table, self.stored.dealt, self.parts, self.offsets_partition, groups)

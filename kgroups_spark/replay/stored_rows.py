@@ -1,0 +1,99 @@
+"""Tables of a lake as tasks read them: the files of a version, of which each shard takes its own rows.
+
+Where tasks cannot reach the store, the same rows come packed in their frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.tables.schemas import arrow_schema
+
+# Commits of a shard that are folded at once, some 90 bytes each and as many again while they are.
+ROWS_AT_ONCE = 2_000_000
+# Records of neighbouring shards whose rows a task reads together.
+RECORDS_AT_ONCE = 1_000_000
+SHARD = "offsets_partition"
+
+
+class StoredFile(NamedTuple):
+    """A file of a table, with its least and its greatest offsets partition; None: the table's log does not say them."""
+
+    path: str
+    offsets_partitions: tuple[int, int] | None
+
+    def may_have(self, numbers: Collection[int]) -> bool:
+        """Whether rows of any of these offsets partitions may be in it."""
+        if self.offsets_partitions is None:
+            return True
+        lowest, highest = self.offsets_partitions
+        return any(lowest <= number <= highest for number in numbers)
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A version of a table. `label` tells versions of one table apart; `files` None: the rows come packed."""
+
+    label: str
+    name: str
+    uri: str
+    columns: tuple[str, ...]
+    files: tuple[StoredFile, ...] | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(map(arrow_schema(self.name).field, self.columns))
+
+    def of_shards(self, numbers: Collection[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of some offsets partitions in its files."""
+        paths = [file.path for file in self.files or () if file.may_have(numbers)]
+        dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
+        wanted = pc.field(SHARD).isin(sorted(numbers))
+        return dataset.to_table(list(columns or self.columns), filter=wanted)
+
+    def of_groups(self, number: int, groups: GroupRange) -> pa.Table:
+        """The rows of some groups of an offsets partition in its files."""
+        paths = [file.path for file in self.files or () if file.may_have([number])]
+        wanted = pc.field(SHARD) == number
+        if groups.low is not None:
+            wanted &= pc.field("group_id") >= groups.low
+        if groups.high is not None:
+            wanted &= pc.field("group_id") < groups.high
+        return dataset_of(self.name, self.uri, paths, as_dictionaries=True).to_table(list(self.columns), filter=wanted)
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """The shards of each task, in lots that are read together, and how many records each has.
+
+    A lake of many nights has as many files, each with rows of most shards: to open them for every shard would cost more
+    than all else.
+    """
+
+    hands: tuple[tuple[int, ...], ...]
+    records: Mapping[int, int]
+
+    def lot_of(self, offsets_partition: int) -> tuple[int, ...]:
+        """The shards that are read together with this one, in order."""
+        hand = next(hand for hand in self.hands if offsets_partition in hand)
+        lot: list[int] = []
+        records = 0
+        for number in hand:
+            if lot and records + self.records[number] > RECORDS_AT_ONCE:
+                if offsets_partition in lot:
+                    break
+                lot, records = [], 0
+            lot.append(number)
+            records += self.records[number]
+        return tuple(lot)
+
+    def is_large(self, offsets_partition: int) -> bool:
+        """Whether the commits of a shard may be too many to be read at once."""
+        return self.records[offsets_partition] > ROWS_AT_ONCE
