@@ -10,10 +10,9 @@ from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
-from kgroups_spark.history.redecode import with_decoded_again
+from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.lake import WORK_FOLDER
 from kgroups_spark.lake.parts_writer import Part, lake_file_system
-from kgroups_spark.lake.writer import parts_of
 from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
@@ -38,14 +37,12 @@ def audit_by_parts(work: AuditWork) -> AuditResult:
         with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
             moment = Moment.of(work, progress)
             history = [*_saved_parts(work), *read.history]
-            task = work.shard_task(progress, moment.as_of_ms)
+            task = work.shard_task(progress, moment.as_of_ms, Stored(lake, by_reference=True))
             replayed = replay_by_parts(work.spark, work.shard_hands, history, task)
     finally:
         with suppress(FileNotFoundError):  # who took over has removed it
             file_system.delete_dir(folder)
     topics = work.writer.part_writer("topics").write(work.topics_table(progress))
-    if work.has_decoded_again:
-        replayed = _with_decoded_again(work, replayed)
     parts = [*read.parts, *replayed, *([topics] if topics else [])]
     say(f"committing {counted(len(parts), 'part')}")
     _commit(work, parts)
@@ -57,17 +54,6 @@ def _saved_parts(work: AuditWork) -> list[HistoryPart]:
     """The state that the last finished audit left, and its decisions."""
     files = {STATE: work.state.files, EXPIRY: work.files_before(EXPIRY)}
     return [HistoryPart(name, uri) for name, uris in files.items() for uri in uris]
-
-
-def _with_decoded_again(work: AuditWork, replayed: list[Part]) -> list[Part]:
-    """The parts with others of group_traffic, which count, too, what this audit has decoded again."""
-    name = "group_traffic"
-    folder = work.lake.table(name).path
-    paths = [f"{folder}/{part.path}" for part in replayed if part.table == name]
-    schema = TABLES[name].schema
-    rows = work.spark.read.schema(schema).parquet(*paths) if paths else work.spark.createDataFrame([], schema)
-    together = parts_of(with_decoded_again(work.lake, work.audit_id, rows), work.writer.part_writer(name))
-    return [*(part for part in replayed if part.table != name), *together]
 
 
 def _commit(work: AuditWork, parts: list[Part]) -> None:

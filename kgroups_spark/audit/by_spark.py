@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,7 +20,7 @@ from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.range_decoder import RangeProgress
-from kgroups_spark.history.redecode import with_decoded_again
+from kgroups_spark.history.stored import Stored
 from kgroups_spark.plan.read_on import read_on
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks.packed_rows import packed_by_shard, row_counts, unpacked
@@ -41,6 +42,7 @@ BY_REPLAY = (
     "group_versions",
     "group_member_versions",
     "group_events",
+    "group_traffic",
     "state_corrections",
 )
 
@@ -60,9 +62,10 @@ def audit_by_spark(work: AuditWork) -> AuditResult:
             writer.append("group_records", read.rows("group_records"))
         say(f"replaying {counted(len(work.shards), 'coordinator shard')}")
         moment = Moment.of(work, progress)
-        task = work.shard_task(progress, moment.as_of_ms)
-        replayed = _kept(replayed_frame(_shards(work, read), task), stack)
-        result = _write_replayed(work, read, replayed, progress, moment, stack)
+        stored = Stored(work.lake, by_reference=False)
+        task = work.shard_task(progress, moment.as_of_ms, stored)
+        replayed = _kept(replayed_frame(_shards(work, read, stored), task), stack)
+        result = _write_replayed(work, read, replayed, progress, moment)
         require_read_once(list(map(_as_text, told)), list(map(_as_text, progress_in(frame))))
         return result
 
@@ -104,15 +107,15 @@ def _as_text(progress: RangeProgress) -> str:
     return json.dumps(progress_to_json(progress), sort_keys=True)
 
 
-def _shards(work: AuditWork, read: StageOne) -> DataFrame:
-    """Rows of SHARDS: saved state and decisions, new history, and history that was read again."""
-    parts = read.frame.where(F.col("packed_table") != PROGRESS)
+def _shards(work: AuditWork, read: StageOne, stored: Stored) -> DataFrame:
+    """Rows of SHARDS: saved state and decisions, new history, history that was read again, and what is stored."""
+    parts = [read.frame.where(F.col("packed_table") != PROGRESS), *stored.packed]
     if work.state.audit_id is not None:
         state = work.lake.read("coordinator_state").where(F.col("audit_id") == work.state.audit_id)
-        parts = parts.unionByName(packed_by_shard(state, "coordinator_state"))
+        parts.append(packed_by_shard(state, "coordinator_state"))
     if work.before is not None:
-        parts = parts.unionByName(packed_by_shard(work.rows_before(EXPIRY), EXPIRY))
-    return shards_of(work.spark, work.shard_hands, parts)
+        parts.append(packed_by_shard(work.rows_before(EXPIRY), EXPIRY))
+    return shards_of(work.spark, work.shard_hands, reduce(DataFrame.unionByName, parts))
 
 
 def _write_replayed(
@@ -121,7 +124,6 @@ def _write_replayed(
     replayed: DataFrame,
     progress: list[RangeProgress],
     moment: Moment,
-    stack: ExitStack,
 ) -> AuditResult:
     writer = work.writer
     rows_read = _stage_1_rows(progress)
@@ -132,18 +134,12 @@ def _write_replayed(
     for name in BY_REPLAY:
         if counts[name]:
             writer.append(name, unpacked(replayed, name))
-    traffic = unpacked(replayed, "group_traffic")
-    if work.has_decoded_again:
-        traffic = _kept(with_decoded_again(work.lake, work.audit_id, traffic), stack)
-        counts["group_traffic"] = traffic.count()
-    if counts["group_traffic"]:
-        writer.append("group_traffic", traffic)
     for name in REPLAY_TABLES:
         if TABLES[name].kind == "history":
             rows_added[name] += counts[name]
         elif (TABLES[name].kind == "current" or name == PREVIOUS) and (counts[name] or work.lake.table(name).files()):
             writer.replace(name, unpacked(replayed, name))
-    writer.replace("topics", work.spark.createDataFrame(work.topics_table(progress), TABLES["topics"].schema))
+    writer.replace_table("topics", work.topics_table(progress))
     writer.replace("coordinator_state", unpacked(replayed, "coordinator_state"), work.state.kept_audit_id)
     return AuditResult(moment, progress, rows_added, quarantined_by_reason(progress, counts["quarantine"]), work.plan)
 

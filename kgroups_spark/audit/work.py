@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -20,9 +21,11 @@ from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.decoding.partition_count import fitting_by_partition, partition_count
 from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange, cut, deal, deal_to_fetchers
+from kgroups_spark.decoding.redecode import COLUMNS
 from kgroups_spark.decoding.topic_names import CLUSTER, Sighting, TopicNames
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.history.names import sightings
+from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
@@ -30,6 +33,7 @@ from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.replay.replay_shard import Night
+from kgroups_spark.replay.stored_rows import Dealt
 from kgroups_spark.state_logs.plan import StatePlan
 from kgroups_spark.storage.files import open_file
 from kgroups_spark.tables.rows import table_batch
@@ -38,6 +42,8 @@ from kgroups_spark.tasks.replay_stage import ShardTask
 # The ledger's word for a source, where nothing is read.
 TABLES_ALONE = "tables"
 
+# The columns of quarantine that say which records an audit has decoded again.
+DECODED_AGAIN = ["offsets_partition", "resolved_by", *COLUMNS]
 # Fewer bytes are not worth a task of their own: its start costs more.
 SMALLEST_HAND_BYTES = 4 << 20
 
@@ -163,10 +169,14 @@ class AuditWork:
         """The clean-up by which this audit decides."""
         return CleanUp(as_of_ms, self.settings.retention_ms, self.settings.release_version, self.audit_id)
 
-    def shard_task(self, progress: list[RangeProgress], as_of_ms: int) -> ShardTask:
-        """The facts that the tasks of stage 2 need."""
+    def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored) -> ShardTask:
+        """The facts that the tasks of stage 2 need; `stored`: how they get what the lake has stored."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        return ShardTask(self.night(progress, as_of_ms), self.lake.uri, again)
+        task = ShardTask(self.night(progress, as_of_ms), self.lake.uri, again)
+        if not self.has_decoded_again:
+            return task
+        quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)
+        return replace(task, decoded_again=(quarantine, Dealt(tuple(map(tuple, self.shard_hands)), Counter())))
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
         """How many partitions the offsets topic has: as the user says, or the cluster, or the only number that fits."""

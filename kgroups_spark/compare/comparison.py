@@ -15,12 +15,11 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.compare.causes import OTHER_GROUP, OTHER_OFFSETS, with_causes
@@ -30,7 +29,6 @@ from kgroups_spark.compare.differences import (
     MEMBER,
     PENDING,
     Difference,
-    LoadFailure,
     differences,
     reason,
 )
@@ -39,7 +37,6 @@ from kgroups_spark.compare.shards import (
     WHEN,
     ComparedShard,
     ReleaseReplay,
-    Undecodable,
     expiry_differences,
 )
 from kgroups_spark.coordinator.expiry_rules import expiry_rules
@@ -47,16 +44,16 @@ from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.expiry.clean_up import CleanUp
-from kgroups_spark.history.frame_baselines import Baselines
-from kgroups_spark.history.load_failures import coordinator_fails
-from kgroups_spark.history.redecode import unresolved
-from kgroups_spark.history.stored_frames import StoredHistory
+from kgroups_spark.history.baselines import baseline_places
+from kgroups_spark.history.stored import Stored, dealt
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
 from kgroups_spark.replay.history_parts import PartReader
+from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.storage.s3 import Task, with_storage
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
-from kgroups_spark.tasks.replay_stage import deal_shards, shards_in, shards_of
+from kgroups_spark.tasks.replay_stage import shards_in
 from kgroups_spark.times import format_time
 
 # Of one task, as JSON: a difference, facts of one side, or a row that expires differently, by the decision's table.
@@ -163,71 +160,50 @@ def compare(
 class _History:
     """All of the lake's history, as of its last finished audit. `records`: how many, by offsets partition."""
 
-    stored: StoredHistory
+    stored: Stored
+    history: StoredHistory
     records: Counter[int]
     audit_id: int
     is_reduced: bool
-    slots: int
 
     @classmethod
     def of(cls, lake: Lake) -> _History:
-        tables = LakeAsOfAudit.last_finished(lake)
-        corrections = tables.read("state_corrections")
-        stored = StoredHistory(
-            tables.read("offset_commits"),
-            tables.read("group_records"),
-            tables.read("transaction_markers"),
-            unresolved(tables.read("quarantine").where("reason <> 'load_would_fail'")),
-            corrections.where(F.col("correction").isin("put", "remove")),
-        )
-        return cls(
-            stored,
-            records_read(what_was_read(lake, tables.audit_id)),
-            tables.audit_id,
-            Baselines.of(corrections, "").is_reduced,
-            lake.spark.sparkContext.defaultParallelism,
-        )
-
-    def undecodable(self, rules: Release) -> Undecodable:
-        """Records of quarantine at which the release's load ends."""
-        failing = self.stored.quarantine.where(coordinator_fails(rules))
-        first = F.min(F.struct("log_offset", "reason", "detail")).alias("first")
-        rows = failing.groupBy("offsets_partition").agg(first, F.sum("record_count").alias("count")).collect()
-        return {
-            row.offsets_partition: (
-                LoadFailure(row.first.log_offset, f"{row.first.reason}: {row.first.detail}"),
-                max(1, row["count"]),
-            )
-            for row in rows
-        }
+        then, stored = LakeAsOfAudit.last_finished(lake), Stored.of(lake)
+        records = records_read(what_was_read(lake, then.audit_id))
+        shards = dealt(records, lake.spark.sparkContext.defaultParallelism)
+        history = StoredHistory(stored.tables_as_of(then), shards, replaced=then.replaced)
+        return cls(stored, history, records, then.audit_id, baseline_places(then).num_rows > 0)
 
     def told(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
         """The facts that tasks report of both (`_TOLD`)."""
-        sides = [(side.rules, self.undecodable(side.rules), side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)]
+        sides, history = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)], self.history
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for shard in _shards_in(batches):
+            for shard in _shards_in(history, batches):
                 replays = [shard.by(*side) for side in sides]
                 lines = ((kind, json.dumps(told)) for kind, told in _told(replays))
                 while some := list(itertools.islice(lines, LINES_AT_ONCE)):
                     columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
                     yield pa.RecordBatch.from_arrays(columns, names=_TOLD.names)
 
-        for row in self._shards(self.stored, self.records).mapInArrow(task, _TOLD).collect():
+        for row in self._mapped(history, task, _TOLD).collect():
             yield row.kind, json.loads(row.line)
 
     def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:
         """The differences of these groups (and of others, by chance), with the rules that make them."""
-        spark = self.stored.offset_commits.sparkSession
-        wanted = spark.createDataFrame(sorted(keys), "offsets_partition int, group_id string")
-        numbers = {number for number, _ in keys}
-        stored = self.stored.of_partitions(numbers).of_groups(wanted)
+        wanted: dict[int, set[str]] = {}
+        for number, group_id in keys:
+            wanted.setdefault(number, set()).add(group_id)
+        groups = {number: frozenset(some) for number, some in wanted.items()}
+        slots = self.stored.lake.spark.sparkContext.defaultParallelism
+        shards = dealt({number: self.records[number] for number in groups}, slots)
+        history = replace(self.history, dealt=shards, groups=groups)
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             tried, back = tried_releases(a, b), tried_releases(b, a)
             releases = [a, b, *tried.values(), *back.values()]
-            for shard in _shards_in(batches):
-                one, other, *rest = (shard.by(each, {}).loaded for each in releases)
+            for shard in _shards_in(history, batches):
+                one, other, *rest = (shard.by(each, ends_at_undecodable=False).loaded for each in releases)
                 with_one_of_b = {name: set(differences(one, each)) for name, each in zip(tried, rest, strict=False)}
                 with_one_of_a = {
                     name: set(differences(one, each)) for name, each in zip(back, rest[len(tried) :], strict=True)
@@ -238,22 +214,19 @@ class _History:
                 ]
                 yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["line"])
 
-        records = {number: self.records.get(number, 0) for number in numbers}
-        for row in self._shards(stored, records).mapInArrow(task, _LINE).collect():
+        for row in self._mapped(history, task, _LINE).collect():
             yield Difference(*json.loads(row.line))
 
-    def _shards(self, stored: StoredHistory, records: dict[int, int]) -> DataFrame:
-        """Rows of SHARDS."""
-        return shards_of(stored.offset_commits.sparkSession, deal_shards(records, 2 * self.slots), stored.parts())
+    def _mapped(self, history: StoredHistory, task: Task, schema: StructType) -> DataFrame:
+        return self.stored.shards(history.dealt).mapInArrow(with_storage(task), schema)
 
 
-def _shards_in(batches: Iterable[pa.RecordBatch]) -> Iterator[ComparedShard]:
+def _shards_in(history: StoredHistory, batches: Iterable[pa.RecordBatch]) -> Iterator[ComparedShard]:
     """Rows of SHARDS -> one shard after the other."""
     reader = PartReader()
     with no_cycle_collector():
         for number, parts in shards_in(batches):
-            history, corrections = reader.history(parts, number), reader.corrections(parts, number)
-            yield ComparedShard(number, history, corrections, reader.ranges(parts, number))
+            yield ComparedShard.of(history.shard(reader, number, parts))
 
 
 def _rules(

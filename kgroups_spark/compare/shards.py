@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,25 +15,23 @@ from kgroups_spark.compare.differences import Loaded, LoadFailure, LoadFailures
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import unknown_version
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.decoding.record_rows import misread_detail
+from kgroups_spark.decoding.load_failures import coordinator_fails, misread
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
-from kgroups_spark.messages.group_records import EARLY_ACCESS, layout_from_json
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.replay.corrected import CorrectedAt, HistoryReplay
+from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import shard_of
+from kgroups_spark.replay.stored_history import StoredShard
 from kgroups_spark.tables.schemas import TABLES
 
-# Undecodable records at which a load ends, by offsets partition: the first one, and how many there are.
-Undecodable = Mapping[int, tuple[LoadFailure, int]]
 # The cleaner's keys: the newest record of a key stays.
 COMMIT_KEY = ("record_type", "group_id", "topic", "partition")
 GROUP_KEY = ("record_type", "group_id", "member_id", "regular_expression")
-EARLY_ACCESS_COLUMNS = [*GROUP_KEY, "log_offset", "value"]
 # When the decision's time comes, by the table of decisions.
 WHEN = {"offset_expiry": "expires_at", "group_expiry": "deletes_at"}
 
@@ -47,20 +45,38 @@ class ComparedShard:
     corrections: list[CorrectedAt]
     ranges: list[GroupRange]
 
-    def by(self, release: Release, undecodable: Undecodable, clean_up: CleanUp | None = None) -> ReleaseReplay:
-        """The result of a release, where `undecodable` ends its load, too."""
+    @classmethod
+    def of(cls, shard: StoredShard) -> ComparedShard:
+        """The history of a shard that counts, without the load failures that another release found."""
+        history = shard.history()
+        records = history.quarantine.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])
+        history = replace(history, quarantine=records)
+        return cls(shard.offsets_partition, history, shard.corrections(), shard.ranges())
+
+    def by(
+        self, release: Release, clean_up: CleanUp | None = None, *, ends_at_undecodable: bool = True
+    ) -> ReleaseReplay:
+        """The result of a release; `ends_at_undecodable`: its load ends at undecodable records, too."""
         number = self.offsets_partition
         night = Night(0, release.name, None, Topics(), tried=release, clean_up=clean_up)
         replay = HistoryReplay(number, night, ShardState(), self.history, self.corrections, self.ranges)
         for _ in replay.changes():
             pass
         failures = LoadFailures()
-        if number in undecodable:
-            failure, count = undecodable[number]
-            failures.failed(failure, count=count)
+        if ends_at_undecodable:
+            self._count_undecodable(release, failures)
         for each in (self._commits_that_fail(replay), self._group_records_that_fail(replay, release)):
             each.count_into(failures)
         return ReleaseReplay(Loaded(shard_of(replay.state, release, number), failures), replay, self._skipped(release))
+
+    def _count_undecodable(self, release: Release, failures: LoadFailures) -> None:
+        """The first undecodable record at which the release's load ends, and how many there are."""
+        rows = self.history.quarantine.filter(coordinator_fails(self.history.quarantine, release))
+        places = [*zip(*(rows.column(name).to_pylist() for name in ("log_offset", "reason", "detail")), strict=True)]
+        if places:
+            log_offset, reason, detail = min(places, key=lambda place: (place[0], place[1], place[2] or ""))
+            count = max(1, pc.sum(rows.column("record_count")).as_py())
+            failures.failed(LoadFailure(log_offset, f"{reason}: {detail}"), count=count)
 
     def _commits_that_fail(self, replay: HistoryReplay) -> _Failing:
         found = _Failing(COMMIT_KEY, self._commit_keys)
@@ -75,18 +91,9 @@ class ComparedShard:
             record = placed.record
             row = {name: getattr(record, name) for name in GROUP_KEY} | {"log_offset": placed.log_offset}
             found.add(row, _detail(record.record_type, record.group_id, detail))
-        for row in self._early_access(release):
-            layout = layout_from_json(row["record_type"], row["value"])
-            if not release.reads_layout(layout) and row["log_offset"] not in found.details:
-                found.add(row, misread_detail(CONSUMER_OFFSETS[row["record_type"]].name, layout, release))
-        return found
-
-    def _early_access(self, release: Release) -> list[dict[str, Any]]:
-        """Values whose layout of the same version is another one in some releases (T58)."""
-        rows, known = self.history.group_records, sorted(release.record_types & EARLY_ACCESS.keys())
-        is_known = pc.is_in(rows.column("record_type"), pa.array(known, pa.int16()))
-        has_value = rows.column("value").is_valid()
-        found: list[dict[str, Any]] = rows.filter(pc.and_(is_known, has_value)).select(EARLY_ACCESS_COLUMNS).to_pylist()
+        for row in misread(self.history.group_records, release, [*GROUP_KEY, "log_offset"]):
+            if row["log_offset"] not in found.details:
+                found.add(row, row["detail"])
         return found
 
     def _commit_keys(self) -> pa.Table:

@@ -47,7 +47,7 @@ def history_below(
 
 
 def state_task(lake: Lake, history: StoredHistory, release_version: str, audit_id: int) -> ShardTask:
-    """What makes coordinator_state of a history."""
+    """Makes coordinator_state of a history."""
     night = Night(audit_id, release_version, None, Topics())
     return ShardTask(night, lake.uri, stored=history, tables=frozenset({STATE}))
 

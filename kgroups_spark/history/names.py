@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructType
+import pyarrow.compute as pc
 
-from kgroups_spark.decoding.partition_count import fitting_by_partition
-from kgroups_spark.decoding.topic_names import COMMIT, GROUP_RECORD, TOPIC_FIELDS, Sighting, TopicNames, named_topics
+from kgroups_spark.decoding.partition_count import fitting_partition_counts
+from kgroups_spark.decoding.topic_names import COMMIT, TOPIC_FIELDS, Sighting, TopicNames
 from kgroups_spark.messages.group_records import value_from_json
+from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.times import to_epoch_ms
 
-SIGHTINGS = StructType().add("topic_id", StringType()).add("topic", StringType()).add("seen", LongType())
+# The columns in which names are looked for.
+NAMING = {
+    "offset_commits": ("group_id", "topic", "topic_id", "log_timestamp"),
+    "group_records": ("group_id", "record_type", "value", "log_timestamp"),
+}
 
 
 @dataclass(frozen=True)
@@ -45,42 +48,50 @@ def _ms(seen: datetime | None) -> int | None:
     return None if seen is None else to_epoch_ms(seen)
 
 
-def names_of_history(offset_commits: DataFrame, group_records: DataFrame) -> HistoryNames:
-    """The names in all records."""
-    names = TopicNames()
-    for frame, source in ((_in_commits(offset_commits), COMMIT), (_in_group_records(group_records), GROUP_RECORD)):
-        for row in frame.groupBy("topic_id", "topic").agg(F.min("seen").alias("seen")).collect():
-            names.add(row.topic_id, row.topic, -1 if row.seen is None else row.seen, source)
-    return HistoryNames(tuple(names.rows()), tuple(_partition_counts(offset_commits, group_records)))
+@dataclass
+class NamesOfShard:
+    """Gathers the names in records of an offsets partition."""
+
+    offsets_partition: int
+    topics: TopicNames = field(default_factory=TopicNames)
+    groups: set[str] = field(default_factory=set)
+
+    def see(self, table: str, rows: pa.Table) -> None:
+        """Takes in rows of offset_commits or group_records; of other tables nothing."""
+        if table == "offset_commits":
+            self._see_commits(rows)
+        elif table == "group_records":
+            self._see_group_records(rows)
+
+    def rest(self) -> dict[str, Any]:
+        """All of it, as something JSON can hold."""
+        counts = [fitting_partition_counts(self.groups, self.offsets_partition)] if self.groups else []
+        return {"topics": self.topics.rows(), "partition_counts": counts}
+
+    def _see_commits(self, rows: pa.Table) -> None:
+        self.groups.update(rows.column("group_id").cast(pa.string()).unique().to_pylist())
+        named = rows.filter(rows.column("topic_id").is_valid())
+        times = pa.table(
+            {
+                **{name: named.column(name).cast(pa.string()) for name in ("topic_id", "topic")},
+                "seen": milliseconds(named.column("log_timestamp")),
+            }
+        )
+        for row in times.group_by(["topic_id", "topic"]).aggregate([("seen", "min")]).to_pylist():
+            self.topics.add(row["topic_id"], row["topic"], -1 if row["seen_min"] is None else row["seen_min"], COMMIT)
+
+    def _see_group_records(self, rows: pa.Table) -> None:
+        self.groups.update(rows.column("group_id").cast(pa.string()).unique().to_pylist())
+        naming = rows.filter(pc.field("record_type").isin([*TOPIC_FIELDS]) & pc.field("value").is_valid())
+        columns = (naming.column("record_type"), naming.column("value"), milliseconds(naming.column("log_timestamp")))
+        for record_type, text, seen in zip(*(column.to_pylist() for column in columns), strict=True):
+            self.topics.add_value(record_type, value_from_json(record_type, text), -1 if seen is None else seen)
 
 
-def _in_commits(offset_commits: DataFrame) -> DataFrame:
-    seen = F.unix_millis("log_timestamp").alias("seen")
-    return offset_commits.where("topic_id IS NOT NULL").select("topic_id", "topic", seen)
-
-
-def _in_group_records(group_records: DataFrame) -> DataFrame:
-    """A row for each topic that a value names."""
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            named = [
-                (topic_id, topic, seen)
-                for record_type, text, seen in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-                for topic_id, topic in named_topics(record_type, value_from_json(record_type, text))
-            ]
-            columns = list(zip(*named, strict=True)) or [(), (), ()]
-            types = (pa.string(), pa.string(), pa.int64())
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(column, its_type) for column, its_type in zip(columns, types, strict=True)],
-                names=SIGHTINGS.names,
-            )
-
-    naming = group_records.where(F.col("record_type").isin(*TOPIC_FIELDS) & F.col("value").isNotNull())
-    return naming.select("record_type", "value", F.unix_millis("log_timestamp")).mapInArrow(task, SIGHTINGS)
-
-
-def _partition_counts(offset_commits: DataFrame, group_records: DataFrame) -> Iterator[tuple[int, ...]]:
-    columns = ("offsets_partition", "group_id")
-    groups = offset_commits.select(*columns).union(group_records.select(*columns)).distinct().toArrow()
-    return map(tuple, fitting_by_partition(zip(*(groups.column(name).to_pylist() for name in columns), strict=True)))
+def names_of_shards(told: Iterable[dict[str, Any]]) -> HistoryNames:
+    """The names of all shards, of what NamesOfShard gathered of each."""
+    topics, counts = TopicNames(), list[tuple[int, ...]]()
+    for each in told:
+        topics.merge(tuple(sighting) for sighting in each["topics"])
+        counts += map(tuple, each["partition_counts"])
+    return HistoryNames(tuple(topics.rows()), tuple(counts))

@@ -1,4 +1,4 @@
-"""What a lake has stored, as references for tasks: files of tables; where tasks cannot reach these, packed rows."""
+"""A lake's tables as references for tasks: their files; where tasks cannot reach these, packed rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.replaced import NOTHING
-from kgroups_spark.replay.history_parts import part_schema
+from kgroups_spark.replay.history_parts import HistoryPart, part_schema
 from kgroups_spark.replay.stored_history import CORRECTIONS
 from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
 from kgroups_spark.tables.schemas import LOG_TABLES
@@ -27,11 +28,11 @@ RECORDS_OF_A_TASK = 50_000
 
 @dataclass
 class Stored:
-    """Tables of a lake for tasks. `by_reference`: tasks reach their files."""
+    """Tables of a lake for tasks. `by_reference`: tasks reach their files; else `packed` has their rows."""
 
     lake: Lake
     by_reference: bool
-    _packed: list[DataFrame] = field(default_factory=list)
+    packed: list[DataFrame] = field(default_factory=list)
 
     @classmethod
     def of(cls, lake: Lake) -> Stored:
@@ -51,20 +52,21 @@ class Stored:
         if not self.by_reference:
             rows = self.lake.read(name, version, NOTHING).select(*columns)
             schema = StoredTable(label, name, "", tuple(columns), None).schema
-            self._packed.append(packed_by_shard(rows, label, schema))
+            self.packed.append(packed_by_shard(rows, label, schema))
             return StoredTable(label, name, "", tuple(columns), None)
         log = self.lake.table(name)
         return StoredTable(label, name, log.path, tuple(columns), tuple(map(_file, log.files(version))))
 
-    def shards(self, dealt: Dealt) -> DataFrame:
-        """Rows of SHARDS, with all that comes packed of these tables."""
+    def shards(self, dealt: Dealt, parts: Sequence[HistoryPart] = ()) -> DataFrame:
+        """Rows of SHARDS, with these parts of all shards, or with all that comes packed."""
         if self.by_reference:
-            return shards_of_parts(self.lake.spark, dealt.hands, [])
-        return shards_of(self.lake.spark, dealt.hands, reduce(DataFrame.unionByName, self._packed))
+            return shards_of_parts(self.lake.spark, dealt.hands, parts)
+        is_one = F.col("offsets_partition").isin([*dealt.records])
+        return shards_of(self.lake.spark, dealt.hands, reduce(DataFrame.unionByName, self.packed).where(is_one))
 
 
 def _columns(name: str) -> list[str]:
-    """What a replay takes, and what says whether it counts."""
+    """The columns that a replay takes, and those that say whether a row counts."""
     return [*dict.fromkeys(["audit_id", *part_schema(name).names])]
 
 

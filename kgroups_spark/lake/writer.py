@@ -56,6 +56,14 @@ class LakeWriter:
         elif rows.num_rows:
             self.append(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
 
+    def replace_table(self, table: str, rows: pa.Table) -> None:
+        """Makes rows that the driver holds the table's only ones."""
+        if self.name == "parts":
+            part = self.part_writer(table).write(rows)
+            self.replace_parts(table, [part] if part else [])
+        else:
+            self.replace(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
+
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
         """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them."""
         if self.name == "parts":

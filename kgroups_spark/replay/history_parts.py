@@ -247,7 +247,7 @@ def _commits_by_group(packed: bytes) -> dict[str, int]:
 
 def rows_by_group(group_ids: pa.ChunkedArray) -> dict[str, int]:
     """How often each group stands in a column."""
-    return {each["values"]: each["counts"] for each in group_ids.value_counts().to_pylist()}
+    return {each["values"]: each["counts"] for each in group_ids.unify_dictionaries().value_counts().to_pylist()}
 
 
 def part_schema(table: str) -> pa.Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,14 @@ class ReadBy:
     def has_read(self, audit_id: int, offsets_partition: int) -> bool:
         """Whether something of the partition was new to the audit."""
         return audit_id in self._audit_ids.get(offsets_partition, ())
+
+    def and_corrected(self, corrections: pa.Table) -> ReadBy:
+        """With the audits of these rows of state_corrections that left versions behind all that had been read."""
+        groups = corrections.filter(pc.field("entry_type") == "group")
+        columns = ("offsets_partition", "log_offset", "group_id", "audit_id")
+        rows = zip(*(groups.column(name).to_pylist() for name in columns), strict=True)
+        found = {(number, at - 1, group): by for number, at, group, by in rows if not self.has_read(by, number)}
+        return replace(self, corrected=found)
 
     def with_audit_ids(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
         """Rows of one offsets partition and of a table by place in the log, with the audits that read them."""

@@ -12,8 +12,10 @@ from functools import reduce
 from operator import and_
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.lake.replaced import NOTHING, Replaced
@@ -45,6 +47,7 @@ class StoredHistory:
     baselines    by offsets partition where its replay begins; others begin at their first record
     horizons     by offsets partition where its replay ends; of others nothing counts. None: all ends with the history
     groups       by offsets partition the groups whose records count; None: all
+    decoded      by offsets partition the places of records that `decoded_by` took out of quarantine
     """
 
     tables: Mapping[str, StoredTable]
@@ -55,21 +58,27 @@ class StoredHistory:
     baselines: Mapping[int, Baseline] = field(default_factory=dict)
     horizons: Mapping[int, int] | None = None
     groups: Mapping[int, frozenset[str]] | None = None
+    decoded: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     def shard(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> StoredShard:
-        """What there is of an offsets partition; `parts`: where rows that come packed are."""
+        """All that counts of an offsets partition; `parts`: where rows that come packed are."""
         return StoredShard(self, reader, offsets_partition, parts)
+
+    def is_decoded(self, quarantine: pa.Table, offsets_partition: int) -> pa.ChunkedArray:
+        """Which rows of quarantine of an offsets partition are records that were decoded again."""
+        places = pa.array(self.decoded.get(offsets_partition, ()), pa.int64())
+        is_record = pc.greater(quarantine.column("record_count"), 0)
+        return pc.and_(is_record, pc.is_in(quarantine.column("log_offset"), places))
 
     def is_counted(self, name: str, offsets_partition: int) -> pc.Expression | None:
         """Which rows of an offsets partition count; None: all."""
         conditions = [*self._of_audits(name), *self._of_place(name, offsets_partition)]
         if (replaced := self.replaced.condition_of(name, offsets_partition)) is not None:
             conditions.append(~replaced)
-        if self.groups is not None and name in OF_GROUPS:
-            conditions.append(pc.field("group_id").isin(sorted(self.groups.get(offsets_partition, ()))))
-        if self.groups is not None and name == CORRECTIONS:
-            is_one = pc.field("group_id").isin(sorted(self.groups.get(offsets_partition, ())))
-            conditions.append(pc.field("group_id").is_null() | is_one)
+        if self.groups is not None and name in (*OF_GROUPS, CORRECTIONS):
+            group_id, groups = pc.field("group_id"), self.groups.get(offsets_partition, ())
+            is_one = group_id.isin(pa.array(sorted(groups), pa.string()))
+            conditions.append(group_id.is_null() | is_one if name == CORRECTIONS else is_one)
         return reduce(and_, conditions) if conditions else None
 
     def _of_audits(self, name: str) -> Iterator[pc.Expression]:
@@ -110,11 +119,13 @@ class StoredShard:
     def history(self) -> ShardHistory:
         """Its history; of quarantine what does not decode to this day."""
         quarantine = self.rows("quarantine")
+        is_resolved = pc.is_valid(quarantine.column("resolved_by"))
+        is_resolved = pc.or_(is_resolved, self.stored.is_decoded(quarantine, self.offsets_partition))
         return ShardHistory(
             lambda groups: self.rows("offset_commits", groups),
             self.rows("group_records"),
             self.rows("transaction_markers").sort_by("log_offset"),
-            quarantine.filter(quarantine.column("resolved_by").is_null()),
+            quarantine.filter(pc.invert(is_resolved)),
         )
 
     @property
@@ -130,7 +141,7 @@ class StoredShard:
         return rows if condition is None else rows.filter(condition)
 
     def corrections(self) -> list[CorrectedAt]:
-        """What was corrected in its state since the replay begins."""
+        """The corrections of its state since the replay begins."""
         return corrections_of(self.rows(CORRECTIONS))
 
     def state(self) -> list[StateRow]:

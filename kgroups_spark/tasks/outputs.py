@@ -32,6 +32,8 @@ BYTES_PER_BATCH = 8 << 20
 # What rows of most tables are sorted by, as far as they have it.
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
+# Facts that a task tells the driver besides: rows of one column, JSON.
+FACTS = "facts"
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 
 
@@ -107,10 +109,16 @@ def part_line(part: Part) -> tuple[str, Any]:
     return "part", asdict(part)
 
 
+def facts(*told: Any) -> tuple[str, pa.Table]:
+    """Things that JSON can hold, as FACTS."""
+    return FACTS, pa.table({FACTS: pa.array(list(map(json.dumps, told)), pa.string())})
+
+
 def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows of one table in batches of bounded size, with plain texts where there were dictionaries."""
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    schema = table.schema if name == FACTS else arrow_schema(name)
     at_once = max(1, min(ROWS_PER_BATCH, table.num_rows * BYTES_PER_BATCH // max(table.nbytes, 1)))
     for start in range(0, table.num_rows, at_once):
-        lot = table.slice(start, at_once).select(arrow_schema(name).names)
-        yield from lot.cast(arrow_schema(name)).combine_chunks().to_batches()
+        lot = table.slice(start, at_once).select(schema.names)
+        yield from lot.cast(schema).combine_chunks().to_batches()

@@ -14,11 +14,13 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.decoding.group_traffic import summed
+from kgroups_spark.decoding.redecode import decoded_again
 from kgroups_spark.expiry.clean_up import decided_before
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.replay.corrected import HistoryReplay
@@ -28,11 +30,12 @@ from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
+from kgroups_spark.replay.stored_rows import Dealt, StoredTable
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
-from kgroups_spark.tasks.outputs import MANIFEST, PartCollector, manifest_batch, part_line, plain_batches
+from kgroups_spark.tasks.outputs import FACTS, MANIFEST, PartCollector, manifest_batch, part_line, plain_batches
 from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs
 
 # A row for each part of a shard; of a shard without any one whose `part_table` is null.
@@ -72,7 +75,7 @@ class ShardTask:
 
     read_again    by offsets partition what was read again
     stored        the history that is replayed, in the place of parts
-    history_from  of a rebuild, by offsets partition: where the history begins that is replayed
+    decoded_again quarantine, of which this audit has decoded records again that group_traffic does not count yet
     read_by       of a rebuild: which audit read what. Rows of history carry its number, in an audit that of the night
     tables        whose rows are wanted; None: all of them
     """
@@ -80,8 +83,8 @@ class ShardTask:
     night: Night
     lake_uri: str
     read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
-    history_from: Mapping[int, int] = field(default_factory=dict)
     stored: StoredHistory | None = None
+    decoded_again: tuple[StoredTable, Dealt] | None = None
     read_by: ReadBy | None = None
     tables: frozenset[str] | None = None
 
@@ -91,9 +94,13 @@ class ShardTask:
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         """(table, rows) of one shard that are wanted, its new state among them."""
+        read_by = self.read_by
+        if read_by is not None and self.stored is not None:
+            shard = self.stored.shard(reader, offsets_partition, parts)
+            read_by = read_by.and_corrected(shard.rows("state_corrections"))
         for table, rows in self._all(reader, offsets_partition, parts):
             if rows.num_rows and (self.tables is None or table in self.tables):
-                by = self.read_by if TABLES[table].kind == "history" else None
+                by = read_by if TABLES[table].kind == "history" else None
                 yield table, rows if by is None else by.with_audit_ids(rows)
 
     def _all(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
@@ -106,8 +113,22 @@ class ShardTask:
         if before:
             yield PREVIOUS, decided_before(reader.rows(before, EXPIRY, offsets_partition), self.night.audit_id)
         traffic = [part for part in parts if part.table == TRAFFIC and not part.is_again]
-        if traffic:
-            yield TRAFFIC, summed(reader.rows(traffic, TRAFFIC, offsets_partition))
+        again = list(self._decoded_again(reader, offsets_partition, parts))
+        if traffic or again:
+            yield TRAFFIC, summed(pa.concat_tables([reader.rows(traffic, TRAFFIC, offsets_partition), *again]))
+
+    def _decoded_again(
+        self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
+    ) -> Iterator[pa.Table]:
+        """Rows of group_traffic on records that this audit has decoded again."""
+        if self.decoded_again is None:
+            return
+        table, dealt = self.decoded_again
+        rows = reader.stored(table, dealt, parts, offsets_partition)
+        ours = rows.filter(pc.field("resolved_by") == self.audit_id)
+        for name, counted in decoded_again(ours, offsets_partition, self.audit_id):
+            if name == TRAFFIC:
+                yield pa.Table.from_batches([counted])
 
     def _replay(
         self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
@@ -123,8 +144,7 @@ class ShardTask:
         if offsets_partition in self.read_again:
             again = reader.history([part for part in parts if part.is_again], offsets_partition)
             return CorrectedReplay(*of, again, self.read_again[offsets_partition], ranges)
-        history_from = self.history_from.get(offsets_partition, 0)
-        return HistoryReplay(*of, reader.corrections(new, offsets_partition), ranges, history_from)
+        return HistoryReplay(*of, ranges=ranges)
 
     def _replay_of_stored(self, shard: StoredShard) -> HistoryReplay:
         number, state = shard.offsets_partition, loaded(shard.state(), self.night.release)
@@ -137,13 +157,14 @@ def replay_by_parts(
 ) -> list[Part]:
     """Stage 2 in one action: each hand is the offsets partitions that one task replays. Returns the parts that
     the tasks have written."""
-    return replayed_parts(shards_of_parts(spark, hands, parts), shard_task) if hands else []
+    return replayed_parts(shards_of_parts(spark, hands, parts), shard_task)[0] if hands else []
 
 
-def replayed_parts(shards: DataFrame, shard_task: Task) -> list[Part]:
-    """Stage 2: rows of SHARDS -> the parts that the tasks have written."""
-    replayed = shards.mapInArrow(with_storage(_replay_shards(shard_task)), MANIFEST)
-    return [Part(**json.loads(line.payload)) for line in replayed.collect()]
+def replayed_parts(shards: DataFrame, shard_task: Task) -> tuple[list[Part], list[Any]]:
+    """Stage 2: rows of SHARDS -> the parts that the tasks have written, and the facts that they tell."""
+    lines = shards.mapInArrow(with_storage(_replay_shards(shard_task)), MANIFEST).collect()
+    told = [(line.kind, json.loads(line.payload)) for line in lines]
+    return [Part(**each) for kind, each in told if kind != FACTS], [each for kind, each in told if kind == FACTS]
 
 
 def shards_of_parts(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
@@ -209,8 +230,12 @@ def _replay_shards(shard_task: Task) -> Callable[[Iterator[pa.RecordBatch]], Ite
 
     def replay_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         collector = PartCollector(shard_task.lake_uri, shard_task.audit_id)
-        outputs = replayed_shards(batches, shard_task)
-        lines = [part_line(part) for table, rows in outputs for part in collector.add(table, rows)]
+        lines = list[tuple[str, Any]]()
+        for table, rows in replayed_shards(batches, shard_task):
+            if table == FACTS:
+                lines += [(FACTS, json.loads(told)) for told in rows.column(FACTS).to_pylist()]
+            else:
+                lines += map(part_line, collector.add(table, rows))
         yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
 
     return replay_shards

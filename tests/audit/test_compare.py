@@ -1,4 +1,4 @@
-"""Two releases compared over a lake: what Spark's tasks tell is what Kafka's own classes of both releases held, why,
+"""Two releases compared over a lake: what the tasks tell is what Kafka's own classes of both releases held, why,
 and what both would expire."""
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import zipfile
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.run import run_audit
@@ -31,7 +30,7 @@ VERSIONS = {A: (4, 3, 1), B: (3, 9, 2)}
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     folder = tmp_path_factory.mktemp("compared")
     with zipfile.ZipFile(LOGS) as archive:
         for name in archive.namelist():
@@ -40,8 +39,8 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
                 path = folder.joinpath("segments", *rest)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(archive.read(name))
-    run_audit(spark, AuditOptions(lake=str(folder / "lake"), segments=[str(folder / "segments")]))
-    return Lake.open(spark, str(folder / "lake"))
+    run_audit(session, AuditOptions(lake=str(folder / "lake"), segments=[str(folder / "segments")]))
+    return Lake.open(session, str(folder / "lake"))
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,6 @@ import random
 
 import pytest
 
-from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
-from kgroups_spark.history.frame_baselines import Baseline, Baselines
 from kgroups_spark.history.horizons import horizons_frame
 from kgroups_spark.history.reduction import (
     reduced_group_records,
@@ -200,49 +197,6 @@ def twin(commits, markers, horizon):
     return sorted(stay), sorted(
         m["log_offset"] for m in markers if m["log_offset"] >= horizon or m["log_offset"] in ends
     )
-
-
-def test_a_replay_starts_from_the_newest_baseline_of_todays_rules(spark):
-    ours = {"release_version": "4.3", "rules_version": RULES_VERSION, "state_format": STATE_FORMAT}
-    baselines = [
-        {
-            "correction": "baseline",
-            "offsets_partition": partition,
-            "audit_id": audit_id,
-            "log_offset": at,
-            **ours,
-            **more,
-        }
-        for partition, audit_id, at, more in (
-            (0, 3, 10, {}),
-            (0, 5, 20, {}),
-            (1, 4, 30, {"release_version": "4.2"}),
-            (2, 4, 40, {"rules_version": 0}),
-            (3, 4, 50, {"state_format": 0}),
-            (4, 4, 60, {}),
-            (4, 5, 60, {"release_version": "4.2"}),
-        )
-    ]
-    corrections = [
-        {"correction": correction, "offsets_partition": partition, "audit_id": audit_id, "log_offset": at, **ours}
-        for partition, audit_id, at in ((0, 6, 19), (0, 4, 20), (0, 5, 20), (0, 6, 20), (0, 4, 21), (1, 3, 2))
-        for correction in ("put", "remove", "wait")
-    ]
-    rows = frame(spark, "state_corrections", *baselines, *corrections)
-    found = Baselines.of(rows, "4.3")
-    assert found == Baselines({0: Baseline(20, 5)}, is_reduced=True)
-    assert [row.audit_id for row in found.state(rows).collect()] == [5]
-    left = found.corrections(rows).select("offsets_partition", "audit_id", "log_offset", "correction").collect()
-    places = [(0, 4, 21), (0, 6, 20), (1, 3, 2)]
-    assert sorted(left) == [(*place, correction) for place in places for correction in ("put", "remove")]
-    commits = frame(
-        spark, "offset_commits", *({"offsets_partition": p, "log_offset": n} for p in (0, 1) for n in (19, 20))
-    )
-    assert offsets(found.not_before(commits)) == [19, 20, 20]
-    assert offsets(found.before(commits)) == [19]
-    nothing = Baselines.of(rows.where("correction = 'put'"), "4.3")
-    assert nothing == Baselines({}, is_reduced=False)
-    assert nothing.not_before(commits) is commits
 
 
 def test_random_logs_are_reduced_as_by_hand_and_a_second_time_to_the_same(spark):

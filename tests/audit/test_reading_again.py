@@ -1,25 +1,25 @@
-"""A partition read again from its start, with Spark and Delta: both writers do what an audit in one process does."""
+"""A partition read again from its start: audits of a lake do what an audit in one process does, by both writers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.history.stored_frames import StoredHistory
+from kgroups_spark.history.stored import Stored, dealt
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.corrected import corrections_of
 from kgroups_spark.replay.replay_shard import Night
+from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.packed_rows import unpacked
-from kgroups_spark.tasks.replay_stage import ShardTask, replayed_frame, shards_of
+from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
 from tests.audit.cleaned_nights import Nights, write_folder
 from tests.audit.cleaner import Files, GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
@@ -27,8 +27,6 @@ from tests.audit.forgetful_nights import assert_as_the_log_is, corrections, long
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.audit.pipeline import CURRENT, VERSIONS, Audited, How, Row
 from tests.chosen import by_each_writer
-
-pytestmark = pytest.mark.spark
 
 TOLD = (*CURRENT, *VERSIONS, "state_corrections", "transaction_markers", "quarantine")
 
@@ -42,9 +40,9 @@ def three_nights() -> list[Files]:
     return found
 
 
-def audit(spark: SparkSession, lake: Path, segments: Path, writer: str, **options: Any) -> AuditSummary:
+def audit(session: Any, lake: Path, segments: Path, writer: str, **options: Any) -> AuditSummary:
     options = {"offsets_partitions": 50, "writer": writer, **options}
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
+    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(segments)], **options))
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +65,15 @@ def comparable(table: list[Row]) -> list[str]:
 
 @by_each_writer
 def test_both_writers_read_again_and_correct(
-    spark: SparkSession, in_one_process: Audited, tmp_path: Path, writer: str
+    session: Any, in_one_process: Audited, tmp_path: Path, writer: str
 ) -> None:
     first, second, third = three_nights()
     lake, folder = tmp_path / "lake", tmp_path / "log"
     write_folder(folder, first)
     rules = {"release_version": "4.3"}  # as in_one_process has them
-    audit(spark, lake, folder, writer, **rules)
+    audit(session, lake, folder, writer, **rules)
     write_folder(folder, second)
-    summary = audit(spark, lake, folder, writer, delete_retention_ms=1, **rules)
+    summary = audit(session, lake, folder, writer, delete_retention_ms=1, **rules)
     assert [p.records_reread > 0 for p in summary.audit.partitions or ()] == [True, True]
     notes = summary.audit.notes or ()
     assert any("partition 0 was read again from its start: last read" in note for note in notes)
@@ -83,26 +81,25 @@ def test_both_writers_read_again_and_correct(
     assert f"partition 0 {corrected}: 2 groups gone (c, m); 1 group changed (b)" in notes
     assert f"partition 1 {corrected}: 2 groups changed (c, n); 1 transaction ended" in notes
     write_folder(folder, third)
-    last = audit(spark, lake, folder, writer, **rules)
+    last = audit(session, lake, folder, writer, **rules)
     assert not any(p.records_reread for p in last.audit.partitions or ())
     assert not any("corrected" in note for note in last.audit.notes or ())
     for name in TOLD:
         assert comparable(rows(lake, name)) == comparable(in_one_process.rows(name)), name
     assert_every_record_is_in_one_table(lake)
     if writer == "parts":
-        assert_history_alone_says_the_same(spark, lake)
+        assert_history_alone_says_the_same(session, lake)
 
 
-def assert_history_alone_says_the_same(spark: SparkSession, path: Path) -> None:
+def assert_history_alone_says_the_same(session: Any, path: Path) -> None:
     """The replay of the history and of what was corrected, from nothing."""
-    lake = Lake.open(spark, str(path))
-    names = ("offset_commits", "group_records", "transaction_markers", "quarantine", "state_corrections")
-    shards = shards_of(spark, [list(range(50))], StoredHistory(*map(lake.read, names)).parts())
-    replayed = replayed_frame(shards, ShardTask(Night(3, "4.3", 50, Topics()), lake.uri)).persist()
+    lake = Lake.open(session, str(path))
+    stored = Stored.of(lake)
+    history = StoredHistory(stored.tables(), dealt(dict.fromkeys(range(50), 1), 1))
+    task = ShardTask(Night(3, "4.3", 50, Topics()), lake.uri, stored=history)
     for name in (*CURRENT, *VERSIONS):
-        found = unpacked(replayed, name).toArrow().to_pylist()
-        assert comparable(found) == comparable(rows(path, name)), name
-    replayed.unpersist()
+        found = shard_rows(stored.shards(history.dealt), replace(task, tables=frozenset({name})), name).toArrow()
+        assert comparable(found.to_pylist()) == comparable(rows(path, name)), name
 
 
 def test_only_what_changed_the_state_is_replayed_and_the_newest_where_it_was_changed_twice() -> None:

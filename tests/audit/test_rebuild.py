@@ -16,14 +16,12 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.reading.by_spark import SparkReader
+from kgroups_spark.reading.by_duckdb import duckdb_reader
 from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
 from tests.audit.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.chosen import by_each_writer
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
-
-pytestmark = pytest.mark.spark
 
 # Recorded logs whose partitions stand side by side in the log of these tests: both coordinators, all types of groups.
 RECORDED = ("transactions-4.3", "scala-3.9-reloaded", "mixed-upgrade")
@@ -35,12 +33,12 @@ NOW = ["groups", "group_members", "committed_offsets", "pending_offsets", "open_
 DECIDED = ["offset_expiry", "group_expiry"]
 
 
-def audit(spark, lake, log, **options):
-    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(log)], **{"writer": "parts", **options}))
+def audit(session, lake, log, **options):
+    return run_audit(session, AuditOptions(lake=str(lake), segments=[str(log)], **{"writer": "parts", **options}))
 
 
-def rebuild(spark, lake, **options):
-    return run_rebuild(spark, RebuildOptions(lake=str(lake), **{"writer": "parts", **options}))
+def rebuild(session, lake, **options):
+    return run_rebuild(session, RebuildOptions(lake=str(lake), **{"writer": "parts", **options}))
 
 
 def told(lake):
@@ -100,7 +98,9 @@ def hidden_night(local, logs, tmp_path_factory):
 
 
 @by_each_writer
-def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_emptied(spark, java, tmp_path, writer):
+def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_emptied(
+    session, java, tmp_path, writer
+):
     lake = tmp_path / "lake"
     shutil.copytree(java, lake)
     expected = told(lake)
@@ -108,8 +108,8 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
     for name in ("group_member_versions", "groups", "topics", "coordinator_state", "offset_expiry"):
         shutil.rmtree(lake / name)
     for name in ("group_versions", "committed_offsets"):
-        spark.sql(f"DELETE FROM delta.`{lake}/{name}`")
-    summary = rebuild(spark, lake, writer=writer)
+        session.sql(f"DELETE FROM delta.`{lake}/{name}`")
+    summary = rebuild(session, lake, writer=writer)
     assert told(lake) == expected
     assert (summary.audit.source, summary.audit.release_version) == ("tables", "4.3")
     # It looks for what is odd as any audit does, but for what lies in records that are read.
@@ -123,21 +123,21 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
 
 @by_each_writer
 def test_another_release_makes_the_versions_again_too_and_the_night_follows(
-    spark, logs, first_night, java, scala, tmp_path, writer
+    session, logs, first_night, java, scala, tmp_path, writer
 ):
     lake = tmp_path / "lake"
     shutil.copytree(first_night, lake)
-    summary = audit(spark, lake, logs[1], release_version="3.9", writer=writer)
+    summary = audit(session, lake, logs[1], release_version="3.9", writer=writer)
     assert "state rebuilt from history: audit 1 used release 4.3, this one 3.9" in summary.audit.notes
     assert told(lake) == told(scala)
-    rebuild(spark, lake, release_version="4.3")
+    rebuild(session, lake, release_version="4.3")
     assert told(lake) == told(java)
 
 
-def test_a_table_that_is_gone_is_made_again_by_the_next_audit(spark, logs, java, tmp_path):
+def test_a_table_that_is_gone_is_made_again_by_the_next_audit(session, logs, java, tmp_path):
     shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_versions")
-    summary = audit(spark, tmp_path / "lake", logs[1], release_version="4.3")
+    summary = audit(session, tmp_path / "lake", logs[1], release_version="4.3")
     assert "state rebuilt from history: there was no table group_versions any more" in summary.audit.notes
     assert told(tmp_path / "lake") == told(java)
 
@@ -156,14 +156,14 @@ class KilledRebuild:
 
 
 @pytest.fixture(scope="module")
-def killed_rebuild(spark, logs, tmp_path_factory):
+def killed_rebuild(local, logs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed")
     for partition in ("__consumer_offsets-5", "__consumer_offsets-12"):
         shutil.copytree(logs[1] / partition, folder / "log" / partition)
     lake, other = folder / "lake", folder / "other"
     for release, place in (("4.3", lake), ("3.9", other)):
-        audit(spark, place, folder / "log", release_version=release)
-    of_4_3, of_3_9, now, killed = told(lake), told(other), tables_of_now(spark, lake), {}
+        audit(local, place, folder / "log", release_version=release)
+    of_4_3, of_3_9, now, killed = told(lake), told(other), tables_of_now(lake), {}
     assert all(of_4_3[name] != of_3_9[name] for name in ("group_versions", "quarantine"))
 
     def photograph(table, _):
@@ -171,20 +171,20 @@ def killed_rebuild(spark, logs, tmp_path_factory):
         shutil.copytree(lake, killed[table], dirs_exist_ok=True)
 
     with at_each_commit(photograph):
-        rebuild(spark, lake, release_version="3.9")
+        rebuild(local, lake, release_version="3.9")
     assert told(lake) == of_3_9
     assert {"group_versions", "group_member_versions", "quarantine", "groups", "offset_expiry"} <= killed.keys()
     return KilledRebuild(folder / "log", now, of_3_9, of_4_3, killed)
 
 
-def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(spark, killed_rebuild, chosen, tmp_path):
+def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(session, killed_rebuild, chosen, tmp_path):
     for place in killed_rebuild.lakes.values():
-        assert tables_of_now(spark, place) == killed_rebuild.now
+        assert tables_of_now(place) == killed_rebuild.now
     # By now versions are those of 3.9.
     begun = list(killed_rebuild.lakes)[1:]
     for table in chosen.some(begun, 1):
         lake = shutil.copytree(killed_rebuild.lakes[table], tmp_path / table)
-        summary = audit(spark, lake, killed_rebuild.log, release_version="4.3")
+        summary = audit(session, lake, killed_rebuild.log, release_version="4.3")
         assert any(note.endswith("audit 2 began to, and did not finish") for note in summary.audit.notes), table
         assert told(lake) == killed_rebuild.of_4_3, table
 
@@ -197,7 +197,7 @@ def test_a_rebuild_killed_at_its_end_is_done_again_by_sparks_writer(spark, kille
 
 
 @by_each_writer
-def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java, hidden_night, tmp_path, writer):
+def test_what_can_be_decoded_now_leaves_quarantine_for_history(session, logs, java, hidden_night, tmp_path, writer):
     lake = tmp_path / "lake"
     shutil.copytree(hidden_night, lake)
     hidden = rows(lake, "quarantine")
@@ -205,7 +205,7 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java
     assert ("unknown_record_type", HIDDEN_TYPE, None) in reasons
     assert ("unknown_value_version", 1, HIDDEN_VERSION) in reasons
     with mock.patch("kgroups_spark.audit.saved_state.RULES_VERSION", 0):
-        summary = audit(spark, lake, logs[1], writer=writer)
+        summary = audit(session, lake, logs[1], writer=writer)
     resolved = [row for row in rows(lake, "quarantine") if row["resolved_by"] is not None]
     assert {row["resolved_by"] for row in resolved} == {2}
     note = f"{len(resolved):,} records of quarantine could be decoded now, and went into history"
@@ -219,6 +219,15 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(spark, logs, java
     assert traffic(lake) == traffic(java)
     counted = sum(r.get("record_count", 1) for n in HISTORY for r in rows(lake, n) if r.get("resolved_by") is None)
     assert counted == sum(p["records"] for r in rows(lake, "audits") for p in r["partitions"] or ())
+
+
+def test_spark_rebuilds_what_this_process_does(spark, local, hidden_night, tmp_path):
+    """With records of quarantine that decode now, and by rules of another release."""
+    for name, session in (("spark", spark), ("local", local)):
+        shutil.copytree(hidden_night, tmp_path / name)
+        assert rebuild(session, tmp_path / name, release_version="3.9").audit.rows_added["group_records"] > 0
+    assert told(tmp_path / "spark") == told(tmp_path / "local")
+    assert traffic(tmp_path / "spark") == traffic(tmp_path / "local")
 
 
 def traffic(lake):
@@ -244,9 +253,9 @@ def at_each_commit(act):
         yield
 
 
-def tables_of_now(spark, lake):
+def tables_of_now(lake):
     """What the commands print."""
-    reader = SparkReader(spark, Lake.open(spark, str(lake)))
+    reader = duckdb_reader(str(lake), must=True)
     return {name: sorted(map(str, reader.rows(name))) for name in VERSIONS + NOW + DECIDED}
 
 
@@ -255,21 +264,21 @@ def strings(lake, name, but):
     return sorted(repr([value for key, value in sorted(row.items()) if key not in but]) for row in rows(lake, name))
 
 
-def test_an_empty_lake_is_rebuilt_and_no_lake_is_refused(spark, tmp_path):
+def test_an_empty_lake_is_rebuilt_and_no_lake_is_refused(session, tmp_path):
     with pytest.raises(UsageError, match="no lake at"):
-        rebuild(spark, tmp_path / "nothing")
+        rebuild(session, tmp_path / "nothing")
     (tmp_path / "log" / "__consumer_offsets-0").mkdir(parents=True)
     (tmp_path / "log" / "__consumer_offsets-0" / f"{0:020d}.log").touch()
-    audit(spark, tmp_path / "lake", tmp_path / "log")
-    assert rebuild(spark, tmp_path / "lake").current_rows["groups"] == 0
-    Lake.create(spark, str(tmp_path / "unaudited"))
+    audit(session, tmp_path / "lake", tmp_path / "log")
+    assert rebuild(session, tmp_path / "lake").current_rows["groups"] == 0
+    Lake.create(session, str(tmp_path / "unaudited"))
     with pytest.raises(UsageError, match=r"no audit of .* has finished"):
-        rebuild(spark, tmp_path / "unaudited")
+        rebuild(session, tmp_path / "unaudited")
 
 
-def test_a_log_table_that_is_gone_cannot_be_made_again(spark, java, logs, tmp_path):
+def test_a_log_table_that_is_gone_cannot_be_made_again(session, java, logs, tmp_path):
     shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_records")
-    for act in (lambda: rebuild(spark, tmp_path / "lake"), lambda: audit(spark, tmp_path / "lake", logs[1])):
+    for act in (lambda: rebuild(session, tmp_path / "lake"), lambda: audit(session, tmp_path / "lake", logs[1])):
         with pytest.raises(KgroupsError, match="no table group_records any more, and nothing makes it again"):
             act()

@@ -207,6 +207,8 @@ class FakeSpark:
         self.conf = SimpleNamespace(set=self._settings.__setitem__, unset=self._settings.pop)
 
     def sql(self, statement: str) -> Any:
+        if found := re.fullmatch(r"DELETE FROM delta\.`(.*)`", statement):
+            return FakeTable(self.store, found[1]).commit([], by="", transaction=None, remove=lambda _: True)
         found = re.fullmatch(
             r"(DELETE FROM|UPDATE) delta\.`(.*)`( SET resolved_by = NULL)? WHERE (\w+) > (\d+) AND \w+ < (\d+)",
             statement,

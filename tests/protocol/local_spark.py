@@ -57,7 +57,11 @@ class LocalSpark(FakeSpark):
             return LocalFrame([rows])
         fields = _struct(schema) if isinstance(schema, str) else schema
         made = [row if isinstance(row, dict) else dict(zip(fields.names, row, strict=True)) for row in rows]
-        return LocalFrame([pa.Table.from_pylist(made, schema=to_arrow_schema(fields))])
+        return LocalFrame([pa.Table.from_pylist(made, schema=_arrow_schema(fields))])
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone="UTC")
 
 
 def _struct(ddl: str) -> StructType:
@@ -75,7 +79,9 @@ class LocalFrame:
 
     def mapInArrow(self, task: Task, schema: Any) -> LocalFrame:
         made = [list(task(iter(rows.to_batches()))) for rows in self.tasks]
-        return LocalFrame([pa.Table.from_batches(batches) for batches in made if batches])
+        tables = [pa.Table.from_batches(batches) for batches in made if batches]
+        no_rows = _arrow_schema(_struct(schema) if isinstance(schema, str) else schema).empty_table()
+        return LocalFrame(tables or [no_rows])
 
     def select(self, *columns: str) -> LocalFrame:
         return LocalFrame([rows.select(columns) for rows in self.tasks])
@@ -127,7 +133,7 @@ class Reader:
     def load(self, path: str) -> LocalFrame:
         table = FakeTable(self._store, path)
         found = _parquet(*(f"{path}/{file.path}" for file in table.files(self._version)))
-        schema = to_arrow_schema(StructType.fromJson(json.loads(table.schema_json())))
+        schema = _arrow_schema(StructType.fromJson(json.loads(table.schema_json())))
         return LocalFrame([rows.cast(schema) for rows in found.tasks] or [schema.empty_table()])
 
     def parquet(self, *paths: str) -> LocalFrame:

@@ -13,85 +13,41 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from kgroups_spark.decoding.commit_rows import CommitBatches
-from kgroups_spark.decoding.group_traffic import COUNTS, GroupTraffic
+from kgroups_spark.decoding.group_traffic import GroupTraffic
 from kgroups_spark.decoding.markers import ends
 from kgroups_spark.decoding.record_rows import HistoryRows
-from kgroups_spark.lake.lake import Lake
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.messages.offset_commits import OffsetCommitDecoder, classify
 from kgroups_spark.records.columns import TRANSACTIONAL, BatchColumns, RecordColumns
-from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs, unpacked
 from kgroups_spark.times import to_epoch_ms
 
 # Where a record that now decodes goes, and what is counted of it.
 DECODED_TABLES = ("offset_commits", "group_records", "group_traffic")
+# What is needed of a record.
+COLUMNS = ["log_offset", "log_timestamp", "producer_id", "is_transactional", "raw_key", "raw_value"]
 
 ROWS_AT_ONCE = 10_000
 # Behind any start 32 bytes are readable (RecordColumns.data).
 PADDING = 32
 
 
-def decoded_again(quarantine: DataFrame, audit_id: int) -> DataFrame:
-    """Rows of DECODED_TABLES, packed (tasks/packed_rows.py), of the records in quarantine that decode now. A group's
-    hour may have several rows of group_traffic, which are to be added up."""
-    return _decoded_of(_unresolved_records(quarantine), audit_id)
+def decodable(quarantine: pa.Table) -> pa.Table:
+    """Rows that still count, are one record each, and have its key: all that may ever decode."""
+    is_one = (pc.field("record_count") == 1) & pc.field("raw_key").is_valid()
+    return quarantine.filter(pc.field("resolved_by").is_null() & (pc.field("reason") != "corrupt_batch") & is_one)
 
 
-def with_decoded_again(lake: Lake, audit_id: int, traffic: DataFrame) -> DataFrame:
-    """Rows of group_traffic of an audit, and what it counts of the records that it has decoded again before: one row
-    for each key."""
-    resolved = lake.read("quarantine").where(F.col("resolved_by") == audit_id)
-    return added_up(traffic.unionByName(unpacked(_decoded_of(resolved, audit_id), "group_traffic")))
-
-
-def added_up(traffic: DataFrame) -> DataFrame:
-    """One row of group_traffic for each of its keys."""
-    return traffic.groupBy(*TABLES["group_traffic"].key).agg(*(F.sum(name).alias(name) for name in COUNTS))
-
-
-def _decoded_of(quarantine: DataFrame, audit_id: int) -> DataFrame:
-    """The records in rows of quarantine as they decode now, packed."""
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-                rows = batch.slice(start, ROWS_AT_ONCE).to_pylist()
-                yield from packed_outputs(_decoded(rows, audit_id))
-
-    columns = (
-        "offsets_partition",
-        "log_offset",
-        "log_timestamp",
-        "producer_id",
-        "is_transactional",
-        "raw_key",
-        "raw_value",
-    )
-    return quarantine.select(*columns).mapInArrow(task, PACKED)
-
-
-def unresolved(quarantine: DataFrame) -> DataFrame:
-    """The rows of quarantine that still count."""
-    return quarantine.where("resolved_by IS NULL")
-
-
-def _unresolved_records(quarantine: DataFrame) -> DataFrame:
-    """Rows that are one record each, and have its key: all that may ever decode."""
-    is_record = (F.col("reason") != "corrupt_batch") & (F.col("record_count") == 1) & F.col("raw_key").isNotNull()
-    return unresolved(quarantine).where(is_record)
-
-
-def _decoded(rows: Sequence[dict[str, Any]], audit_id: int) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
-    by_partition: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_partition.setdefault(row["offsets_partition"], []).append(row)
-    for offsets_partition, of_one in by_partition.items():
-        records = _record_columns(sorted(of_one, key=lambda row: int(row["log_offset"])))
+def decoded_again(
+    quarantine: pa.Table, offsets_partition: int, audit_id: int
+) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
+    """Rows of DECODED_TABLES: the records in rows of quarantine of an offsets partition that decode now. A group's hour
+    may have several rows of group_traffic, which are to be added up."""
+    rows = quarantine.select(COLUMNS).sort_by("log_offset")
+    for start in range(0, rows.num_rows, ROWS_AT_ONCE):
+        records = _record_columns(rows.slice(start, ROWS_AT_ONCE).to_pylist())
         yield from _decoded_records(records, offsets_partition, audit_id)
 
 

@@ -1,0 +1,145 @@
+"""The two passes of a rebuild over a shard's history, as tasks run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.releases import Release
+from kgroups_spark.decoding.group_traffic import summed
+from kgroups_spark.decoding.load_failures import coordinator_fails, misread
+from kgroups_spark.decoding.redecode import decodable, decoded_again
+from kgroups_spark.history.names import NAMING, NamesOfShard
+from kgroups_spark.lake.replaced import Replaced
+from kgroups_spark.replay.failure_rows import LOAD_WOULD_FAIL, MISREAD_COLUMNS
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.replay_shard import Output
+from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.replay.stored_rows import StoredTable
+from kgroups_spark.tables.rows import constant, table_batch
+from kgroups_spark.tasks.outputs import facts
+from kgroups_spark.tasks.replay_stage import TRAFFIC, ShardTask
+
+
+@dataclass(frozen=True)
+class LookTask:
+    """The records in quarantine that decode now, as rows of their tables, and the names in all records (NamesOfShard).
+
+    `counts_traffic`: group_traffic gets them, too.
+    """
+
+    lake_uri: str
+    audit_id: int
+    stored: StoredHistory
+    counts_traffic: bool
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """(table, rows) of one shard, and its names as facts."""
+        shard = self.stored.shard(reader, offsets_partition, parts)
+        names, traffic = NamesOfShard(offsets_partition), list[pa.Table]()
+        for name, rows in decoded_again(decodable(shard.rows("quarantine")), offsets_partition, self.audit_id):
+            if name == TRAFFIC:
+                traffic.append(pa.Table.from_batches([rows]))
+            else:
+                names.see(name, rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
+                yield name, rows
+        if traffic and self.counts_traffic:
+            yield TRAFFIC, summed(pa.concat_tables(traffic))
+        for groups in shard.ranges():
+            names.see("offset_commits", shard.rows("offset_commits", groups))
+        names.see("group_records", shard.rows("group_records"))
+        yield facts(names.rest())
+
+
+# The tables that a LookTask reads, and what it asks of them.
+LOOKED_AT = {
+    "quarantine": (),
+    **{name: ("audit_id", "offsets_partition", "log_offset", *columns) for name, columns in NAMING.items()},
+}
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows that no replay makes again, by table: those before a baseline, and those that are replaced."""
+
+    tables: Mapping[str, StoredTable]
+    replaced: Replaced
+
+    def of(
+        self, name: str, stored: StoredHistory, reader: PartReader, number: int, parts: Sequence[HistoryPart]
+    ) -> Iterator[pa.Table]:
+        """Those of an offsets partition."""
+        baseline, is_kept = stored.baselines.get(number), self.replaced.condition_of(name, number)
+        if baseline is not None:
+            is_before = pc.field("log_offset") < baseline.log_offset
+            if name == "quarantine":  # its records stay anyway
+                is_before &= pc.field("reason") == LOAD_WOULD_FAIL["reason"]
+            is_kept = is_before if is_kept is None else is_before | is_kept
+        if is_kept is not None and name in self.tables:
+            yield reader.stored(self.tables[name], stored.dealt, parts, number).filter(is_kept)
+
+
+@dataclass(frozen=True)
+class RebuildTask:
+    """All that is made of a shard's history. `stored`: all of it that counts, also what is below baselines."""
+
+    replay: ShardTask
+    stored: StoredHistory
+    kept: KeptRows
+    made_of_records: Sequence[str]
+
+    @property
+    def lake_uri(self) -> str:
+        return self.replay.lake_uri
+
+    @property
+    def audit_id(self) -> int:
+        return self.replay.audit_id
+
+    @property
+    def _replayed(self) -> StoredHistory:
+        assert self.replay.stored is not None
+        return self.replay.stored
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """(table, rows) of one shard."""
+        yield from self.replay.outputs(reader, offsets_partition, parts)
+        for name in (*self.made_of_records, "quarantine"):
+            for rows in self.kept.of(name, self._replayed, reader, offsets_partition, parts):
+                yield name, rows
+        yield from self._quarantine(reader, offsets_partition, parts)
+
+    def _quarantine(self, reader: PartReader, number: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """Its records stay; the present rules decide at which of them, and of other records, a load would fail."""
+        release: Release = self.replay.night.release
+        rows = self.stored.shard(reader, number, parts).rows("quarantine")
+        rows = rows.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])
+        now = pc.and_(self.stored.is_decoded(rows, number), pc.is_null(rows.column("resolved_by")))
+        ours = constant(self.audit_id, len(rows), pa.int64())
+        yield (
+            "quarantine",
+            _with(
+                rows,
+                resolved_by=pc.if_else(now, ours, rows.column("resolved_by")),
+                coordinator_fails=coordinator_fails(rows, release),
+            ),
+        )
+        group_records = self._replayed.shard(reader, number, parts).rows("group_records")
+        found = [tuple(row[name] for name in MISREAD_COLUMNS) for row in misread(group_records, release, ASKED)]
+        constants = {"audit_id": 0, "offsets_partition": number, **LOAD_WOULD_FAIL}
+        failures = table_batch("quarantine", MISREAD_COLUMNS, found, **constants)
+        assert self.replay.read_by is not None
+        yield "quarantine", self.replay.read_by.with_audit_ids(failures)
+
+
+ASKED = [name for name in MISREAD_COLUMNS if name != "detail"]
+
+
+def _with(rows: pa.Table, **columns: pa.Array | pa.ChunkedArray) -> pa.Table:
+    for name, values in columns.items():
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), values)
+    return rows

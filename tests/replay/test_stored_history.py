@@ -1,0 +1,233 @@
+"""Stored history by references: which rows count, and how often a file is opened for them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from kgroups_spark.coordinator.releases import RULES_VERSION
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.history.baselines import baseline_places, newest_baselines, usable_baselines
+from kgroups_spark.history.stored import HISTORY
+from kgroups_spark.lake.parts_writer import PartWriter
+from kgroups_spark.lake.replaced import Replaced, ReplacedRange
+from kgroups_spark.replay import stored_rows
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.stored_history import Baseline, StoredHistory, StoredShard
+from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tasks.packed_rows import packed
+from tests.tables.table_rows import rows_of
+
+Row = dict[str, Any]
+DEALT = Dealt(((0, 2), (1, 3)), {0: 10, 1: 10, 2: 10, 3: 10})
+
+
+class FromFiles:
+    """Tables whose rows lie in files, which tasks open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, list[StoredFile]] = {name: [] for name in HISTORY}
+
+    def put(self, name: str, *given: Row) -> None:
+        """One more file."""
+        (self.folder / name).mkdir(exist_ok=True)
+        part = PartWriter(name, str(self.folder), 1).write(rows_of(name, *given))
+        assert part is not None
+        stats = json.loads(part.stats_json)
+        bounds = tuple(stats[which]["offsets_partition"] for which in ("minValues", "maxValues"))
+        self.files[name].append(StoredFile(part.path, bounds))  # type: ignore[arg-type]
+
+    def table(self, name: str) -> StoredTable:
+        uri = str(self.folder / name)
+        return StoredTable(name, name, uri, tuple(arrow_schema(name).names), tuple(self.files[name]))
+
+    def parts(self, number: int) -> list[HistoryPart]:
+        return []
+
+
+class Packed:
+    """The same where tasks cannot reach files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rows: list[tuple[str, pa.Table]] = []
+
+    def put(self, name: str, *given: Row) -> None:
+        self.rows.append((name, rows_of(name, *given)))
+
+    def table(self, name: str) -> StoredTable:
+        return StoredTable(name, name, "", tuple(arrow_schema(name).names), None)
+
+    def parts(self, number: int) -> list[HistoryPart]:
+        found = []
+        for name, rows in self.rows:
+            mine = rows.filter(pc.equal(rows["offsets_partition"], number))
+            for batch in mine.to_batches():
+                found.append(HistoryPart(name, packed(name, batch).column(2)[0].as_py()))
+        return found
+
+
+Lake = FromFiles | Packed
+
+
+@pytest.fixture(params=[FromFiles, Packed])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    made: Lake = request.param(tmp_path)
+    return made
+
+
+def shard(lake: Lake, number: int = 0, reader: PartReader | None = None, **counting: Any) -> StoredShard:
+    history = StoredHistory({name: lake.table(name) for name in HISTORY}, DEALT, **counting)
+    return history.shard(reader or PartReader(), number, lake.parts(number))
+
+
+def places(rows: pa.Table) -> list[int]:
+    return sorted(rows["log_offset"].to_pylist())
+
+
+def commits(*places_and_audits: tuple[int, int], **more: Any) -> Iterator[Row]:
+    for log_offset, audit_id in places_and_audits:
+        yield {"log_offset": log_offset, "audit_id": audit_id, **more}
+
+
+def test_rows_of_which_audits_count(lake: Lake) -> None:
+    for name in ("offset_commits", "transaction_markers"):
+        lake.put(name, *commits((1, 1), (2, 2), (3, 3), (4, 4)))
+    found = shard(lake, newest_audit=2, decoded_by=4)
+    assert places(found.rows("offset_commits")) == [1, 2, 4]
+    assert places(found.rows("transaction_markers")) == [1, 2]
+    assert places(shard(lake).rows("transaction_markers")) == [1, 2, 3, 4]
+    assert places(shard(lake, number=1).rows("offset_commits")) == []
+
+
+def test_replaced_rows_do_not_count(lake: Lake) -> None:
+    lake.put("offset_commits", *commits((1, 1), (5, 1), (5, 2)), {"log_offset": 7, "offsets_partition": 2})
+    lake.put("state_corrections", *commits((4, 1), (5, 1), (6, 1), (6, 2), correction="put"))
+    replaced = Replaced((ReplacedRange(0, 5, 9, 2),))
+    assert places(shard(lake, replaced=replaced).rows("offset_commits")) == [1, 5]
+    assert places(shard(lake, replaced=replaced).rows("state_corrections")) == [4, 5, 6]
+    assert places(shard(lake, 2, replaced=replaced).rows("offset_commits")) == [7]
+
+
+def test_a_replay_begins_at_a_baseline_and_ends_at_a_horizon(lake: Lake) -> None:
+    lake.put("offset_commits", *commits(*((at, 1) for at in (9, 10, 19, 20))))
+    made = [(at, audit) for at in (9, 10, 11, 20, 21) for audit in (3, 5, 7)]
+    lake.put("state_corrections", *(each for kind in ("put", "wait") for each in commits(*made, correction=kind)))
+    state = {"correction": "baseline", "entry_type": "group", "payload": "{}"}
+    lake.put("state_corrections", *commits((10, 5), **state, group_id="b"), *commits((10, 4), (9, 5), **state))
+    found = shard(lake, baselines={0: Baseline(10, 5)}, horizons={0: 20})
+    assert places(found.rows("offset_commits")) == [10, 19]
+    corrections = found.rows("state_corrections")
+    # One is made where an audit's log ends, and belongs to what was before.
+    places_and_audits = sorted(
+        zip(corrections["log_offset"].to_pylist(), corrections["audit_id"].to_pylist(), strict=True)
+    )
+    assert places_and_audits == [(10, 7), *((at, audit) for at in (11, 20) for audit in (3, 5, 7))]
+    assert set(corrections["correction"].to_pylist()) == {"put"}
+    assert [(row.entry_type, row.group_id) for row in found.state()] == [("group", "b")]
+    assert found.begins == 10
+    assert shard(lake, baselines={0: Baseline(10, 5)}, horizons={0: 9}).state() == []
+    assert places(shard(lake, horizons={1: 9}).rows("offset_commits")) == []
+
+
+def test_records_of_chosen_groups_and_what_belongs_to_none(lake: Lake) -> None:
+    for name in ("offset_commits", "group_records"):
+        lake.put(name, *({"log_offset": at, "group_id": group} for at, group in enumerate("abc")))
+    lake.put(
+        "state_corrections",
+        *({"log_offset": at, "group_id": g, "correction": "put"} for at, g in enumerate(("a", "b", None))),
+    )
+    lake.put("quarantine", {"log_offset": 9})
+    found = shard(lake, groups={0: frozenset("bc")})
+    assert places(found.rows("offset_commits")) == places(found.rows("group_records")) == [1, 2]
+    assert places(found.rows("state_corrections")) == [1, 2]
+    assert places(found.rows("quarantine")) == [9]
+    assert places(shard(lake, groups={1: frozenset("b")}).rows("offset_commits")) == []
+
+
+def test_quarantine_is_what_does_not_decode_to_this_day(lake: Lake) -> None:
+    records = [
+        {"log_offset": at, "record_count": count, "resolved_by": by}
+        for at, count, by in ((1, 1, None), (2, 1, 3), (4, 1, None), (4, 0, None))
+    ]
+    lake.put("quarantine", *records)
+    found = shard(lake, decoded={0: np.array([4])})
+    assert places(found.history().quarantine) == [1, 4]
+    assert places(found.rows("quarantine")) == [1, 2, 4, 4]
+
+
+def test_a_small_file_is_opened_once_for_all_shards_of_a_task(tmp_path: Path) -> None:
+    lake = FromFiles(tmp_path)
+    for night in range(4):
+        lake.put("offset_commits", *({"offsets_partition": number, "log_offset": night} for number in range(4)))
+    lake.put("offset_commits", {"offsets_partition": 3, "log_offset": 9})
+    opened: Counter[str] = Counter()
+    dataset_of = stored_rows.dataset_of
+
+    def counted(name: str, uri: str, paths: list[str], **more: Any) -> Any:
+        opened.update(paths)
+        return dataset_of(name, uri, paths, **more)
+
+    with mock.patch.object(stored_rows, "dataset_of", counted):
+        reader = PartReader()
+        assert [places(shard(lake, number, reader).rows("offset_commits")) for number in (0, 2)] == [[0, 1, 2, 3]] * 2
+        # The fifth has no row of this task.
+        assert opened == {file.path: 1 for file in lake.files["offset_commits"][:4]}
+        with mock.patch.object(stored_rows, "RECORDS_AT_ONCE", 10):
+            reader = PartReader()
+            for number in (1, 3):
+                shard(lake, number, reader).rows("offset_commits")
+    assert opened == {file.path: 3 for file in lake.files["offset_commits"][:4]} | {
+        lake.files["offset_commits"][4].path: 1
+    }
+
+
+def test_a_large_shard_is_folded_by_ranges_of_groups(lake: Lake) -> None:
+    lake.put("offset_commits", *({"log_offset": at, "group_id": group} for at, group in enumerate("aabbccdd")))
+    with (
+        mock.patch.object(stored_rows, "ROWS_AT_ONCE", 4),
+        mock.patch("kgroups_spark.replay.history_parts.ROWS_AT_ONCE", 4),
+    ):
+        found = shard(lake)
+        ranges = found.ranges()
+        assert [places(found.rows("offset_commits", groups)) for groups in ranges] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert len(shard(lake).ranges()) == 1
+
+
+def test_a_replay_starts_from_the_newest_baseline_of_todays_rules() -> None:
+    ours = {"release_version": "4.3", "rules_version": RULES_VERSION, "state_format": STATE_FORMAT}
+    given = (
+        (0, 3, 10, {}),
+        (0, 5, 20, {}),
+        (1, 4, 30, {"release_version": "4.2"}),
+        (2, 4, 40, {"rules_version": 0}),
+        (3, 4, 50, {"state_format": 0}),
+        (4, 4, 60, {}),
+        (4, 5, 60, {"release_version": "4.2"}),
+    )
+    rows = [
+        {"correction": "baseline", "offsets_partition": p, "audit_id": audit_id, "log_offset": at, **ours, **more}
+        for p, audit_id, at, more in given
+    ]
+    put = {"correction": "put", "offsets_partition": 0, "audit_id": 9, "log_offset": 90, **ours}
+    table = rows_of("state_corrections", *rows, *rows, put)
+
+    class Lake:
+        def rows(self, name: str, *, columns: list[str], conditions: list[Any]) -> pa.Table:
+            (condition,) = conditions
+            return table.filter(condition.of(pc.field(condition.column))).select(columns)
+
+    places_found = baseline_places(Lake())
+    assert places_found.num_rows == len(given)
+    assert usable_baselines(places_found, "4.3") == {0: Baseline(20, 5)}
+    assert newest_baselines(Lake()) == {0: 20, 1: 30, 2: 40, 3: 50, 4: 60}
