@@ -1,4 +1,4 @@
-"""A log that was cut back, with Spark and Delta: both writers, all readers, rebuilt, and reduced."""
+"""A log that was cut back: both writers, all readers, rebuilt, and reduced."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from tests.audit.planned_batches import TOPIC_ID
 from tests.chosen import by_each_writer
 from tests.protocol.local_spark import LocalSpark
 
-pytestmark = pytest.mark.spark
-
 HISTORY = (*LOG_TABLES, "group_versions", "group_member_versions")
 NOW = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions", "offset_expiry")
 VIEWS = ("coverage", "known_history", "offset_history", "partition_owners", "transactions", "group_history", "lag")
@@ -38,12 +36,10 @@ AS_OF = 2_000_000_000_000
 
 
 class Cut:
-    """Two partitions of a log, and a lake of it. By `parts`, Spark works where a log was cut back and after it."""
+    """Two partitions of a log, and a lake of it; `new` is a lake of what the log has at last."""
 
-    def __init__(self, spark: SparkSession, local: LocalSpark, folder: Path, writer: str) -> None:
-        self.spark, self.folder, self.writer = spark, folder, writer
-        self.plain: Any = local if writer == "parts" else spark
-        self.was_cut = False
+    def __init__(self, session: Any, folder: Path, writer: str) -> None:
+        self.session, self.folder, self.writer = session, folder, writer
         self.logs = [cut_log(5, "4.3", 0), cut_log(9, "4.3", 1)]
         self.rng = np.random.default_rng(3)
 
@@ -64,13 +60,16 @@ class Cut:
             writer=self.writer,
             accept_log_change=accept,
         )
-        return run_audit(self.spark if self.was_cut and lake == "lake" else self.plain, options).audit
+        return run_audit(self.session, options).audit
+
+    def rebuild(self) -> None:
+        options = RebuildOptions(lake=str(self.folder / "lake"), writer=self.writer, offsets_partitions=50)
+        run_rebuild(self.session, options)
 
     def elect(self, partition: int, kept: int) -> None:
         log: CutLog = self.logs[partition]
         log.elect(kept)
         log.grow(3)
-        self.was_cut = True
 
     def told(self, lake: str = "lake") -> dict[str, list[str]]:
         """What readers without Spark see."""
@@ -79,13 +78,13 @@ class Cut:
         queries |= {name: f"SELECT * FROM {name}(TIMESTAMPTZ '1970-01-01 00:00:01.5+00')" for name in MOMENTS}
         return {name: told(opened.query(query).to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()}
 
-    def told_by_spark(self) -> dict[str, list[str]]:
-        register_views(self.spark, Lake.open(self.spark, str(self.folder / "lake")))
-        queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *VIEWS)}
-        return {
-            name: told(self.spark.sql(query).toArrow().to_pylist(maps_as_pydicts="strict"))
-            for name, query in queries.items()
-        }
+
+def told_by_spark(spark: SparkSession, lake: Path) -> dict[str, list[str]]:
+    register_views(spark, Lake.open(spark, str(lake)))
+    queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *VIEWS)}
+    return {
+        name: told(spark.sql(query).toArrow().to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()
+    }
 
 
 def told(found: list[dict[str, object]], without: Collection[str] = ()) -> list[str]:
@@ -95,10 +94,8 @@ def told(found: list[dict[str, object]], without: Collection[str] = ()) -> list[
 
 
 @by_each_writer
-def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(
-    spark: SparkSession, local: LocalSpark, tmp_path: Path, writer: str
-) -> None:
-    log = Cut(spark, local, tmp_path, writer)
+def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(session: Any, tmp_path: Path, writer: str) -> None:
+    log = Cut(session, tmp_path, writer)
     assert [log.night().replaced_ranges for _ in range(3)] == [None] * 3
     before = rows(tmp_path / "lake", "offset_commits")
     read_to = {entry.offsets_partition: entry.end_offset for entry in log.audit("lake").partitions or ()}
@@ -116,23 +113,39 @@ def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(
     log.audit("new")
     said = log.told()
     assert said == log.told("new")
-    by_spark = log.told_by_spark()
-    assert by_spark == {name: said[name] for name in by_spark}
+    if isinstance(session, SparkSession):
+        by_spark = told_by_spark(session, tmp_path / "lake")
+        assert by_spark == {name: said[name] for name in by_spark}
     # History is only appended to.
     now = rows(tmp_path / "lake", "offset_commits")
     assert [each for each in before if each not in now] == []
     assert len(now) > len(said["offset_commits"])
     versions, events = (told(rows(tmp_path / "lake", name)) for name in ("group_versions", "group_events"))
-    run_rebuild(spark, RebuildOptions(lake=str(tmp_path / "lake"), writer=writer, offsets_partitions=50))
+    log.rebuild()
     assert log.told() == said
     assert told(rows(tmp_path / "lake", "group_versions")) == versions
     assert told(rows(tmp_path / "lake", "group_events")) == events
 
 
+def test_spark_goes_on_where_a_log_was_cut_back(spark: SparkSession, local: LocalSpark, tmp_path: Path) -> None:
+    log = Cut(local, tmp_path, "parts")
+    for _ in range(2):
+        log.night()
+    log.elect(0, len(log.logs[0].batches) - 2)
+    log.session = spark
+    assert [each.offsets_partition for each in log.night().replaced_ranges or ()] == [0]
+    log.session = local
+    log.audit("new")
+    said = log.told()
+    assert said == log.told("new")
+    by_spark = told_by_spark(spark, tmp_path / "lake")
+    assert by_spark == {name: said[name] for name in by_spark}
+
+
 def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_others(
     spark: SparkSession, local: LocalSpark, tmp_path: Path
 ) -> None:
-    log = Cut(spark, local, tmp_path, "parts")
+    log = Cut(local, tmp_path, "parts")
     for _ in range(3):
         log.night()
     log.elect(0, len(log.logs[0].batches) - 2)
@@ -141,7 +154,7 @@ def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_othe
     run_maintain(spark, MaintainOptions(lake=str(tmp_path / "lake"), keep_ms=0, writer="parts"))
     said, new = log.told(), log.told("new")
     assert {name: said[name] for name in NOW} == {name: new[name] for name in NOW}
-    run_rebuild(spark, RebuildOptions(lake=str(tmp_path / "lake"), writer="parts", offsets_partitions=50))
+    log.rebuild()
     again = log.told()
     assert {name: again[name] for name in NOW} == {name: new[name] for name in NOW}
     log.elect(0, 2)
