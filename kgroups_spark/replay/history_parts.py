@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -121,7 +122,7 @@ class PartReader:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
         self._rows = {table: lru_cache(maxsize=ROW_GROUPS_KEPT)(self._read) for table in _COLUMNS}
         # Of a stored table the shards that were read last, and their rows.
-        self._together: dict[str, tuple[tuple[int, ...], pa.Table]] = {}
+        self._together: dict[str, tuple[tuple[int, ...], dict[int, pa.Table]]] = {}
 
     def _read(self, table: str, uri: str, number: int) -> pa.Table:
         return self._file(table, uri).read(number)
@@ -196,14 +197,14 @@ class PartReader:
         elif groups is not None and dealt.is_large(offsets_partition):
             return table.of_groups(offsets_partition, groups)
         else:
-            rows = self._of_lot(table, dealt.lot_of(offsets_partition))
-            found = rows.filter(pc.equal(rows.column("offsets_partition"), offsets_partition))
+            lot = self._of_lot(table, dealt.lot_of(offsets_partition))
+            found = lot.get(offsets_partition, encoded(table.schema.empty_table(), table.name))
         return found if groups is None else groups.of(found)
 
-    def _of_lot(self, table: StoredTable, lot: tuple[int, ...]) -> pa.Table:
+    def _of_lot(self, table: StoredTable, lot: tuple[int, ...]) -> dict[int, pa.Table]:
         if table.label not in self._together or self._together[table.label][0] != lot:
             self._together.pop(table.label, None)  # before the next ones are read
-            self._together[table.label] = (lot, table.of_shards(lot))
+            self._together[table.label] = (lot, by_shard(table.of_shards(lot)))
         return self._together[table.label][1]
 
     def ranges_of_stored(
@@ -217,6 +218,15 @@ class PartReader:
         elif dealt.is_large(offsets_partition):
             sizes.update(rows_by_group(commits.of_shards([offsets_partition], ["group_id"]).column("group_id")))
         return borders_of(sizes)
+
+
+def by_shard(rows: pa.Table) -> dict[int, pa.Table]:
+    """The rows of each offsets partition."""
+    in_order = rows.take(pc.sort_indices(rows.column("offsets_partition")))
+    numbers = in_order.column("offsets_partition").to_numpy()
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()] if len(numbers) else []
+    ends = [*starts[1:], len(numbers)]
+    return {int(numbers[start]): in_order.slice(start, end - start) for start, end in zip(starts, ends, strict=False)}
 
 
 def _packed_in(table: StoredTable, parts: Sequence[HistoryPart]) -> Iterator[pa.Table]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import and_
 from typing import NamedTuple
 
 import numpy as np
@@ -70,41 +69,44 @@ class StoredHistory:
         is_record = pc.greater(quarantine.column("record_count"), 0)
         return pc.and_(is_record, pc.is_in(quarantine.column("log_offset"), places))
 
-    def is_counted(self, name: str, offsets_partition: int) -> pc.Expression | None:
-        """Which rows of an offsets partition count; None: all."""
-        conditions = [*self._of_audits(name), *self._of_place(name, offsets_partition)]
-        if (replaced := self.replaced.condition_of(name, offsets_partition)) is not None:
-            conditions.append(~replaced)
+    def counting(self, name: str, rows: pa.Table, offsets_partition: int) -> pa.Table:
+        """The rows of a table that count, of rows of an offsets partition."""
+        masks = [*self._of_audits(name, rows), *self._of_place(name, rows, offsets_partition)]
         if self.groups is not None and name in (*OF_GROUPS, CORRECTIONS):
-            group_id, groups = pc.field("group_id"), self.groups.get(offsets_partition, ())
-            is_one = group_id.isin(pa.array(sorted(groups), pa.string()))
-            conditions.append(group_id.is_null() | is_one if name == CORRECTIONS else is_one)
-        return reduce(and_, conditions) if conditions else None
+            group_id, groups = rows.column("group_id"), self.groups.get(offsets_partition, ())
+            is_one = pc.is_in(group_id.cast(pa.string()), pa.array(sorted(groups), pa.string()))
+            masks.append(pc.or_(is_one, pc.is_null(group_id)) if name == CORRECTIONS else is_one)
+        if masks:
+            counts = reduce(pc.and_, masks)
+            rows = rows if pc.all(counts).as_py() else rows.filter(counts)
+        replaced = self.replaced.condition_of(name, offsets_partition)
+        return rows if replaced is None else rows.filter(~replaced)
 
-    def _of_audits(self, name: str) -> Iterator[pc.Expression]:
+    def _of_audits(self, name: str, rows: pa.Table) -> Iterator[pa.ChunkedArray]:
         if self.newest_audit is None:
             return
-        condition = pc.field("audit_id") <= self.newest_audit
-        if self.decoded_by is not None and name in OF_GROUPS:
-            condition |= pc.field("audit_id") == self.decoded_by
-        yield condition
+        audit_id = rows.column("audit_id")
+        counts = pc.less_equal(audit_id, self.newest_audit)
+        decoded_too = self.decoded_by is not None and name in OF_GROUPS
+        yield pc.or_(counts, pc.equal(audit_id, self.decoded_by)) if decoded_too else counts
 
-    def _of_place(self, name: str, offsets_partition: int) -> Iterator[pc.Expression]:
-        place, baseline = pc.field("log_offset"), self.baselines.get(offsets_partition)
+    def _of_place(self, name: str, rows: pa.Table, offsets_partition: int) -> Iterator[pa.ChunkedArray]:
+        place, baseline = rows.column("log_offset"), self.baselines.get(offsets_partition)
         horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
         if name == CORRECTIONS:
             # A correction is made where an audit's log ends: it belongs to what was before.
-            yield pc.field("correction").isin(["put", "remove"])
+            yield pc.is_in(rows.column("correction"), pa.array(["put", "remove"]))
             if baseline is not None:
-                made_since = (place == baseline.log_offset) & (pc.field("audit_id") > baseline.audit_id)
-                yield (place > baseline.log_offset) | made_since
+                later = pc.greater(rows.column("audit_id"), baseline.audit_id)
+                made_since = pc.and_(pc.equal(place, baseline.log_offset), later)
+                yield pc.or_(pc.greater(place, baseline.log_offset), made_since)
             if horizon is not None:
-                yield place <= horizon
+                yield pc.less_equal(place, horizon)
             return
         if baseline is not None:
-            yield place >= baseline.log_offset
+            yield pc.greater_equal(place, baseline.log_offset)
         if horizon is not None:
-            yield place < horizon
+            yield pc.less(place, horizon)
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,7 @@ class StoredShard:
 
     def rows(self, name: str, groups: GroupRange | None = None) -> pa.Table:
         """The rows of a table, and of a range of groups."""
-        condition = self.stored.is_counted(name, self.offsets_partition)
-        rows = self._all(name, groups)
-        return rows if condition is None else rows.filter(condition)
+        return self.stored.counting(name, self._all(name, groups), self.offsets_partition)
 
     def corrections(self) -> list[CorrectedAt]:
         """The corrections of its state since the replay begins."""

@@ -6,15 +6,14 @@ and for each table that is written, which costs a small night more than all it h
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
+from kgroups_spark.replay.history_parts import by_shard
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tasks.outputs import Rows, plain_batches
 
@@ -68,20 +67,11 @@ def packed_by_shard(frame: DataFrame, name: str, schema: pa.Schema | None = None
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, rows in _runs(pa.Table.from_batches([batch]).cast(wanted)):
-                yield packed_of_shard(number, packed(name, rows))
+            for number, rows in by_shard(pa.Table.from_batches([batch]).cast(wanted)).items():
+                for run in rows.combine_chunks().to_batches():
+                    yield packed_of_shard(number, packed(name, run))
 
     return frame.select(*wanted.names).mapInArrow(task, PACKED_BY_SHARD)
-
-
-def _runs(rows: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each offsets partition."""
-    in_order = rows.sort_by("offsets_partition")
-    numbers = in_order["offsets_partition"].to_numpy()
-    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
-    for start, end in itertools.zip_longest(starts, starts[1:], fillvalue=len(numbers)):
-        for run in in_order.slice(start, end - start).combine_chunks().to_batches():
-            yield int(numbers[start]), run
 
 
 def unpacked(frame: DataFrame, name: str, schema: StructType | None = None) -> DataFrame:
