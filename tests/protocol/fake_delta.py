@@ -25,11 +25,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet
+from pyspark.sql.types import StructType
 
 from kgroups_spark.lake.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import Part, PartWriter
+from tests.protocol.spark_ddl import with_columns
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,31 @@ class FakeTable:
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
         return []
+
+    def redefine(
+        self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
+    ) -> None:
+        if self.files():
+            raise ValueError(f"{self.path} is not empty")
+        self._define(schema_json, properties, transaction)
+
+    def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
+        if not properties.items() <= self.properties().items():
+            self._define(self.schema_json(), {**self.properties(), **properties}, transaction)
+
+    def add_columns(self, added: str) -> None:
+        """As ALTER TABLE ... ADD COLUMNS."""
+        there = StructType.fromJson(json.loads(self.schema_json()))
+        self._define(with_columns(there, added).json(), self.properties(), None)
+
+    def _define(self, schema_json: str, properties: dict[str, str], transaction: tuple[str, int] | None) -> None:
+        log = self._snapshot()
+        if transaction is not None and (_last_transaction(log, transaction[0]) or 0) >= transaction[1]:
+            raise AlreadyWritten(f"its newest is {_last_transaction(log, transaction[0])}")
+        transactions = () if transaction is None else (transaction,)
+        version = Version((), frozenset(), transactions, tuple(properties.items()), schema_json)
+        if not self._store.put(self.path, len(log), version):
+            raise ChangedMeanwhile(self.path)
 
     def last_transaction(self, app_id: str) -> int | None:
         return _last_transaction(self._snapshot(), app_id)
@@ -209,12 +236,15 @@ class FakeSpark:
     def sql(self, statement: str) -> Any:
         if found := re.fullmatch(r"DELETE FROM delta\.`(.*)`", statement):
             return FakeTable(self.store, found[1]).commit([], by="", transaction=None, remove=lambda _: True)
+        if found := re.fullmatch(r"ALTER TABLE delta\.`(.*?)` ADD COLUMNS (.*)", statement):
+            return FakeTable(self.store, found[1]).add_columns(found[2])
         found = re.fullmatch(
-            r"(DELETE FROM|UPDATE) delta\.`(.*)`( SET resolved_by = NULL)? WHERE (\w+) > (\d+) AND \w+ < (\d+)",
+            r"(?:DELETE FROM|UPDATE) delta\.`(?P<path>.*)`(?: SET (?P<set>\w+) = (?:NULL|'(?P<to>\w+)'))?"
+            r" WHERE (?P<column>\w+) (?:= '(?P<is>\w+)'|> (?P<above>\d+) AND \w+ < (?P<below>\d+))",
             statement,
         )
         assert found, statement
-        path, column, above, below = found[2], found[4], int(found[5]), int(found[6])
+        path = found["path"]
         transaction = (
             self._settings["spark.databricks.delta.write.txnAppId"],
             int(self._settings["spark.databricks.delta.write.txnVersion"]),
@@ -231,13 +261,19 @@ class FakeSpark:
         )
         if rows is None:
             return SimpleNamespace(collect=lambda: [(0,)])
-        chosen = pc.and_(pc.greater(rows[column], above), pc.less(rows[column], below)).fill_null(False)
+        column = rows[found["column"]]
+        if found["is"] is not None:
+            chosen = pc.equal(column, found["is"])
+        else:
+            chosen = pc.and_(pc.greater(column, int(found["above"])), pc.less(column, int(found["below"])))
+        chosen = chosen.fill_null(False)
         changed = pc.sum(chosen).as_py() or 0
         if changed == 0:
             return SimpleNamespace(collect=lambda: [(0,)])
-        if found[1] == "UPDATE":
-            cleared = pc.if_else(chosen, pa.scalar(None, rows[column].type), rows[column])
-            rows = rows.set_column(rows.schema.get_field_index(column), column, cleared)
+        if found["set"] is not None:
+            was = rows[found["set"]]
+            changed_to = pc.if_else(chosen, pa.scalar(found["to"], was.type), was)
+            rows = rows.set_column(rows.schema.get_field_index(found["set"]), found["set"], changed_to)
         else:
             rows = rows.filter(pc.invert(chosen))
         part = PartWriter(name, lake, 0).write(rows)

@@ -3,6 +3,7 @@ third that was killed on its way."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.types import StructType
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import KgroupsError, UsageError
@@ -28,8 +30,6 @@ from kgroups_spark.views.spark_views import register_views
 from tests.audit.lakes import COMPARED, contents, copy_until
 from tests.audit.lakes import rows as rows_of
 from tests.chosen import one_of
-
-pytestmark = pytest.mark.spark
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -79,7 +79,8 @@ def layouts(lake):
 
 
 def columns(lake):
-    return {name: [(f.name, f.dataType) for f in lake.place.read(name).schema] for name in TABLES}
+    found = {name: StructType.fromJson(json.loads(lake.table(name).schema_json())) for name in TABLES}
+    return {name: [(f.name, f.dataType) for f in schema] for name, schema in found.items()}
 
 
 TODAYS_COLUMNS = {name: [(f.name, f.dataType) for f in table.schema] for name, table in TABLES.items()}
@@ -102,18 +103,24 @@ def made_anew(local, log, tmp_path_factory):
 @pytest.mark.parametrize(
     ("layout", "writer"),
     [
-        (1, "parts"),
-        soaked(1, "spark"),
-        *(soaked(layout, "parts") for layout in (2, 3, 4, 5, 6, 7)),
-        (8, "parts"),
+        *((layout, "parts") for layout in (1, 2, 3, 4, 5, 6, 7, 8)),
+        pytest.param(1, "spark", marks=[pytest.mark.soak, pytest.mark.spark]),
     ],
 )
-def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew, layout, writer):
+def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(session, tmp_path, log, made_anew, layout, writer):
     old = lake_of(layout, tmp_path)
-    row = audit(spark, old, log, writer).audit
+    assert_brought_to_today(session, old, audit(session, old, log, writer).audit, layout, made_anew)
+
+
+def test_spark_brings_a_lake_of_layout_8_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew):
+    old = lake_of(8, tmp_path)
+    assert_brought_to_today(spark, old, audit(spark, old, log).audit, 8, made_anew)
+
+
+def assert_brought_to_today(session, old, row, layout, made_anew):
     assert row.audit_id == 4
     assert f"the lake was brought from layout {layout} to {LAKE_VERSION}" in row.notes
-    lake = Lake.open(spark, old)
+    lake = Lake.open(session, old)
     assert set(layouts(lake).values()) == {LAKE_VERSION}
     assert columns(lake) == TODAYS_COLUMNS
     assert contents(old, without=("offset_delta",)) == made_anew
@@ -121,12 +128,12 @@ def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(spark, tmp_p
     assert known == {(2, False), (4, True)}
 
 
-def test_tables_without_one_of_todays_properties_get_it_with_the_next_claim(spark, tmp_path, monkeypatch):
+def test_tables_without_one_of_todays_properties_get_it_with_the_next_claim(session, tmp_path, monkeypatch):
     name, others = "delta.enableExpiredLogCleanup", dict(table_properties(TABLES["groups"]))
     del others[name]
     with monkeypatch.context() as before:
         before.setattr("kgroups_spark.lake.lake.table_properties", lambda table: {**others, CHOSEN: "7"})
-        lake = Lake.create(spark, str(tmp_path / "lake"))
+        lake = Lake.create(session, str(tmp_path / "lake"))
         assert name not in lake.table("groups").properties()
     shutil.rmtree(tmp_path / "lake" / "topics")
     with Claim.take(lake) as claim:
@@ -194,14 +201,14 @@ def test_entries_of_an_older_ledger_have_no_topic_in_any_reader(spark, tmp_path)
         assert len(rows) == len(by_duckdb.rows(view)) > 3
 
 
-def test_findings_before_layout_7_get_their_names_of_today(spark, tmp_path):
+def test_findings_before_layout_7_get_their_names_of_today(session, tmp_path):
     location = lake_of(6, tmp_path)
     table = DeltaTable(f"{location}/findings")
     (there,) = (row for row in table.to_pyarrow_table().to_pylist() if row["audit_id"] == 2)
     assert there["finding"] == "goes_when_emptied"
     others = [{**there, "finding": name} for name in ("transaction_open_too_long", "commit_time_off", "expiry_overdue")]
     write_deltalake(table, pa.Table.from_pylist(others, table.to_pyarrow_table().schema), mode="append")
-    with Claim.take(Lake.open(spark, location), take_over=True) as claim:
+    with Claim.take(Lake.open(session, location), take_over=True) as claim:
         assert claim.migrated is not None
     migrated = [row for row in rows_of(location, "findings") if row["audit_id"] == 2]
     assert sorted(row.pop("finding") for row in migrated) == [
@@ -240,11 +247,14 @@ class Killed(Exception):
     ("layout", "kills"),
     [
         (1, (1, 2, 5, 12)),
-        *(soaked(*each) for each in ((2, (1, 2, 12)), (3, (1, 2)), (5, (1, 2, 5, 9)), (6, (1, 2, 5, 9)))),
+        (2, (1, 2, 12)),
+        (3, (1, 2)),
+        (5, (1, 2, 5, 9)),
+        (6, (1, 2, 5, 9)),
     ],
 )
 def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
-    spark, tmp_path, monkeypatch, chosen, layout, kills
+    session, tmp_path, monkeypatch, chosen, layout, kills
 ):
     commit, old = Lake.commit, lake_of(layout, tmp_path)
     there = [name for name in COMPARED if (Path(old) / name).exists()]
@@ -261,17 +271,17 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
     monkeypatch.setattr(Lake, "commit", counted)
     for deadly[0] in chosen.some(kills, 2):
         commits.clear()
-        with pytest.raises(Killed), Claim.take(Lake.open(spark, old), take_over=True):
+        with pytest.raises(Killed), Claim.take(Lake.open(session, old), take_over=True):
             pytest.fail("the migration went on")
-        reader = SparkReader(spark, Lake.open(spark, old))
+        reader = duckdb_reader(old, must=True)
         assert reader.last_audit["audit_id"] == 2
         assert len(reader.rows("groups")) == 11
-        assert reader.lake.version == layout
+        assert Lake.open(session, old).version == layout
     deadly[0] = 0
-    with Claim.take(Lake.open(spark, old), take_over=True) as claim:
+    with Claim.take(Lake.open(session, old), take_over=True) as claim:
         assert claim.migrated == f"the lake was brought from layout {layout} to {LAKE_VERSION}"
     assert commits[-1] == "audits"
-    lake = Lake.open(spark, old)
+    lake = Lake.open(session, old)
     assert set(layouts(lake).values()) == {LAKE_VERSION}
     assert columns(lake) == TODAYS_COLUMNS
     assert contents(old, there, LATER_COLUMNS) == before
@@ -280,17 +290,17 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
     assert commits == []
 
 
-def test_software_of_the_older_layout_keeps_out_from_the_claim_on(spark, old, monkeypatch):
+def test_software_of_the_older_layout_keeps_out_from_the_claim_on(session, old, monkeypatch):
     def die(self, *_):
         raise Killed
 
     monkeypatch.setattr("kgroups_spark.lake.claim.migrate", die)
     with pytest.raises(Killed):
-        Claim.take(Lake.open(spark, old), take_over=True)
+        Claim.take(Lake.open(session, old), take_over=True)
     monkeypatch.undo()
     monkeypatch.setattr("kgroups_spark.lake.ledger.LAKE_VERSION", 1)
     with pytest.raises(KgroupsError, match=f"audit 4 of the lake at .* was written with layout {LAKE_VERSION}"):
-        Claim.take(Lake.open(spark, old), take_over=True)
+        Claim.take(Lake.open(session, old), take_over=True)
 
 
 def test_a_table_of_neither_layout_is_named(spark, old):
@@ -301,8 +311,8 @@ def test_a_table_of_neither_layout_is_named(spark, old):
         Claim.take(Lake.open(spark, old), take_over=True)
 
 
-def test_the_writer_is_chosen_before_the_lake_is_brought_up(spark, old):
-    assert choose_writer(Lake.open(spark, old), "auto") == ("parts", None)
+def test_the_writer_is_chosen_before_the_lake_is_brought_up(session, old):
+    assert choose_writer(Lake.open(session, old), "auto") == ("parts", None)
 
 
 def test_a_table_audits_of_somebody_else_is_no_lake(spark, tmp_path):
