@@ -28,7 +28,6 @@ from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
 from kgroups_spark.tables.conditions import Condition, partitions_in_lots
-from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks.outputs import PartCollector
 from kgroups_spark.tasks.packed_rows import packed_by_shard
 from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, STATE, shards_of
@@ -79,7 +78,7 @@ def decide_again(work: AuditWork, as_of_ms: int) -> None:
         _by_parts(work, task)
     elif _offsets(work) < SMALL_ROWS:
         for name, rows in _decided(work, task):
-            work.writer.replace(name, work.spark.createDataFrame(pa.table(rows), TABLES[name].schema))
+            work.writer.replace_table(name, pa.table(rows))
     else:
         _by_tasks(work, task)
 

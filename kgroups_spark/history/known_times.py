@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import reduce
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
+from kgroups_spark.history.stored import Stored, dealt
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.offsets.records import milliseconds
+from kgroups_spark.replay.history_parts import HistoryPart, PartReader
+from kgroups_spark.replay.replay_shard import Output
+from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.replay.stored_rows import RECORDS_AT_ONCE
 from kgroups_spark.tables.schemas import LOG_TABLES
+from kgroups_spark.tasks.outputs import facts
+from kgroups_spark.tasks.replay_stage import replayed_parts
 from kgroups_spark.times import to_epoch_ms
+
+COLUMNS = ("audit_id", "offsets_partition", "log_offset", "log_timestamp")
 
 
 def known_times(lake: Lake, audit: AuditRow | None, clock_ms: int) -> dict[int, int]:
@@ -31,10 +41,30 @@ def known_times(lake: Lake, audit: AuditRow | None, clock_ms: int) -> dict[int, 
 
 def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms: int) -> dict[int, int]:
     """By offsets partition the newest log time that is not behind `latest_ms`, ms; without those that have none."""
-    columns = ("offsets_partition", "log_timestamp")
-    places = reduce(DataFrame.unionByName, [lake.read(name).select(*columns) for name in LOG_TABLES])
-    counts = F.col("offsets_partition").isin(sorted(offsets_partitions))
-    counts &= F.col("log_timestamp") <= F.timestamp_millis(F.lit(latest_ms))
-    newest = F.max(F.unix_millis("log_timestamp")).alias("newest_ms")
-    rows = places.where(counts).groupBy("offsets_partition").agg(newest).collect()
-    return {row.offsets_partition: row.newest_ms for row in rows}
+    stored = Stored.of(lake)
+    tables = {name: stored.table(name, name, COLUMNS) for name in LOG_TABLES}
+    shards = dealt(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.spark.sparkContext.defaultParallelism)
+    task = NewestTask(StoredHistory(tables, shards, replaced=lake.replaced), latest_ms)
+    _, told = replayed_parts(stored.shards(shards), task)
+    return dict(told)
+
+
+@dataclass(frozen=True)
+class NewestTask:
+    """The newest log time of a shard that is not behind `latest_ms`."""
+
+    stored: StoredHistory
+    latest_ms: int
+    lake_uri: str = ""  # it writes nothing
+    audit_id: int = 0
+
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+        """[offsets partition, ms] as a fact; nothing if there is none."""
+        shard = self.stored.shard(reader, offsets_partition, parts)
+        times = pa.chunked_array(
+            [chunk for name in LOG_TABLES for chunk in milliseconds(shard.rows(name).column("log_timestamp")).chunks],
+            pa.int64(),
+        )
+        newest = pc.max(times.filter(pc.less_equal(times, self.latest_ms))).as_py()
+        if newest is not None:
+            yield facts([offsets_partition, newest])

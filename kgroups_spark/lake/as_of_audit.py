@@ -66,10 +66,6 @@ class LakeAsOfAudit:
         rows = self.lake.read(name, version, NOTHING) if is_large else self.lake.read_files(name, version)
         return self.replaced.left_out(name, rows) if name in REPLACEABLE else rows
 
-    def all_rows(self, name: str) -> DataFrame:
-        """The rows of a history table, also those that are replaced."""
-        return self.lake.read(name, self.version(name), NOTHING)
-
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
         """As Lake.rows: without a Spark job where pyarrow reaches the lake."""
         version = self.version(name)

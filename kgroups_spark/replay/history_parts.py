@@ -17,7 +17,6 @@ from kgroups_spark.lake.parts_reader import DICTIONARIES
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
-from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.stored_rows import ROWS_AT_ONCE, Dealt, StoredTable
 from kgroups_spark.tables.schemas import arrow_schema
@@ -139,11 +138,6 @@ class PartReader:
             rows("transaction_markers").sort_by("log_offset"),
             rows("quarantine"),
         )
-
-    def corrections(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[CorrectedAt]:
-        """The corrections of an offsets partition's state that the parts hold."""
-        table = "state_corrections"
-        return corrections_of(self.rows([part for part in parts if part.table == table], table, offsets_partition))
 
     def rows(
         self, parts: Sequence[HistoryPart], table: str, offsets_partition: int, groups: GroupRange | None = None
@@ -268,7 +262,7 @@ def part_schema(table: str) -> pa.Schema:
 
 def encoded(rows: pa.Table, table: str) -> pa.Table:
     """The rows with dictionaries where those of files have them."""
-    for name in DICTIONARIES.get(table, ()):
+    for name in set(DICTIONARIES.get(table, ())).intersection(rows.column_names):
         at, texts = rows.schema.get_field_index(name), rows.column(name).dictionary_encode()
         rows = rows.set_column(at, rows.field(at).with_type(texts.type), texts)
     return rows

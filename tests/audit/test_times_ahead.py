@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
+from kgroups_spark.history.known_times import newest_in_history
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from tests.audit.cleaned_nights import write_folder
 from tests.audit.lakes import rows
 from tests.findings.logs import HOUR, Log
 from tests.protocol.local_spark import LocalSpark
@@ -29,13 +32,9 @@ def utc(ms: int) -> datetime:
 def test_a_lake_that_went_by_2040_recovers(
     spark: SparkSession, local: LocalSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second audit rebuilds, which takes Spark."""
-
-    def audit(log: Log, session: Any = local) -> AuditSummary:
-        (segment,) = (tmp_path / path for path in log.files)
-        segment.parent.mkdir(parents=True, exist_ok=True)
-        segment.write_bytes(log.data)
-        return run_audit(session, AuditOptions(str(tmp_path / "lake"), [str(tmp_path)], writer="parts"))
+    def audit(log: Log) -> AuditSummary:
+        write_folder(tmp_path / "log", log.files)
+        return run_audit(local, AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "log")], writer="parts"))
 
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h")
     with monkeypatch.context() as patch:
@@ -45,7 +44,10 @@ def test_a_lake_that_went_by_2040_recovers(
     # History is older than three years before 2040, and not older than three years before its own newest time.
     spared = MaintainOptions(str(tmp_path / "lake"), keep_ms=3 * 365 * 86_400_000, optimize=False, dry_run=True)
     assert not any(run_maintain(spark, spared).rows_removed.values())
-    second = audit(log, spark)
+    lake = Lake.open(cast(Any, local), str(tmp_path / "lake"))
+    for latest, newest in ((YEAR_2040, {0: YEAR_2040}), (YEAR_2040 - 1, {0: OLD}), (OLD - 1, {})):
+        assert newest_in_history(lake, {0, 7}, latest) == newest
+    second = audit(log)
     assert (second.audit.as_of, second.now.expiring) == (utc(OLD), 0)
     third = audit(log.later(OLD + HOUR - YEAR_2040).commit("i").later(2**61).commit("j"))
     assert third.audit.as_of == utc(OLD + HOUR)
