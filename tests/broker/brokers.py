@@ -15,14 +15,19 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar, Self
+
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.broker.certificates import Certificates
 from tests.broker.jars import kafka_jars
 from tests.broker.ports import HOST, Port, listens
+from tests.maven import one_at_a_time
 
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # What its logger says: warnings, with the time of day.
@@ -48,17 +53,25 @@ SMALL = {
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "1000",
 }
-# Members notice what others do within seconds. Releases that lack a protocol ignore its properties.
+# Members notice at once what others do. Releases that lack a protocol ignore its properties.
 QUICK = {
     "group.min.session.timeout.ms": "1000",
     "group.consumer.migration.policy": "bidirectional",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    **{f"group.{kind}.heartbeat.interval.ms": "1000" for kind in ("consumer", "share", "streams")},
-    **{f"group.{kind}.min.heartbeat.interval.ms": "1000" for kind in ("consumer", "share", "streams")},
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "250",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "group.consumer.min.session.timeout.ms": "2000",
     "group.consumer.max.session.timeout.ms": "600000",
-    # Members whose machine is busy stay members.
-    **{f"group.{kind}.session.timeout.ms": "60000" for kind in ("consumer", "share", "streams")},
+    **{
+        f"group.{kind}.{name}.ms": value
+        for kind in ("consumer", "share", "streams")
+        for name, value in {
+            "assignment.interval": "0",
+            "heartbeat.interval": "250",
+            "min.heartbeat.interval": "250",
+            # Members whose machine is busy stay members.
+            "session.timeout": "60000",
+        }.items()
+    },
 }
 
 # Lets producers take part in two-phase commits (KIP-939). Up to 4.4.0 clients cannot yet: the version of InitProducerId
@@ -80,6 +93,60 @@ class BrokerDied(AssertionError):
     """A broker ended by itself, or did not start; the text has the end of its log."""
 
 
+def new_data(release: str) -> Path:
+    """What a data folder of the release begins with, as Kafka's StorageTool makes it: made once on a machine."""
+    place = Path(kafka_jars(release)[0]).parent
+    with one_at_a_time(place / "data.lock"), TemporaryDirectory(dir=place) as folder:
+        if not (place / "data").is_dir():
+            _format(release, Path(folder))
+            Path(folder, "data").rename(place / "data")
+    return place / "data"
+
+
+def classes(release: str) -> Path:
+    """An archive of the classes that a broker of the release loads, with which it starts with half the work (JVMs call
+    it class data sharing): the first broker on a machine and its Java writes it."""
+    place, command = Path(kafka_jars(release)[0]).parent, Path(shutil.which(JAVA[0]) or JAVA[0]).resolve()
+    archive = place / f"classes-{command.stat().st_mtime_ns}.jsa"
+    with one_at_a_time(place / "classes.lock"), TemporaryDirectory(dir=place) as folder:
+        if not archive.is_file():
+            with closing(Brokers(release, Path(folder) / "brokers")) as brokers:
+                brokers.broker.format(brokers.cluster_id)
+                brokers.broker.begin(f"-XX:ArchiveClassesAtExit={folder}/{archive.name}")
+                brokers.broker.ready()
+                brokers.broker.stop()
+            Path(folder, archive.name).rename(archive)
+    return archive
+
+
+def _format(release: str, folder: Path) -> None:
+    """Makes `data` in the folder, as an administrator does."""
+    configuration = folder / "server.properties"
+    controller = {"listeners": "CONTROLLER://:1", "controller.listener.names": "CONTROLLER"}
+    voters = {"controller.quorum.voters": "1@localhost:1"}
+    own = {"process.roles": "controller", "node.id": 1, "log.dirs": folder / "data"}
+    configuration.write_text(_text({**own, **controller, **voters}))
+    tool = [*java(release), "kafka.tools.StorageTool", "format", "-t", new_id(), "-c", str(configuration)]
+    said = subprocess.run(tool, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if said.returncode:
+        raise BrokerDied(f"the data folder was not made: {said.stdout[-3000:]}")
+
+
+def new_id() -> str:
+    """Of a cluster or a folder, as Kafka writes them; one that begins with - would look like an option of its tools."""
+    return base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
+
+
+def java(release: str, *options: str) -> list[str]:
+    """Begins a command with the jars of a release."""
+    return [*JAVA, *options, *QUIET, "-cp", ":".join(kafka_jars(release))]
+
+
+def _text(properties: Mapping[str, object]) -> str:
+    """Of a properties file."""
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
 class Broker:
     """One process over one data folder, on the same ports from start to start.
 
@@ -95,32 +162,18 @@ class Broker:
     def address(self, listener: str = "PLAINTEXT") -> str:
         return f"{HOST}:{self.ports[listener].number}"
 
-    def format(self, cluster_id: str, scram: Sequence[str]) -> None:
-        """Makes the data folder."""
-        options = [word for user in scram for word in ("--add-scram", user)]
-        said = subprocess.run(
-            [
-                *self._java(),
-                "kafka.tools.StorageTool",
-                "format",
-                "-t",
-                cluster_id,
-                "-c",
-                self._configuration(),
-                *options,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        if said.returncode:
-            raise BrokerDied(f"the data folder was not made: {said.stdout.decode(errors='replace')[-3000:]}")
+    def format(self, cluster_id: str) -> None:
+        """Makes the data folder, as Kafka's StorageTool does, which takes a second for it."""
+        shutil.copytree(new_data(self.release), self.data)
+        names = {"version": 1, "cluster.id": cluster_id, "node.id": self.properties["node.id"]}
+        (self.data / "meta.properties").write_text(_text({**names, "directory.id": new_id()}))
 
-    def begin(self) -> None:
-        """Starts the process; `ready` waits for it."""
+    def begin(self, *options: str) -> None:
+        """Starts the process; `ready` waits for it. `options`: of the JVM."""
+        options = options or (f"-XX:SharedArchiveFile={classes(self.release)}",)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._java("-Xmx384m", "-Xms128m"), "kafka.Kafka", self._configuration()],
+                [*java(self.release, "-Xmx384m", "-Xms128m", *options), "kafka.Kafka", self._configuration()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -193,7 +246,7 @@ class Broker:
         if process is not None:
             process.send_signal(how)
             try:
-                process.wait(30)
+                process.wait(90)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -203,13 +256,10 @@ class Broker:
             guard.stdin.close()
             guard.wait()
 
-    def _java(self, *memory: str) -> list[str]:
-        return [*JAVA, *memory, *QUIET, "-cp", ":".join(kafka_jars(self.release))]
-
     def _configuration(self) -> str:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "server.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in self.properties.items()))
+        file.write_text(_text(self.properties))
         return str(file)
 
 
@@ -231,8 +281,7 @@ class Brokers:
         security: Security | None = None,
     ) -> None:
         self.release, self.folder, self.security = release, folder, security
-        # An id that begins with - would look like an option.
-        self.cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
+        self.cluster_id = new_id()
         self.certificates = Certificates(folder / "certificates") if security else None
         listeners = ("PLAINTEXT", *(security.listeners if security else ()))
         controller = Port()
@@ -263,21 +312,41 @@ class Brokers:
         for node in self.nodes:
             node.check()
 
+    def begin(self) -> Self:
+        """Starts the processes of all nodes; who enters waits for them."""
+        for node in self.nodes:
+            node.format(self.cluster_id)
+            node.begin()
+        return self
+
     def __enter__(self) -> Self:
-        users = self.security.users if self.security else {}
-        scram = [f"SCRAM-SHA-512=[name={name},password={password}]" for name, password in users.items()]
         try:
-            for node in self.nodes:
-                node.format(self.cluster_id, scram)
-            for node in self.nodes:
-                node.begin()
+            if not any(node.data.exists() for node in self.nodes):
+                self.begin()
             for node in self.nodes:
                 node.ready()
+            self._make_users()
         except BaseException:
             self.close()
             raise
         self.running.append(self)
         return self
+
+    def _make_users(self) -> None:
+        """Those of SCRAM."""
+        users = self.security.users if self.security else {}
+        changes = [
+            UserScramCredentialUpsertion(name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), word.encode())
+            for name, word in users.items()
+        ]
+        if changes:
+            admin = AdminClient({"bootstrap.servers": self.address})
+            for made in admin.alter_user_scram_credentials(changes).values():
+                made.result(30)
+            until(
+                "the broker knows its users",
+                lambda: admin.describe_user_scram_credentials().result(30).keys() >= users.keys(),
+            )
 
     def __exit__(self, *_: object) -> None:
         self.close()

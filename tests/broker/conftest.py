@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.broker.brokers import TWO_PHASE, Brokers
-
-pytest.register_assert_rewrite("tests.broker.agreement")
+from tests.broker.live_audits import AuditCommand
 
 
 @pytest.hookimpl(wrapper=True)
@@ -20,6 +21,18 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             for node in brokers.nodes:
                 report.sections.append((f"Kafka {node.release}, {node.state()}", node.last_words()))
     return report
+
+
+@pytest.fixture
+def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
+    """It starts Spark, but where `commands_have_the_session`."""
+    return AuditCommand(capfd, tmp_path)
+
+
+@pytest.fixture
+def commands_have_the_session(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They start none."""
+    monkeypatch.setattr("kgroups_spark.commands.audit.start_spark", lambda *_: session)
 
 
 @pytest.fixture(scope="session")

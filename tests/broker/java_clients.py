@@ -6,6 +6,7 @@ it: no Java of ours, no compiler.
 
 from __future__ import annotations
 
+import copy
 import json
 import socket
 import struct
@@ -18,7 +19,7 @@ import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, JavaMember, launch_gateway
 from py4j.protocol import STATIC_PREFIX
 
-from tests.broker.brokers import JAVA, QUIET, until
+from tests.broker.brokers import JAVA, QUIET, classes, java, until
 from tests.broker.jars import kafka_jars
 
 RELEASE = "4.3.1"
@@ -29,7 +30,6 @@ class JavaClients:
     """`admin`: Kafka's Admin. `kafka`: the package org.apache.kafka. A context manager."""
 
     def __init__(self, address: str) -> None:
-        self.address = address
         (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
         port, token, self._process = launch_gateway(
             jarpath=str(py4j),
@@ -45,7 +45,17 @@ class JavaClients:
         )
         self.jvm = self._gateway.jvm
         self.kafka = self.jvm.org.apache.kafka
+        self._speak_to(address)
+
+    def _speak_to(self, address: str) -> None:
+        self.address = address
         self.admin = self.kafka.clients.admin.Admin.create(self.settings())
+
+    def of(self, address: str) -> JavaClients:
+        """Clients of another cluster, in the same JVM."""
+        others = copy.copy(self)
+        others._speak_to(address)
+        return others
 
     def settings(self, **more: object) -> dict[str, object]:
         """Of a client; names with _ for points."""
@@ -92,7 +102,11 @@ class JavaClients:
     def tool(self, name: str, *words: str) -> str:
         """What one of Kafka's command line tools prints, by its class below org.apache.kafka.tools. It has a JVM of its
         own, which it may end."""
-        command = [*JAVA, *QUIET, "-cp", ":".join(kafka_jars(RELEASE)), f"org.apache.kafka.tools.{name}", *words]
+        command = [
+            *java(RELEASE, f"-XX:SharedArchiveFile={classes(RELEASE)}"),
+            f"org.apache.kafka.tools.{name}",
+            *words,
+        ]
         ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         assert ended.returncode == 0, ended.stdout
         return ended.stdout

@@ -26,9 +26,10 @@ def live_audit(session: Any, lake: Path, address: str, **options: Any) -> AuditS
     return run_audit(session, AuditOptions(str(lake), client=client, **{**USUAL, **options}))
 
 
-def copy_audit(session: Any, lake: Path, log: Path) -> dict[str, list[str]]:
+def copy_audit(session: Any, lake: Path, log: Path, **options: Any) -> dict[str, list[str]]:
     """What an audit of a copy says."""
-    run_audit(session, AuditOptions(str(lake), [str(log)], as_of=AS_OF, release_version="4.3", writer="parts"))
+    options = {"as_of": AS_OF, "release_version": "4.3", "writer": "parts", **options}
+    run_audit(session, AuditOptions(str(lake), [str(log)], **options))
     return of_the_log(lake)
 
 

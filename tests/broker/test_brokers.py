@@ -42,6 +42,7 @@ def test_a_broker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     until("broker and folder are gone", lambda: not listens(port) and not list(tmp_path.iterdir()))
 
 
+@pytest.mark.soak
 def test_a_broker_is_there_again_after_kill_and_restart(kafka_4_3: Brokers) -> None:
     cluster = kafka_4_3.broker
     admin = AdminClient({"bootstrap.servers": kafka_4_3.address})

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.broker.brokers import Broker, Brokers
-from tests.broker.live_audits import AuditCommand, copy_audit, last_finished, live_audit, statuses
+from tests.broker.live_audits import copy_audit, last_finished, live_audit, statuses
 from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.chosen import by_each_writer
 from tests.protocol.local_spark import LocalSpark
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("commands_have_the_session")
 
 # How long brokers that are gone are waited for: longer than one that is there may take on a busy machine.
 IMPATIENT = {"default.api.timeout.ms": "4000"}
@@ -54,22 +53,17 @@ def broker_is_up(filled: FilledBroker) -> None:
         filled.broker.start()
 
 
-@pytest.fixture
-def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
-    return AuditCommand(capfd, tmp_path)
-
-
 @by_each_writer
-def test_the_broker_restarts(spark, filled, tmp_path, writer):
+def test_the_broker_restarts(session, filled, tmp_path, writer):
     filled.proxy.at_fetch(4, filled.broker.restart)
-    live_audit(spark, tmp_path / "lake", filled.proxy.address, writer=writer)
+    live_audit(session, tmp_path / "lake", filled.proxy.address, writer=writer)
     assert filled.proxy.has_happened
     assert of_the_log(tmp_path / "lake") == filled.expected
     assert_every_record_is_in_one_table(tmp_path / "lake")
 
 
 @by_each_writer
-def test_the_broker_goes_and_the_next_audit_goes_on(spark, filled, tmp_path, audit_command, writer):
+def test_the_broker_goes_and_the_next_audit_goes_on(session, filled, tmp_path, audit_command, writer):
     lake = tmp_path / "lake"
     filled.proxy.at_fetch(4, filled.broker.stop)
     said = audit_command(lake, filled.proxy.address, "--writer", writer, properties=IMPATIENT)
@@ -79,18 +73,18 @@ def test_the_broker_goes_and_the_next_audit_goes_on(spark, filled, tmp_path, aud
     assert statuses(lake) == ["running"]
     assert not any(rows(lake, name) for name in ("groups", "committed_offsets"))
     filled.broker.start()
-    live_audit(spark, lake, filled.proxy.address)
+    live_audit(session, lake, filled.proxy.address)
     assert of_the_log(lake) == filled.expected
     assert_every_record_is_in_one_table(lake)
 
 
-def test_the_broker_goes_when_all_is_read(spark, filled, tmp_path):
+def test_the_broker_goes_when_all_is_read(session, filled, tmp_path):
     def progress(text: str) -> None:
         if text.startswith("asking for the ends of 1 topic"):
             filled.broker.stop()
 
     lake = tmp_path / "lake"
-    live_audit(spark, lake, filled.proxy.address, properties=IMPATIENT, progress=progress)
+    live_audit(session, lake, filled.proxy.address, properties=IMPATIENT, progress=progress)
     assert of_the_log(lake) == filled.expected
     assert rows(lake, "topic_offsets") == []
     asked_for = "log start and end of topics with committed offsets could not be asked for: no broker has answered in "

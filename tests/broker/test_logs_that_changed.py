@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import uuid
-from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,18 +19,18 @@ from confluent_kafka.admin import (
 
 from kgroups_spark.records.segment import scan_batches
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
-from tests.broker.brokers import Broker, Brokers, until
-from tests.broker.live_audits import AuditCommand, files_of, last_finished, live_audit
+from tests.broker.brokers import Broker, Brokers, new_id, until
+from tests.broker.live_audits import files_of, last_finished, live_audit
 from tests.broker.members import SILENT
 from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit, commit_all, make_topic
 
-# The command audits by the session of the tests.
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+by_session = pytest.mark.usefixtures("commands_have_the_session")
 
 # Retention looks at the log as soon as it is told to; by default every five minutes.
 RETENTION_AT_ONCE = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "100"}
-FAILED = "the audit failed, and what it wrote does not count"
+# How Spark's tasks fail.
+FAILED = "the audit failed, and what it wrote does not count: "
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +39,6 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     proxies = put_proxies_before(brokers)
     with proxies, brokers:
         yield proxies.each[0]
-
-
-@pytest.fixture
-def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
-    return AuditCommand(capfd, tmp_path)
 
 
 def admin_of(proxy: Proxy) -> AdminClient:
@@ -87,7 +80,8 @@ def delete_all_records(proxy: Proxy) -> None:
     set_retention(admin, -1)
 
 
-def test_the_logs_start_moves_in_the_middle_and_before_an_audit(local, proxy, tmp_path, audit_command):
+@by_session
+def test_the_logs_start_moves_in_the_middle_and_before_an_audit(session, local, proxy, tmp_path, audit_command):
     lake = tmp_path / "lake"
     make_topic_if_missing(proxy)
     commit_all(proxy.address, 100, times=1)
@@ -97,7 +91,7 @@ def test_the_logs_start_moves_in_the_middle_and_before_an_audit(local, proxy, tm
     proxy.at_fetch(1, lambda: delete_all_records(proxy))
     said = audit_command(lake, proxy.address, "--strict")
     assert said.code == 1
-    assert said.last.startswith(f"kgroups: {FAILED}: {OFFSETS_TOPIC}-")
+    assert said.last.startswith(f"kgroups: {'' if session is local else FAILED}{OFFSETS_TOPIC}-")
     assert said.last.endswith("has been deleted")
     assert ends(lake) == read
     starts = offsets_of_log(admin_of(proxy), OffsetSpec.earliest())
@@ -118,6 +112,7 @@ def make_topic_if_missing(proxy: Proxy) -> None:
         make_topic(proxy.address)
 
 
+@pytest.mark.usefixtures("spark")  # looks where history ends
 def test_a_log_that_was_cut_back_is_read_on_from_the_cut(local, proxy, tmp_path, audit_command):
     lake, broker = tmp_path / "lake", proxy.broker
     make_topic_if_missing(proxy)
@@ -141,6 +136,7 @@ def test_a_log_that_was_cut_back_is_read_on_from_the_cut(local, proxy, tmp_path,
         assert found[0] == found[1]
 
 
+@by_session
 def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(local, proxy, tmp_path, audit_command):
     lake, broker = tmp_path / "lake", proxy.broker
     make_topic_if_missing(proxy)
@@ -166,7 +162,7 @@ def test_a_log_that_is_not_the_lakes_is_refused_and_nothing_is_written(local, pr
     # The same addresses, another cluster.
     broker.stop()
     shutil.rmtree(broker.data)
-    broker.format(urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A"), [])
+    broker.format(new_id())
     broker.start()
     make_offsets_topic(proxy)
     assert_refused("kgroups: this is another log: the lake holds cluster ")
@@ -194,6 +190,7 @@ def make_offsets_topic(proxy: Proxy) -> None:
     make_topic(proxy.address, OFFSETS_TOPIC, 4, config={"cleanup.policy": "compact"})
 
 
+@by_session
 def test_a_cluster_without_the_topic_then_with_an_empty_one_then_with_records(local, proxy, tmp_path, audit_command):
     lake, admin = tmp_path / "lake", admin_of(proxy)
     if OFFSETS_TOPIC in admin.list_topics(timeout=30).topics:

@@ -43,11 +43,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 
 @pytest.fixture
-def audit_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> AuditCommand:
-    return AuditCommand(capfd, tmp_path)
-
-
-@pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever starts it fails."""
 
@@ -152,7 +147,8 @@ class TestRefused:
         assert line == f"kgroups: not authorized: an ACL that allows READ on topic {OFFSETS_TOPIC} is needed"
 
 
-def test_who_may_read_the_topic_and_nothing_else_is_told_what_is_missing(spark, guarded, tmp_path, audit_command):
+@pytest.mark.usefixtures("commands_have_the_session")
+def test_who_may_read_the_topic_and_nothing_else_is_told_what_is_missing(guarded, tmp_path, audit_command):
     lake = tmp_path / "lake"
     said = audit_command(lake, guarded.addresses("SASL_SSL"), properties=as_user(guarded, "reader"))
     assert said.code == 0
