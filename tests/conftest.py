@@ -30,7 +30,7 @@ LONG_FILES = (
     "cluster/test_object_storage.py",
     "broker/test_secrets.py",
     "broker/test_logs_that_changed.py",
-    "broker/test_leaders_that_move.py",
+    "broker/test_two_brokers.py",
     "broker/test_disturbed_audits.py",
     "tables/test_migrations.py",
     "crash/test_storage.py",

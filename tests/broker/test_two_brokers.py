@@ -1,5 +1,5 @@
 """Audits of two brokers, of which one restarts, gives leadership back or is away: partitions are read wherever they
-are, and those that are nowhere are named."""
+are, and those that are nowhere are named. And what two brokers with two settings say."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
+from kgroups_spark.audit.cluster_facts import cluster_facts
 from kgroups_spark.client.properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
 from tests.audit.lakes import assert_every_record_is_in_one_table
@@ -23,12 +24,15 @@ from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fi
 from tests.chosen import by_each_writer
 from tests.protocol.local_spark import LocalSpark
 
-pytestmark = pytest.mark.spark
-
 # Node ids by partition, the preferred leader first. One partition is on the second broker alone.
 REPLICAS = [[1, 2], [2, 1], [1, 2], [2]]
 MOVING, ALONE = 1, 3
+# By partition, when the second broker has been away and nothing has been elected since.
+AFTER_A_RESTART = [1, 1, 1, 2]
 FETCHERS_PER_BROKER = 2
+# offsets.retention.minutes of the first and the second.
+RETENTION = (77, 66)
+SHORTEST_MS = 66 * 60_000
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,14 @@ class TwoBrokers:
 
         until("all replicas are in sync", are_there)
 
+    def restart_the_second(self) -> None:
+        """Unless the first leads wherever it may."""
+        self.await_replicas()
+        if self.leaders() != AFTER_A_RESTART:
+            self.brokers.nodes[1].restart()
+            self.await_replicas()
+        assert self.leaders() == AFTER_A_RESTART
+
     def elect_preferred(self) -> None:
         """The moving partition's."""
         place, admin = TopicPartition(OFFSETS_TOPIC, MOVING), self.admin
@@ -69,12 +81,15 @@ def both(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("both")
     settings = {**SMALL_ANSWERS, "auto.leader.rebalance.enable": "false"}
     brokers = Brokers("4.3.1", folder / "brokers", settings, nodes=2)
+    for node, minutes in zip(brokers.nodes, RETENTION, strict=True):
+        node.properties["offsets.retention.minutes"] = str(minutes)
     proxies = put_proxies_before(brokers)
     with proxies, brokers:
         make_topic_of_replicas(proxies.address)
         fill(proxies.address, replicas=2)
         copy = copy_of_log(brokers.nodes, folder / "copy")
-        yield TwoBrokers(brokers, proxies, copy_audit(local, folder / "undisturbed", copy))
+        expected = copy_audit(local, folder / "undisturbed", copy, retention_ms=SHORTEST_MS)
+        yield TwoBrokers(brokers, proxies, expected)
 
 
 def make_topic_of_replicas(address: str) -> None:
@@ -99,69 +114,72 @@ def assert_undisturbed(lake: Path, both: TwoBrokers) -> None:
     assert_every_record_is_in_one_table(lake)
 
 
-def test_a_broker_restarts_and_another_one_leads(spark, both, tmp_path):
+def test_two_brokers_with_two_retentions(both):
+    with Cluster(client_properties(both.proxies.address, {})) as cluster:
+
+        def both_lead() -> bool:
+            return {each.leader for each in cluster.topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].partitions.values()} == {
+                1,
+                2,
+            }
+
+        until("both lead offsets partitions", both_lead)
+        told = cluster_facts(cluster)
+    assert told.offsets_retention_ms == SHORTEST_MS
+    assert told.notes == (
+        "offsets.retention.minutes differs: 77 on broker 1, 66 on broker 2; the shortest is used for all partitions",
+    )
+
+
+def test_a_broker_restarts_and_another_one_leads(session, both, tmp_path):
     both.await_replicas()
     if both.leaders()[MOVING] == 1:
         both.elect_preferred()
     _, second = both.proxies.each
     second.at_fetch(2, second.broker.restart)
-    live_audit(spark, tmp_path / "lake", both.proxies.address)
+    live_audit(session, tmp_path / "lake", both.proxies.address)
     assert second.has_happened
-    assert both.leaders() == [1, 1, 1, 2]
+    assert both.leaders() == AFTER_A_RESTART
     assert_undisturbed(tmp_path / "lake", both)
 
 
-def test_leadership_moves_between_brokers_that_are_there(spark, both, tmp_path):
-    first, second = both.proxies.each
-    if both.leaders()[MOVING] == 2:
-        both.await_replicas()
-        second.broker.restart()
-    both.await_replicas()
-    assert both.leaders() == [1, 1, 1, 2]
-    before = first.fetching
-    first.at_fetch(2, both.elect_preferred)
-    live_audit(spark, tmp_path / "lake", both.proxies.address)
-    assert first.has_happened
-    assert first.fetching - before == FETCHERS_PER_BROKER
-    assert_undisturbed(tmp_path / "lake", both)
-
-
-def test_a_partition_without_a_leader_is_read_when_it_has_one_again(local, both, tmp_path):
-    lake, (_, second) = tmp_path / "lake", both.proxies.each
-    both.await_replicas()
-    second.broker.stop()
+@by_each_writer
+def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(session, both, tmp_path, writer):
+    """Its leader is lost while one audit reads it, and is away when the next one begins, in a lake of its own."""
+    (lost, away), (_, second) = (tmp_path / "lost", tmp_path / "away"), both.proxies.each
+    both.restart_the_second()
+    second.at_fetch(1, second.broker.stop)
+    live_audit(session, lost, both.proxies.address, writer=writer, properties={"default.api.timeout.ms": "4000"})
+    assert second.broker.state() == "stopped"
+    left = f"left to the next audit, their leaders were lost while they were read: partition {ALONE}: {OFFSETS_TOPIC}-"
+    assert [note for note in last_finished(lost)["notes"] if note.startswith(left)] != []
+    assert_all_but_one_partition(lost, both)
     until("a partition has no leader", lambda: both.leaders()[ALONE] == -1)
-    live_audit(local, lake, both.proxies.address, properties={"default.api.timeout.ms": "3000"})
-    notes = last_finished(lake)["notes"]
+    # Who is away does not tell its retention.
+    options = {"writer": writer, "retention_ms": SHORTEST_MS, "properties": {"default.api.timeout.ms": "3000"}}
+    live_audit(session, away, both.proxies.address, **options)
+    notes = last_finished(away)["notes"]
     assert f"not read, their leaders did not answer: partition {ALONE}: LEADER_NOT_AVAILABLE" in notes
-    assert_all_but_one_partition(lake, both)
+    assert_all_but_one_partition(away, both)
     second.broker.start()
-    until("it has one again", lambda: both.leaders()[ALONE] == 2)
-    live_audit(local, lake, both.proxies.address)
-    assert_undisturbed(lake, both)
+    until("it has a leader again", lambda: both.leaders()[ALONE] == 2)
+    for lake in (lost, away):
+        live_audit(session, lake, both.proxies.address, writer=writer)
+        assert_undisturbed(lake, both)
 
 
 def assert_all_but_one_partition(lake: Path, both: TwoBrokers) -> None:
     other = f"('offsets_partition', {ALONE})"
     assert of_the_log(lake) == {name: [row for row in rows if other not in row] for name, rows in both.expected.items()}
-
-
-@by_each_writer
-def test_a_partition_whose_leader_is_lost_while_it_is_read_is_left_to_the_next_audit(spark, both, tmp_path, writer):
-    lake, (_, second) = tmp_path / "lake", both.proxies.each
-    both.await_replicas()
-    if both.leaders()[MOVING] == 2:
-        second.broker.restart()
-        both.await_replicas()
-    assert both.leaders() == [1, 1, 1, 2]
-    second.at_fetch(1, second.broker.stop)
-    live_audit(spark, lake, both.proxies.address, writer=writer, properties={"default.api.timeout.ms": "4000"})
-    assert second.broker.state() == "stopped"
-    left = f"left to the next audit, their leaders were lost while they were read: partition {ALONE}: {OFFSETS_TOPIC}-"
-    assert [note for note in last_finished(lake)["notes"] if note.startswith(left)] != []
-    assert_all_but_one_partition(lake, both)
     assert_every_record_is_in_one_table(lake)
-    second.broker.start()
-    until("it has a leader again", lambda: both.leaders()[ALONE] == 2)
-    live_audit(spark, lake, both.proxies.address, writer=writer)
-    assert_undisturbed(lake, both)
+
+
+def test_leadership_moves_between_brokers_that_are_there(session, both, tmp_path):
+    first, _ = both.proxies.each
+    both.restart_the_second()
+    before = first.fetching
+    first.at_fetch(2, both.elect_preferred)
+    live_audit(session, tmp_path / "lake", both.proxies.address)
+    assert first.has_happened
+    assert first.fetching - before == FETCHERS_PER_BROKER
+    assert_undisturbed(tmp_path / "lake", both)
