@@ -12,6 +12,7 @@ from tests.broker.java_clients import JavaClients, Slot
 Json = dict[str, Any]
 ATTEMPTS = 5
 OFFSETS_TOPIC = "__consumer_offsets"
+UNSTABLE_OFFSET_COMMIT = 88  # an error code
 
 
 class LogMoved(Exception):
@@ -42,12 +43,13 @@ def _assert_still(clients: JavaClients, ends: dict[str, int]) -> None:
 
 
 def still_end_offsets(clients: JavaClients) -> dict[str, int]:
-    """Of the offsets partitions, once they have been the same for a while: assignments follow joins after a second."""
+    """Of the offsets partitions, once they have been the same for a second: members hear of each other by several
+    heartbeats."""
     ends: list[dict[str, int]] = []
 
     def are_still() -> bool:
         ends.append(end_offsets(clients, OFFSETS_TOPIC))
-        time.sleep(0.3)
+        time.sleep(0.15)
         return len(ends) > 5 and all(each == ends[-1] for each in ends[-5:])
 
     until("the log stands still", are_still)
@@ -80,15 +82,14 @@ def partition_count(clients: JavaClients, topic: str) -> int:
 def answers(clients: JavaClients, release: str, slots: Iterable[Slot]) -> Json:
     """All that is compared. `slots`: partitions of which the broker is asked whether a group's offsets are stable."""
     asked = Asking(clients)
-    listed = {each.groupId(): each for each in clients.each(clients.admin.listGroups().all().get())}
-    groups = {name: asked.group(name, listing) for name, listing in sorted(listed.items())}
+    groups = asked.groups()
     slots = sorted(slots)
     with_offsets = [name for name, group in groups.items() if group["group_type"] != "share"]
     return {
         "release": release,
         "groups": groups,
-        "committed": {name: asked.committed(name) for name in with_offsets},
-        "unstable": {name: asked.unstable(name, slots) for name in with_offsets},
+        "committed": asked.committed_of(with_offsets),
+        "unstable": asked.unstable_of(with_offsets, slots),
         "open_transactions": asked.producers(),
         "transactions": asked.transactions(),
         "topic_ids": {topic_id: name for name, topic_id in asked.topic_ids.items()},
@@ -107,19 +108,34 @@ class Asking:
         described = self.admin.describeTopics(names).allTopicNames().get()
         self.topic_ids = {name: str(described[name].topicId()) for name in names}
 
-    def group(self, name: str, listing: Any) -> Json:
-        """Of a classic group what every release says, of the others also epochs."""
-        kind = str(listing.type().get()).lower()
-        group = {"group_type": kind, "simple": listing.isSimpleConsumerGroup()}
-        group["protocol_type"] = str(listing.protocol()) or None
-        describe: Callable[[str], Json] = getattr(self, f"_{kind}")
-        described = describe(name)
-        if described["state"] != str(listing.groupState().get()):
-            raise LogMoved(f"{name} is listed as {listing}, described as {described}")
-        return {**group, **described}
+    def groups(self) -> Json:
+        """Of classic groups what every release says, of the others also epochs."""
+        listed = {each.groupId(): each for each in self.clients.each(self.admin.listGroups().all().get())}
+        kinds = {name: str(listing.type().get()).lower() for name, listing in listed.items()}
+        found: Json = {}
+        for kind in sorted(set(kinds.values())):
+            describe: Callable[[list[str]], Json] = getattr(self, f"_{kind}")
+            found |= describe([name for name, each in kinds.items() if each == kind])
+        for name, listing in listed.items():
+            if found[name]["state"] != str(listing.groupState().get()):
+                raise LogMoved(f"{name} is listed as {listing}, described as {found[name]}")
+            found[name]["group_type"], found[name]["simple"] = kinds[name], listing.isSimpleConsumerGroup()
+            found[name]["protocol_type"] = str(listing.protocol()) or None
+        return dict(sorted(found.items()))
 
-    def _classic(self, name: str) -> Json:
-        group = self.admin.describeClassicGroups([name]).all().get()[name]
+    def _wire(self, request: str, version: int, field: str, names: list[str]) -> dict[str, Json]:
+        """What the broker answers, by group."""
+        answer = self.clients.request(request, version, **{field: names}, includeAuthorizedOperations=False)
+        return {group["groupId"]: group for group in answer["groups"]}
+
+    def _classic(self, names: list[str]) -> Json:
+        described, wire = (
+            self.admin.describeClassicGroups(names).all().get(),
+            self._wire("DescribeGroups", 5, "groups", names),
+        )
+        return {name: self._classic_group(described[name], wire[name]) for name in names}
+
+    def _classic_group(self, group: Any, wire: Json) -> Json:
         members = {}
         for member in self.clients.each(group.members()):
             members[member.consumerId()] = {
@@ -127,7 +143,6 @@ class Asking:
                 "group_instance_id": _or_none(member.groupInstanceId()),
                 "assigned": self._slots(member.assignment()),
             }
-        (wire,) = self.clients.request("DescribeGroups", 5, groups=[name], includeAuthorizedOperations=False)["groups"]
         for each in wire["members"] if wire["protocolType"] == "consumer" else ():
             members[each["memberId"]]["subscribed_topics"] = self._subscribed(each["memberMetadata"])
         return {
@@ -136,8 +151,12 @@ class Asking:
             "members": members,
         }
 
-    def _consumer(self, name: str) -> Json:
-        group = self.admin.describeConsumerGroups([name]).all().get()[name]
+    def _consumer(self, names: list[str]) -> Json:
+        described = self.admin.describeConsumerGroups(names).all().get()
+        wire = self._wire("ConsumerGroupDescribe", 1, "groupIds", names)
+        return {name: self._consumer_group(described[name], wire[name]) for name in names}
+
+    def _consumer_group(self, group: Any, wire: Json) -> Json:
         members = {}
         for member in self.clients.each(group.members()):
             members[member.consumerId()] = {
@@ -149,9 +168,6 @@ class Asking:
                 "assigned": self._slots(member.assignment(), by_id=True),
                 "target": self._slots(member.targetAssignment().get(), by_id=True),
             }
-        (wire,) = self.clients.request("ConsumerGroupDescribe", 1, groupIds=[name], includeAuthorizedOperations=False)[
-            "groups"
-        ]
         for each in wire["members"]:
             members[each["memberId"]] |= {
                 "subscribed_topics": sorted(each["subscribedTopicNames"]),
@@ -164,8 +180,12 @@ class Asking:
             "members": members,
         }
 
-    def _share(self, name: str) -> Json:
-        group = self.admin.describeShareGroups([name]).all().get()[name]
+    def _share(self, names: list[str]) -> Json:
+        described = self.admin.describeShareGroups(names).all().get()
+        wire = self._wire("ShareGroupDescribe", 1, "groupIds", names)
+        return {name: self._share_group(described[name], wire[name]) for name in names}
+
+    def _share_group(self, group: Any, wire: Json) -> Json:
         members = {}
         for member in self.clients.each(group.members()):
             members[member.consumerId()] = {
@@ -174,9 +194,6 @@ class Asking:
                 "member_epoch": member.memberEpoch(),
                 "assigned": self._slots(member.assignment(), by_id=True),
             }
-        (wire,) = self.clients.request("ShareGroupDescribe", 1, groupIds=[name], includeAuthorizedOperations=False)[
-            "groups"
-        ]
         for each in wire["members"]:
             members[each["memberId"]]["subscribed_topics"] = sorted(each["subscribedTopicNames"])
         return {
@@ -186,8 +203,11 @@ class Asking:
             "members": members,
         }
 
-    def _streams(self, name: str) -> Json:
-        group = self.admin.describeStreamsGroups([name]).all().get()[name]
+    def _streams(self, names: list[str]) -> Json:
+        described = self.admin.describeStreamsGroups(names).all().get()
+        return {name: self._streams_group(described[name]) for name in names}
+
+    def _streams_group(self, group: Any) -> Json:
         members = {}
         for member in self.clients.each(group.members()):
             members[member.memberId()] = {
@@ -212,29 +232,56 @@ class Asking:
 
     def committed(self, group: str) -> list[list[Any]]:
         """Topic, partition, offset, leader epoch and metadata of every committed offset."""
-        offsets = self._offsets(group, self._all_partitions(), stable=False)
-        found = [
-            [slot.topic(), slot.partition(), offset.offset(), _or_none(offset.leaderEpoch()), offset.metadata()]
-            for slot, offset in offsets.items()
-            if offset is not None
-        ]
-        return sorted(found)
+        return self.committed_of([group])[group]
+
+    def committed_of(self, groups: Iterable[str]) -> dict[str, list[list[Any]]]:
+        """The same by group."""
+        return {
+            group: sorted(
+                [
+                    topic,
+                    each["partitionIndex"],
+                    each["committedOffset"],
+                    _or_null(each["committedLeaderEpoch"]),
+                    each["metadata"],
+                ]
+                for topic, each in partitions
+                if each["committedOffset"] >= 0
+            )
+            for group, partitions in self._fetched(groups, None).items()
+        }
 
     def unstable(self, group: str, slots: Iterable[Slot]) -> list[list[Any]]:
-        """Which of the partitions have an offset in an open transaction: Admin leaves those out of a stable answer."""
-        asked = sorted(slots)
-        by_name = self.clients.kafka.clients.admin.ListConsumerGroupOffsetsSpec().topicPartitions(
-            self.clients.slots(asked)
-        )
-        stable = {(slot.topic(), slot.partition()) for slot in self._offsets(group, by_name, stable=True)}
-        return [list(slot) for slot in asked if slot not in stable]
+        """Which of the partitions have an offset in an open transaction."""
+        return self.unstable_of([group], slots)[group]
 
-    def _all_partitions(self) -> Any:
-        return self.clients.kafka.clients.admin.ListConsumerGroupOffsetsSpec()
+    def unstable_of(self, groups: Iterable[str], slots: Iterable[Slot]) -> dict[str, list[list[Any]]]:
+        """The same by group."""
+        return {
+            group: sorted(
+                [topic, each["partitionIndex"]]
+                for topic, each in partitions
+                if each["errorCode"] == UNSTABLE_OFFSET_COMMIT
+            )
+            for group, partitions in self._fetched(groups, slots).items()
+        }
 
-    def _offsets(self, group: str, spec: Any, *, stable: bool) -> Any:
-        options = self.clients.kafka.clients.admin.ListConsumerGroupOffsetsOptions().requireStable(stable)
-        return self.admin.listConsumerGroupOffsets({group: spec}, options).all().get()[group]
+    def _fetched(self, groups: Iterable[str], slots: Iterable[Slot] | None) -> dict[str, list[tuple[str, Json]]]:
+        """Topics and partitions as OffsetFetch has them: those of a stable answer, or all as they are."""
+        asked: dict[str, list[int]] = {}
+        for topic, partition in slots or ():
+            asked.setdefault(topic, []).append(partition)
+        topics = [{"name": topic, "partitionIndexes": partitions} for topic, partitions in asked.items()]
+        wanted = [{"groupId": group, "topics": None if slots is None else topics} for group in groups]
+        answer = self.clients.request("OffsetFetch", 8, groups=wanted, requireStable=slots is not None)
+        errors = {
+            each["errorCode"] for group in answer["groups"] for topic in group["topics"] for each in topic["partitions"]
+        }
+        assert errors | {group["errorCode"] for group in answer["groups"]} <= {0, UNSTABLE_OFFSET_COMMIT}, answer
+        return {
+            group["groupId"]: [(topic["name"], each) for topic in group["topics"] for each in topic["partitions"]]
+            for group in answer["groups"]
+        }
 
     def share_offsets(self, group: str) -> list[list[Any]]:
         """Topic, partition and start offset."""
@@ -300,3 +347,7 @@ def _of_member(member: Any) -> Json:
 
 def _or_none(optional: Any) -> Any:
     return optional.get() if optional.isPresent() else None
+
+
+def _or_null(epoch: int) -> int | None:
+    return None if epoch < 0 else epoch

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Producer
 from py4j.protocol import Py4JJavaError
 
+from kgroups_spark.messages.group_partition import offsets_partition
 from tests.broker.answers import Asking, Json
-from tests.broker.brokers import Brokers, until
+from tests.broker.brokers import SMALL, Brokers, until
 from tests.broker.java_clients import JavaClients, Slot
 from tests.broker.members import LONG_MS, SILENT, Member, ShareMember, Transactions
 
@@ -43,7 +45,8 @@ class Reloaded:
 
 
 Scenario = Callable[["Lab"], Iterator[Expected]]
-NEVER_MS = 300_000  # a session timeout that does not pass
+# Session timeouts that pass and that do not.
+SHORT_MS, NEVER_MS = 2_000, 300_000
 
 
 def at(slots: list[Slot], offset: int) -> dict[Slot, int]:
@@ -194,8 +197,11 @@ class Lab:
 
         until(f"{transactional_id} is {state}", is_so)
 
-    def vanishing_member(self, group: str, topics: Iterable[str], protocol: str, **settings: object) -> None:
-        """A member that joins and goes without leaving, as one that is killed; waits until it is no longer counted."""
+    def vanishing_member(
+        self, group: str, topics: Iterable[str], protocol: str, **settings: object
+    ) -> Callable[[], None]:
+        """A member that joins and goes without leaving, as one that is killed. What comes back waits until it is no
+        longer counted."""
         java, consumers = self.clients.jvm.java, self.clients.kafka.clients.consumer
         bytes_ = self.clients.kafka.common.serialization.ByteArrayDeserializer
         consumer = consumers.KafkaConsumer(
@@ -219,22 +225,25 @@ class Lab:
         described = self.described(group)
         assert described is not None
         consumer.close(self.clients.close_options("clients.consumer", "REMAIN_IN_GROUP"))
-        until(f"{group} has a member less", lambda: self.described(group) not in (None, described))
+        return lambda: until(f"{group} has a member less", lambda: self.described(group) not in (None, described))
 
     def await_coordinator(self) -> None:
         """Waits until every offsets partition is loaded: until then groups are missing, without a word."""
-        names = self.clients.kafka.clients.admin.ListConsumerGroupOffsetsSpec
+        specification = self.clients.kafka.clients.admin.ListConsumerGroupOffsetsSpec()
+        partitions = int(SMALL["offsets.topic.num.partitions"])
+        names = {offsets_partition(name, partitions): name for name in (f"nobody-{number}" for number in range(32))}
+        assert len(names) == partitions
 
         def is_loaded() -> bool:
-            answers = [self.admin.listConsumerGroupOffsets({f"nobody-{number}": names()}).all() for number in range(32)]
-            return all(answer.get() is not None for answer in answers)
+            asked = dict.fromkeys(names.values(), specification)
+            return self.admin.listConsumerGroupOffsets(asked).all().get() is not None
 
         until("offsets partitions are loaded", is_loaded)
 
     def close(self) -> None:
         """Members leave."""
-        for member in self.members:
-            member.close()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda member: member.close(), self.members))
 
 
 def expected_in(answer: Json, expected: Expected) -> Json:

@@ -46,6 +46,7 @@ class Member:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "topic.metadata.refresh.interval.ms": 1000,
+                "reconnect.backoff.max.ms": 500,  # brokers restart
                 "broker.address.family": "v4",
                 **own,
                 **named,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,33 +13,27 @@ from typing import Any
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.client.properties import client_properties
-from tests.audit.lakes import contents, rows
-from tests.broker.answers import Json, answers, while_the_log_stands_still
-from tests.broker.brokers import Brokers
+from tests.audit.lakes import COMPARED, contents_of, rows
+from tests.broker.answers import OFFSETS_TOPIC, Json, answers, end_offsets, while_the_log_stands_still
+from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Expected, Lab, Scenario
-from tests.broker.scenarios import EXPIRING
+from tests.broker.scenarios import BOTH, EXPIRING, JAVA_COORDINATOR
 
 Row = dict[str, Any]
 LIVE, COPY = "live", "copy"
+SCENARIOS = {"4.3.1": JAVA_COORDINATOR, "3.9.2": BOTH}
 FIRST, SECOND, THIRD, RESTARTED = "first night", "second night", "third night", "after a restart"
-# Those of a broker whose offsets expire after a minute, which passes while the others are played.
+USUAL = (FIRST, SECOND, THIRD, RESTARTED)
+# Those of a broker whose offsets expire after a minute.
 BEFORE_EXPIRY, AFTER_EXPIRY = "before the expiry", "after the expiry"
-NIGHTS = (BEFORE_EXPIRY, FIRST, SECOND, THIRD, RESTARTED, AFTER_EXPIRY)
-# What is compared with answers, or between the lakes with names of topics completed.
-KEPT = (
-    "groups",
-    "group_members",
-    "committed_offsets",
-    "pending_offsets",
-    "open_transactions",
-    "group_records",
-    "topics",
-    "topic_offsets",
-    "offset_expiry",
-    "group_expiry",
-    "share_partitions",
-)
+EXPIRY = (BEFORE_EXPIRY, AFTER_EXPIRY)
+# Releases and nights in the order in which they are played: the minute passes while the others are.
+NIGHTS = [
+    *((release, BEFORE_EXPIRY) for release in SCENARIOS),
+    *((release, name) for release in SCENARIOS for name in USUAL),
+    *((release, AFTER_EXPIRY) for release in SCENARIOS),
+]
 # What librdkafka commits as metadata when there is none (12.13).
 LIBRDKAFKAS_EMPTY = "\0"
 
@@ -47,8 +41,8 @@ LIBRDKAFKAS_EMPTY = "\0"
 @dataclass(frozen=True)
 class Night:
     """`expected`: by scenario. `answer`: of the broker as it runs. `loaded`: the same as it would be if the broker had
-    just loaded its log. By lake: `folders`; `tables`, those of KEPT; `summaries` of its audit; `contents`, all tables
-    as text."""
+    just loaded its log. By lake: `folders`; rows of all `tables`; `summaries` of its audit; `contents`, what is in
+    all tables but for who wrote it, as text."""
 
     expected: Mapping[str, Expected]
     answer: Json
@@ -63,12 +57,23 @@ class Night:
 
 
 class Nights:
-    """Of one cluster. Two lakes: of its live audits, and of audits of copies of its log; `sessions` by lake."""
+    """Of one cluster. Two lakes: of its live audits, and of audits of copies of its log; `sessions` by lake. `close`
+    ends the cluster."""
 
-    def __init__(self, sessions: Mapping[str, Any], lab: Lab, folder: Path, scenarios: Mapping[str, Scenario]) -> None:
-        self._sessions, self._lab, self._folder = sessions, lab, folder
+    def __init__(
+        self,
+        sessions: Mapping[str, Any],
+        lab: Lab,
+        folder: Path,
+        scenarios: Mapping[str, Scenario],
+        close: Callable[[], None],
+    ) -> None:
+        self._sessions, self._lab, self._folder, self.close = sessions, lab, folder, close
         self._playing: dict[str, Iterator[Expected]] = {name: play(lab) for name, play in scenarios.items()}
         self._last: dict[str, Expected] = {}
+        self._pool = ThreadPoolExecutor(len(scenarios))
+        # The first ones take ten seconds or more, in which the other clusters' do, too.
+        self._begun = self._next_steps()
 
     def play(self) -> Night:
         """The next step of every scenario that has one, and the audits while the log stands still. A night without any
@@ -91,21 +96,17 @@ class Nights:
                 summaries[lake] = run_audit(self._sessions[lake], told)
 
         answer = while_the_log_stands_still(self._lab.clients, ask, audit)
-        return Night(
-            expected,
-            answer,
-            self._loaded(answer),
-            folders,
-            {lake: {name: rows(folder, name) for name in KEPT} for lake, folder in folders.items()},
-            summaries,
-            {lake: contents(folder) for lake, folder in folders.items()},
-        )
+        tables = {lake: {name: rows(folder, name) for name in COMPARED} for lake, folder in folders.items()}
+        said = {lake: contents_of(of_lake) for lake, of_lake in tables.items()}
+        return Night(expected, answer, self._loaded(answer), folders, tables, summaries, said)
 
     def _steps(self) -> dict[str, Expected]:
-        with ThreadPoolExecutor(4) as pool:
-            steps = {name: pool.submit(next, playing, None) for name, playing in self._playing.items()}
+        steps, self._begun = self._begun or self._next_steps(), {}
         done = {name: step.result() for name, step in steps.items()}
         return {name: expected for name, expected in done.items() if expected is not None}
+
+    def _next_steps(self) -> dict[str, Future[Expected | None]]:
+        return {name: self._pool.submit(next, playing, None) for name, playing in self._playing.items()}
 
     def _live(self) -> dict[str, Any]:
         """What an audit of the cluster is told: nothing but where it is."""
@@ -115,7 +116,8 @@ class Nights:
         """What an audit of a copy of the broker's log directory (without what is mapped into its memory) is told."""
         target = self._folder / "copy"
         shutil.rmtree(target, ignore_errors=True)
-        time.sleep(1)  # ten times the interval at which the broker writes its high watermarks down
+        ends = end_offsets(self._lab.clients, OFFSETS_TOPIC)
+        until("the high watermarks are written down", lambda: self._written_down() == ends)
         # A checkpoint is a file *.tmp while the broker writes it, which is gone before it can be copied.
         left_out = shutil.ignore_patterns("*index", "*.lock", "*.tmp")
         shutil.copytree(self._lab.brokers.broker.data, target, ignore=left_out)
@@ -126,6 +128,12 @@ class Nights:
             "retention_ms": int(minutes) * 60_000 if minutes else None,
         }
 
+    def _written_down(self) -> dict[str, int]:
+        """High watermarks of the offsets partitions, as the broker would find them after a start."""
+        lines = (self._lab.brokers.broker.data / "replication-offset-checkpoint").read_text().splitlines()
+        found = [line.split() for line in lines if line.startswith(OFFSETS_TOPIC)]
+        return {number: int(offset) for _, number, offset in found}
+
     def _loaded(self, answer: Json) -> Json:
         """The answer as if the broker had just loaded its log, as an audit replays it: in the cases that scenarios
         list, the running Scala coordinator remembers something else."""
@@ -135,7 +143,7 @@ class Nights:
         for case in (case for expected in self._last.values() for case in expected.reloaded):
             if not case.exists:
                 for of_groups in changed.values():
-                    del of_groups[case.group]
+                    of_groups.pop(case.group, None)  # it is gone already if a sweep over empty groups came behind it
                 continue
             known = {(topic, partition): row for topic, partition, *row in answer["committed"][case.group]}
             changed["committed"][case.group] = sorted(
@@ -146,47 +154,70 @@ class Nights:
 
 
 class Played:
-    """Nights by name, played in their order when they are first asked for.
+    """Nights by release and name, played in their order when they are first asked for.
 
-    What broke a night breaks those after it, too.
+    What broke a night breaks those after it, too. Each cluster ends with its last night.
     """
 
-    def __init__(self, nights: Nights, expiring: Nights) -> None:
-        self._of = {name: expiring if name in (BEFORE_EXPIRY, AFTER_EXPIRY) else nights for name in NIGHTS}
-        self._played: dict[str, Night | Exception] = {}
+    def __init__(self, clusters: Mapping[tuple[str, tuple[str, ...]], Nights]) -> None:
+        self._clusters = clusters
+        self._played: dict[tuple[str, str], Night | Exception] = {}
 
-    def __getitem__(self, name: str) -> Night:
-        for each in NIGHTS[: NIGHTS.index(name) + 1]:
+    def __getitem__(self, of: tuple[str, str]) -> Night:
+        for each in NIGHTS[: NIGHTS.index(of) + 1]:
             if each not in self._played:
                 try:
-                    self._played[each] = self._of[each].play()
+                    self._played[each] = self._play(*each)
                 except Exception as error:
                     self._played.update(dict.fromkeys(set(NIGHTS) - self._played.keys(), error))
-        night = self._played[name]
+        night = self._played[of]
         if isinstance(night, Exception):
             raise night
         return night
 
-    def up_to(self, name: str) -> list[Night]:
+    def _play(self, release: str, name: str) -> Night:
+        nights = self._clusters[release, names_with(name)]
+        night = nights.play()
+        if name == names_with(name)[-1]:
+            nights.close()
+        return night
+
+    def up_to(self, release: str, name: str) -> list[Night]:
         """That night, and those of the same cluster before it."""
-        names = NIGHTS[: NIGHTS.index(name) + 1]
-        return [self[each] for each in names if self._of[each] is self._of[name]]
+        names = names_with(name)
+        return [self[release, each] for each in names[: names.index(name) + 1]]
+
+
+def names_with(name: str) -> tuple[str, ...]:
+    """All nights of its cluster."""
+    return USUAL if name in USUAL else EXPIRY
 
 
 @contextmanager
-def played(
-    sessions: Mapping[str, Any], folder: Path, release: str, scenarios: Mapping[str, Scenario]
-) -> Iterator[Played]:
-    """Nights of brokers of this release; `sessions`: what audits the live broker and the copy of its log."""
+def played(sessions: Mapping[str, Any], folder: Path) -> Iterator[Played]:
+    """Nights of brokers of each release; `sessions`: what audits the live broker and the copy of its log."""
     with ExitStack() as stack:
-
-        def nights(name: str, scenarios: Mapping[str, Scenario], properties: Mapping[str, str]) -> Nights:
-            brokers = stack.enter_context(Brokers(release, folder / f"{name}-brokers", properties))
-            stack.callback(brokers.check)
-            lab = Lab(brokers, stack.enter_context(JavaClients(brokers.address)))
-            stack.callback(lab.close)
-            return Nights(sessions, lab, folder / name, scenarios)
-
         # No check before the first audit, however long that takes.
         expiry = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "3600000"}
-        yield Played(nights("nights", scenarios, {}), nights("expiring", EXPIRING, expiry))
+        properties = {USUAL: {}, EXPIRY: expiry}
+        clusters = {
+            (release, names): Brokers(release, folder / f"brokers-{release}-{names[0]}", properties[names])
+            for names in (EXPIRY, USUAL)
+            for release in SCENARIOS
+        }
+        for brokers in clusters.values():
+            stack.callback(brokers.close)
+            brokers.begin()
+        clients = stack.enter_context(JavaClients(next(iter(clusters.values())).address))
+
+        def nights(release: str, names: tuple[str, ...]) -> Nights:
+            brokers = clusters[release, names]
+            own = stack.enter_context(ExitStack())
+            own.enter_context(brokers)
+            own.callback(brokers.check)
+            lab = Lab(brokers, clients.of(brokers.address))
+            own.callback(lab.close)
+            scenarios = SCENARIOS[release] if names == USUAL else EXPIRING
+            return Nights(sessions, lab, folder / f"{release}-{names[0]}", scenarios, own.close)
+
+        yield Played({of: nights(*of) for of in clusters})

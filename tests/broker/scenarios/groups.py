@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tests.broker.lab import NEVER_MS, Expected, Lab, Scenario, at
+from tests.broker.lab import NEVER_MS, SHORT_MS, Expected, Lab, Scenario, at
 
 
 def joins_and_leaves(protocol: str) -> Scenario:
@@ -84,7 +84,7 @@ def static_consumers(lab: Lab) -> Iterator[Expected]:
     two.close()
     yield Expected(lab.await_group(group, "consumer", "Reconciling", 2), committed={group: at(slots, 7)})
     back = lab.join(group, topics, "consumer", group_instance_id="two")
-    lab.group_setting(lost, "consumer.session.timeout.ms", 3000)
+    lab.group_setting(lost, "consumer.session.timeout.ms", SHORT_MS)
     stays, goes = (lab.join(lost, topics, "consumer", group_instance_id=name) for name in ("stays", "goes"))
     lab.await_assigned(6, stays, goes)
     goes.close()
@@ -95,7 +95,8 @@ def static_consumers(lab: Lab) -> Iterator[Expected]:
 
 
 def regular_expressions(lab: Lab) -> Iterator[Expected]:
-    """KIP-848 members that subscribe by regular expressions, one of which goes with its member."""
+    """KIP-848 members that subscribe by regular expressions, one of which goes with its member. A coordinator resolves
+    those of a group every ten seconds at most."""
     apples, pears = lab.topic("fruit.apples", 2), lab.topic("fruit.pears", 3)
     lab.topic("vegetables", 1)
     group = "regex"
@@ -143,17 +144,18 @@ def session_timeouts(protocol: str) -> Scenario:
     def play(lab: Lab) -> Iterator[Expected]:
         slots = lab.topic(f"timeouts.{protocol}", 4)
         topics, group, alone = [slots[0][0]], f"timeout-{protocol}", f"timeout-alone-{protocol}"
-        settings: Mapping[str, object] = {"session_timeout_ms": 3000, "heartbeat_interval_ms": 300}
+        settings: Mapping[str, object] = {"session_timeout_ms": SHORT_MS, "heartbeat_interval_ms": 300}
         if protocol == "consumer":
             settings = {}
             for name in (group, alone):
-                lab.group_setting(name, "consumer.session.timeout.ms", 3000)
-        lab.vanishing_member(alone, topics, protocol, **settings)
+                lab.group_setting(name, "consumer.session.timeout.ms", SHORT_MS)
+        alone_is_gone = lab.vanishing_member(alone, topics, protocol, **settings)
         stays = lab.join(group, topics, protocol)
         lab.await_assigned(4, stays)
         stays.commit(at(slots, 1))
-        lab.vanishing_member(group, topics, protocol, **settings)
+        lab.vanishing_member(group, topics, protocol, **settings)()
         lab.await_assigned(4, stays)
+        alone_is_gone()
         if protocol == "consumer":
             lab.group_setting(group, "consumer.session.timeout.ms", NEVER_MS)
         yield Expected(

@@ -1,0 +1,229 @@
+"""The live audit, the audit of a copy and the broker itself say the same, each night.
+
+4.3.1 has the new coordinator and groups of all protocols, 3.9.2 the old one: classic groups, and cases in which it says
+something else than its log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.audit import broker_answers
+from tests.audit.lakes import assert_every_record_is_in_one_table
+from tests.broker.lab import expected_in, told
+from tests.broker.nights import (
+    AFTER_EXPIRY,
+    BEFORE_EXPIRY,
+    COPY,
+    LIVE,
+    NIGHTS,
+    RESTARTED,
+    SCENARIOS,
+    Played,
+    Row,
+    played,
+)
+from tests.broker.scenarios.offsets import RETENTION_MS
+from tests.protocol.local_spark import LocalSpark
+
+every_night = pytest.mark.parametrize(("release", "name"), NIGHTS)
+each_lake = pytest.mark.parametrize("lake", [LIVE, COPY])
+
+# A log alone names topics by id in some places and by name in others.
+ONLY_A_CLUSTER_SAYS = {"topics", "topic_offsets", "group_members"}
+
+
+@pytest.fixture(scope="module")
+def nights(session: Any, local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    with played({LIVE: session, COPY: local}, tmp_path_factory.mktemp("nights")) as nights:
+        yield nights
+
+
+@every_night
+def test_the_scenarios_have_done_what_they_say(nights: Played, release: str, name: str) -> None:
+    expected, answer = nights[release, name].expected, nights[release, name].answer
+    assert bool(expected) == (name != RESTARTED)
+    assert {each: expected_in(answer, of_scenario) for each, of_scenario in expected.items()} == {
+        each: told(of_scenario) for each, of_scenario in expected.items()
+    }
+
+
+@each_lake
+@every_night
+def test_groups_are_those_that_the_broker_lists_and_describes(
+    nights: Played, release: str, name: str, lake: str
+) -> None:
+    ours, said = broker_answers.groups(nights[release, name].rows_of(lake), nights[release, name].loaded)
+    assert said
+    assert ours == said
+
+
+@each_lake
+@every_night
+def test_members_are_those_that_the_broker_describes(nights: Played, release: str, name: str, lake: str) -> None:
+    ours, said = broker_answers.members(nights[release, name].rows_of(lake), nights[release, name].loaded)
+    assert any(said.values())
+    assert ours == said
+
+
+@each_lake
+@every_night
+def test_committed_offsets_are_those_that_the_broker_serves(nights: Played, release: str, name: str, lake: str) -> None:
+    ours, said = broker_answers.committed_offsets(nights[release, name].rows_of(lake), nights[release, name].loaded)
+    assert said
+    assert ours == said
+
+
+@each_lake
+@every_night
+def test_pending_offsets_are_those_that_the_broker_calls_unstable(
+    nights: Played, release: str, name: str, lake: str
+) -> None:
+    ours, said = broker_answers.pending_offsets(nights[release, name].rows_of(lake), nights[release, name].loaded)
+    assert any(said.values())
+    assert ours == said
+
+
+@each_lake
+@every_night
+def test_open_transactions_are_those_of_producers_and_of_their_coordinator(
+    nights: Played, release: str, name: str, lake: str
+) -> None:
+    rows, answer = nights[release, name].rows_of(lake), nights[release, name].answer
+    ours, said = broker_answers.open_transactions(rows, answer)
+    assert any(said.values())
+    assert ours == said
+    open_ = producers(rows("open_transactions"))
+    assert open_ == {(int(p), *each) for p, ongoing in answer["transactions"].items() for each in ongoing}
+    assert producers(rows("pending_offsets")) <= open_
+
+
+@each_lake
+@every_night
+def test_share_groups_have_start_offsets_of_the_partitions_that_their_records_name(
+    nights: Played, release: str, name: str, lake: str
+) -> None:
+    said = {
+        group: sorted([topic, partition] for topic, partition, _ in offsets)
+        for group, offsets in nights[release, name].answer["share_start_offsets"].items()
+    }
+    assert share_partitions(nights[release, name].tables[lake]["group_records"]) == said
+
+
+@each_lake
+@every_night
+def test_audits_end_where_the_log_ends_and_keep_every_record(
+    nights: Played, release: str, name: str, lake: str
+) -> None:
+    summary = nights[release, name].summaries[lake]
+    ends = {str(each.offsets_partition): each.end_offset for each in summary.audit.partitions}
+    assert ends == nights[release, name].answer["ends"]
+    assert not summary.lacks_records
+    assert_every_record_is_in_one_table(nights[release, name].folders[lake])
+
+
+@every_night
+def test_both_lakes_are_the_same(nights: Played, release: str, name: str) -> None:
+    live, copy = (nights[release, name].contents[lake] for lake in (LIVE, COPY))
+    for table in live.keys() - ONLY_A_CLUSTER_SAYS:
+        assert live[table] == copy[table], table
+    ids = {row["topic"]: row["topic_id"] for row in nights[release, name].tables[LIVE]["topics"]}
+    live_members, copied = (
+        sorted(
+            (with_topics_completed(row, ids) for row in nights[release, name].tables[lake]["group_members"]),
+            key=lambda member: (member["group_id"], member["member_id"]),
+        )
+        for lake in (LIVE, COPY)
+    )
+    assert live_members == copied
+
+
+@every_night
+def test_a_live_audit_also_says_what_topics_there_are_and_where_they_end(
+    nights: Played, release: str, name: str
+) -> None:
+    night, answer = nights[release, name], nights[release, name].answer
+    live, copy = ({row["topic_id"]: row["topic"] for row in night.tables[lake]["topics"]} for lake in (LIVE, COPY))
+    assert live.items() >= copy.items()
+    assert live.items() >= answer["topic_ids"].items()
+    assert live.items() - copy.items() <= set().union(
+        *(x.answer["topic_ids"].items() for x in nights.up_to(release, name))
+    )
+    ends = {
+        (row["topic"], row["partition"]): (row["log_start_offset"], row["log_end_offset"])
+        for row in night.tables[LIVE]["topic_offsets"]
+        if row["audit_id"] == night.summaries[LIVE].audit.audit_id
+    }
+    topics = {row["topic"] for name in ("committed_offsets", "share_partitions") for row in night.tables[LIVE][name]}
+    assert ends == {slot: said for slot, said in answer["log_offsets"].items() if slot[0] in topics}
+    assert night.contents[COPY]["topic_offsets"] == []
+
+
+@pytest.mark.parametrize("release", SCENARIOS)
+@each_lake
+def test_what_expires_is_what_was_foreseen(nights: Played, release: str, lake: str) -> None:
+    before, after = nights[release, BEFORE_EXPIRY], nights[release, AFTER_EXPIRY]
+    there, left = (
+        {slot(row) for row in night.tables[lake]["committed_offsets"] if row["group_id"] != "fresh"}
+        for night in (before, after)
+    )
+    foreseen = {slot(row) for row in before.tables[lake]["offset_expiry"] if row["expires_at"] is not None}
+    assert there - left == foreseen
+    assert after.summaries[lake].outcomes == {
+        "removed": len(foreseen),
+        "kept_alive": 0,
+        "still_there": 0,
+        "not_foreseen": 0,
+    }
+    groups = {row["group_id"]: row["deletes_at"] for row in before.tables[lake]["group_expiry"]}
+    stay = {row["group_id"] for row in after.tables[lake]["groups"]}
+    assert {name for name, deletes_at in groups.items() if deletes_at is not None} == groups.keys() - stay
+    summary = before.summaries[lake].audit
+    assert (summary.retention_ms, summary.retention_source) == (
+        RETENTION_MS,
+        "broker" if lake == LIVE else "option",
+    )
+
+
+def with_topics_completed(member: Row, ids: dict[str, str]) -> Row:
+    """The member with names and ids of all topics, its partitions in their order, without who wrote the row."""
+    names = {topic_id: name for name, topic_id in ids.items()}
+    completed = {name: value for name, value in member.items() if name != "audit_id"}
+    for name in ("assigned_partitions", "pending_revocation_partitions", "target_partitions"):
+        parts = [
+            {
+                **part,
+                "topic": part["topic"] or names[part["topic_id"]],
+                "topic_id": part["topic_id"] or ids[part["topic"]],
+            }
+            for part in member[name] or ()
+        ]
+        completed[name] = member[name] and sorted(parts, key=lambda part: (part["topic"], part["partition"]))
+    return completed
+
+
+def producers(rows: list[Row]) -> set[tuple[int, int, int]]:
+    """Offsets partition, id and epoch."""
+    return {(row["offsets_partition"], row["producer_id"], row["producer_epoch"]) for row in rows}
+
+
+def share_partitions(records: list[Row]) -> dict[str, list[list[Any]]]:
+    """Topics and partitions that the last ShareGroupStatePartitionMetadata of each group calls initialized."""
+    groups: dict[str, list[list[Any]]] = {}
+    for row in sorted(records, key=lambda row: row["log_offset"]):
+        if row["record_name"] == "ShareGroupMetadata" and row["value"] is not None:
+            groups.setdefault(row["group_id"], [])
+        if row["record_name"] == "ShareGroupMetadata" and row["value"] is None:
+            groups.pop(row["group_id"], None)
+        if row["record_name"] == "ShareGroupStatePartitionMetadata" and row["value"] is not None:
+            topics = json.loads(row["value"])["initializedTopics"]
+            groups[row["group_id"]] = sorted([each["topicName"], p] for each in topics for p in each["partitions"])
+    return groups
+
+
+def slot(row: Row) -> tuple[str, str, int]:
+    return row["group_id"], row["topic"], row["partition"]
