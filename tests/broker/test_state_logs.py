@@ -33,11 +33,11 @@ STATE_TABLES += ("transactional_ids", "state_events")
 
 
 # 3.9.2 has neither share groups nor those of KIP-848, and its transactions are of version 1.
-RELEASES = ("4.3.1", "4.4.0", "3.9.2")
-of_kafka_4 = pytest.mark.parametrize("lab", RELEASES[:2], indirect=True, scope="module")
+KAFKA_4 = (pytest.param("4.3.1", marks=pytest.mark.soak), "4.4.0")
+of_kafka_4 = pytest.mark.parametrize("lab", KAFKA_4, indirect=True, scope="module")
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=[*KAFKA_4, "3.9.2"])
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A share group that has read everything and left, one that Admin has reset; transactions of every end."""
     release = request.param.rpartition(".")[0].replace(".", "_")
@@ -45,7 +45,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     with JavaClients(brokers.address) as clients:
         lab = Lab(brokers, clients)
         slots = lab.topic(TOPIC, 2, records=20)
-        for group in (SHARE, RESET) if request.param in RELEASES[:2] else ():
+        for group in (SHARE, RESET) if request.param >= "4" else ():
             lab.group_setting(group, "share.auto.offset.reset", "earliest")
             member = lab.share(group, [TOPIC])
             until("the share group has read everything", lambda member=member: member.read >= 40)
@@ -58,7 +58,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 @pytest.fixture(scope="module")
 def before_reset(lab: Lab) -> tuple[int, dict[Any, Any]]:
     """A moment in ms, and the offsets that the brokers listed of RESET then. Afterwards Admin resets one of them."""
-    if lab.release not in RELEASES[:2]:
+    if lab.is_scala:
         return 0, {}
     listed = listed_share_offsets(lab, RESET)
     moment = time.time_ns() // 1_000_000
@@ -70,7 +70,7 @@ def before_reset(lab: Lab) -> tuple[int, dict[Any, Any]]:
 @pytest.fixture(scope="module")
 def stories(lab: Lab) -> list[Step]:
     """Rebalances of KIP-848 groups, as their coordinator described them."""
-    return play_the_stories(lab) if lab.release in RELEASES[:2] else []
+    return [] if lab.is_scala else play_the_stories(lab)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_transactional_ids_are_those_that_the_brokers_describe(lab: Lab, lake: P
         "state-timed-out": "CompleteAbort",
         "state-empty": "Empty",
         **dict.fromkeys(("state-open", "state-killed", "state-java", "state-elsewhere"), "Ongoing"),
-        **({"state-prepared": "Ongoing"} if lab.release in RELEASES[:2] else {}),
+        **({} if lab.is_scala else {"state-prepared": "Ongoing"}),
         "state-late": "CompleteCommit",
     }
 
@@ -212,7 +212,7 @@ def test_what_hangs_is_what_kafkas_find_hanging_finds(
     # What is open longest hangs as little as what has no timeout at all, and nothing hangs that could still end.
     others = {row["transactional_id"]: row["verdict"] for row in ours(rows_told) if not row["is_hanging"]}
     listed = dict.fromkeys(("state-open", "state-killed", "state-java", "state-elsewhere"), "listed")
-    assert others == listed | ({"state-prepared": "two_phase"} if lab.release in RELEASES[:2] else {})
+    assert others == listed | ({} if lab.is_scala else {"state-prepared": "two_phase"})
     assert not any(row["is_hanging"] for row in pending(lake, capsys, "15m"))
 
 
