@@ -9,13 +9,16 @@
 #             Only here: nights by Spark's writer, but for those of audit/test_run.py; clearing up, the next night and
 #             upkeep after a kill at every commit point; ten nights with both writers; a rebuild killed before every
 #             table; every size of a full disk; two audits as processes at once; lakes of layout 2; upkeep of the ledger
-#             by Spark's writer.
+#             by Spark's writer; audits by Spark's tasks of brokers that restart, lose leaders or change their logs, and
+#             of all nights of both coordinators; state logs of 4.3.1; two of three coordinators that 3.9.2 can have; a
+#             broker that is killed.
 # make kafka-watch   what a Kafka release (the newest on Maven; KAFKA_WATCH_ARGS="--release 4.4.0") writes or takes as a
 #             default that we do not know. Exit code of python -m tests.kafka_watch: 0 nothing, 1 differences
 # make docs  docs/tables.md: every table, view and function, from the schemas
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
-# The tests start real brokers: 80 MB of Kafka's jars for each of two releases, downloaded once, too. The report is looked
+# The tests start real brokers: 40 MB of Kafka's jars for each of three releases, downloaded once, too, and
+# 50 MB of their classes as brokers load them, which the first broker of each writes. The report is looked
 # at in Chromium: where there is none, and apt-get may install it, `make test` does.
 
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do command -v $$python && break; done)
