@@ -35,8 +35,7 @@ LONG_FILES = (
     "crash/test_storage.py",
     "audit/test_many_nights.py",
     "views/test_readers.py",
-    "report/test_queries.py",
-    "audit/test_reading_again.py",
+    "cli/test_engines.py",
 )
 
 # Folders and files whose tests start Spark, brokers, a browser or notebooks as processes of their own.

@@ -97,7 +97,7 @@ def test_spark_runs_no_hostile_statement(by_spark: SparkReader, folder: Path, ch
 def test_spark_runs_no_query_with_something_hostile_in_it(by_spark: SparkReader, folder: Path, chosen: Chosen) -> None:
     before = files(folder)
     texts = [*hostile.SPARK_QUERIES, *queries(hostile.SPARK_RELATIONS, hostile.SPARK_EXPRESSIONS)]
-    for text, around in chosen.some(product(texts, hostile.AROUND_QUERIES), 250):
+    for text, around in chosen.some(product(texts, hostile.AROUND_QUERIES), 100):
         assert_refused(by_spark, filled(folder, around.replace("{}", text)))
     assert_untouched(by_spark, folder, before)
 

@@ -147,7 +147,7 @@ def test_scalar_functions(lake: duckdb.DuckDBPyConnection, chosen: Chosen) -> No
 
 
 @pytest.mark.spark
-def test_spark_takes_values(spark: SparkSession, moments: list[datetime]) -> None:
+def test_spark_takes_values(spark: SparkSession, moments: list[datetime], chosen: Chosen) -> None:
     """Its functions are not texts. It does not take columns of other tables (LATERAL) as their arguments at all."""
     tables = tables_of("kip848-4.3")
     more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
@@ -156,7 +156,7 @@ def test_spark_takes_values(spark: SparkSession, moments: list[datetime]) -> Non
     for function in ("groups_as_of", "expiring"):
         asked = f"SELECT {CASES[function]} FROM {function}"
         [expected] = views.sql(f"{asked}({given})").collect()
-        for name in ("log_timestamp", "group_versions", "offset_expiry", "until"):
+        for name in chosen.some(("log_timestamp", "group_versions", "offset_expiry", "until"), 1):
             argument = f"(SELECT `{name}` FROM (SELECT {given} AS `{name}`))"
             [row] = views.sql(f"WITH `{name}` AS (SELECT 1 AS log_offset) {asked}({argument})").collect()
             assert row == expected, name

@@ -43,15 +43,17 @@ def groups_of(named: list[str], partitions: int, **columns: Any) -> dict[str, pa
     }
 
 
-HASHES = "SELECT java_hash(group_id) AS hash, group_id FROM groups"
-OF_50 = "SELECT offsets_partition_of(group_id, 50) AS p, offsets_partition_of(group_id) AS q, group_id FROM groups"
+OF_GROUPS = """
+  SELECT group_id, java_hash(group_id) AS hash, offsets_partition_of(group_id, 50) AS p,
+    offsets_partition_of(group_id) AS q
+  FROM groups
+"""
 
 
 def assert_hashed(views: Any, named: list[str]) -> None:
-    assert {row["group_id"]: row["hash"] for row in rows_of(views, HASHES)} == {name: java_hash(name) for name in named}
+    said = {row["group_id"]: (row["hash"], row["p"], row["q"]) for row in rows_of(views, OF_GROUPS)}
     of_50 = {name: offsets_partition(name, 50) for name in named}
-    assert {row["group_id"]: row["p"] for row in rows_of(views, OF_50)} == of_50
-    assert {row["group_id"]: row["q"] for row in rows_of(views, OF_50)} == of_50
+    assert said == {name: (java_hash(name), of_50[name], of_50[name]) for name in named}
     assert rows_of(views, "SELECT offsets_partition_of(NULL, 50) AS p, offsets_partition_count() AS n") == [
         {"p": None, "n": 50}
     ]
@@ -108,9 +110,13 @@ def micros(time_ms: int | None) -> int | None:
 def judged(tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int) -> list[dict[str, Any]]:
     """What the twin says of each committed offset."""
     version, java = parsed(release)
+    by_group: dict[str, dict[Any, list[dict[str, Any]]]] = {}
+    for name in ("groups", "group_members", "pending_offsets"):
+        for row in tables[name]:
+            by_group.setdefault(name, {}).setdefault((row["offsets_partition"], row["group_id"]), []).append(row)
     rows = []
     for offset in tables["committed_offsets"]:
-        given = [tables[name] for name in ("groups", "group_members", "pending_offsets")]
+        given = [each.get((offset["offsets_partition"], offset["group_id"]), []) for each in by_group.values()]
         reason, base, base_time, due, later = twin.judge_offset(offset, *given, NOW, retention_ms, version, java)
         times = {"as_of": NOW, "base_timestamp": base_time, "expires_at": due, "expires_at_if_empty": later}
         rows.append(

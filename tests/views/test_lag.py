@@ -15,8 +15,8 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
+from kgroups_spark.reading.by_duckdb import duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.spark_views import register_views
 from tests.chosen import by_each_writer
 from tests.tables.table_rows import MOMENT, rows_of
@@ -120,17 +120,21 @@ def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[di
             claim.finish()
 
 
-@pytest.mark.spark
 @by_each_writer
-def test_what_an_unfinished_audit_saw_does_not_count(spark: SparkSession, tmp_path: Path, writer: WriterName) -> None:
-    lake = Lake.create(spark, str(tmp_path / "lake"))
+def test_what_an_unfinished_audit_saw_does_not_count(
+    request: pytest.FixtureRequest, tmp_path: Path, writer: WriterName
+) -> None:
+    session = request.getfixturevalue("local" if writer == "parts" else "spark")
+    lake = Lake.create(session, str(tmp_path / "lake"))
     offsets = [committed("g", "t", 0, 40)]
     an_audit(lake, writer, finishes=True, committed_offsets=offsets, topic_offsets=[seen(0, "t", 0, 0, 50)])
     an_audit(lake, writer, finishes=False, topic_offsets=[seen(0, "t", 0, 0, 90)])
     # An audit of segments comes after it and clears up: what it asked for is nowhere to be seen.
-    register_views(spark, lake)
-    assert lag(spark) == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
+    if writer == "spark":
+        register_views(session, lake)
+        assert lag(session) == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
     for _ in range(2):
-        with duckdb_views(str(tmp_path / "lake")) as connection:
-            assert lag(connection) == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
+        found = duckdb_reader(lake.location, must=True)
+        assert found is not None
+        assert [tuple(row.values()) for row in found.sql(QUERY)] == [("g", "t", 0, 0, 50, 10, False, MOMENT)]
         an_audit(lake, writer, finishes=True, committed_offsets=offsets)

@@ -27,7 +27,7 @@ from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.spark_views import register_views
 from tests.audit.corpora import ANSWERS
 from tests.audit.lakes import copy_until
-from tests.chosen import Chosen
+from tests.chosen import Chosen, some_of
 from tests.protocol.local_spark import LocalSpark
 from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS
@@ -187,7 +187,7 @@ def test_the_last_night_is_told_when_it_has_finished(lived_in: LivedIn) -> None:
     assert told == [f"  of what the audit before decided on offsets: {', '.join(numbers)}"]
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", some_of(12, *TABLES))
 def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lived_in: LivedIn, name: str) -> None:
     """Names, types and values of every column of every table."""
     schema = arrow_schema(name)
@@ -213,7 +213,7 @@ def views(spark: SparkSession, lived_in: LivedIn) -> Iterator[duckdb.DuckDBPyCon
         yield connection
 
 
-@pytest.mark.parametrize("name", WITHOUT_RECORD_VIEWS)
+@pytest.mark.parametrize("name", some_of(5, *WITHOUT_RECORD_VIEWS))
 def test_both_dialects_say_the_same(spark: SparkSession, views: duckdb.DuckDBPyConnection, name: str) -> None:
     by_duckdb, by_spark = read_by_duckdb(views, name), spark.table(name).toArrow()
     commented = views.sql(f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'")
