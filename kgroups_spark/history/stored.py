@@ -22,8 +22,8 @@ from kgroups_spark.tasks.packed_rows import packed_by_shard
 from kgroups_spark.tasks.replay_stage import deal_shards, shards_of, shards_of_parts
 
 HISTORY = (*LOG_TABLES, CORRECTIONS)
-# Fewer records are not worth a task of their own.
-RECORDS_OF_A_TASK = 50_000
+# Fewer records are not worth a task of their own: each opens nearly all files of a lake of small nights.
+RECORDS_OF_A_TASK = 250_000
 
 
 @dataclass

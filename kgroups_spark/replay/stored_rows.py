@@ -21,6 +21,8 @@ ROWS_AT_ONCE = 2_000_000
 # Records of neighbouring shards whose rows a task reads together.
 RECORDS_AT_ONCE = 1_000_000
 SHARD = "offsets_partition"
+# A task has one core; storage that answers late is asked for several files at a time.
+_SCAN = {"use_threads": False, "fragment_readahead": 16}
 
 
 class StoredFile(NamedTuple):
@@ -56,7 +58,7 @@ class StoredTable:
         paths = [file.path for file in self.files or () if file.may_have(numbers)]
         dataset = dataset_of(self.name, self.uri, paths, as_dictionaries=True)
         wanted = pc.field(SHARD).isin(sorted(numbers))
-        return dataset.to_table(list(columns or self.columns), filter=wanted)
+        return dataset.to_table(list(columns or self.columns), filter=wanted, **_SCAN)
 
     def of_groups(self, number: int, groups: GroupRange) -> pa.Table:
         """The rows of some groups of an offsets partition in its files."""
@@ -66,7 +68,9 @@ class StoredTable:
             wanted &= pc.field("group_id") >= groups.low
         if groups.high is not None:
             wanted &= pc.field("group_id") < groups.high
-        return dataset_of(self.name, self.uri, paths, as_dictionaries=True).to_table(list(self.columns), filter=wanted)
+        return dataset_of(self.name, self.uri, paths, as_dictionaries=True).to_table(
+            list(self.columns), filter=wanted, **_SCAN
+        )
 
 
 @dataclass(frozen=True)
