@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.history.baseline_rows import baseline_rows
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.last_finished import REBUILD_APP_ID
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.reading.by_duckdb import duckdb_reader
 from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
 from tests.audit.lakes import HISTORY, assert_keys, contents, copy_until, rows
@@ -140,6 +145,29 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_audit(session, logs, jav
     summary = audit(session, tmp_path / "lake", logs[1], release_version="4.3")
     assert "state rebuilt from history: there was no table group_versions any more" in summary.audit.notes
     assert told(tmp_path / "lake") == told(java)
+
+
+def test_a_rebuild_goes_on_from_baselines_whatever_is_gone_below_them(session, java, tmp_path):
+    """The first night is gone but for the state that it left, and what was made of its records."""
+    place = shutil.copytree(java, tmp_path / "lake")
+    expected = told(place)
+    lake = Lake.open(session, str(place))
+    first = next(row for row in rows(place, "audits") if (row["audit_id"], row["status"]) == (1, "finished"))
+    ends = {entry["offsets_partition"]: entry["end_offset"] for entry in first["partitions"]}
+    writer = LakeWriter(lake, 2, "parts", lambda: None, REBUILD_APP_ID)
+    writer.append("state_corrections", baseline_rows(lake, ends, "4.3", 2))
+    for name in ("offset_commits", "group_records", "transaction_markers"):
+        found = lake.rows(name)
+        below = pa.array([at < ends[number] for number, at in zip(*places(found), strict=True)])
+        assert any(below.to_pylist()) or name == "transaction_markers"
+        part = writer.part_writer(name).write(found.filter(pc.invert(below)))
+        writer.replace_parts(name, [part] if part else [])
+    rebuild(session, place)
+    assert told(place) == expected
+
+
+def places(table):
+    return [table[name].to_pylist() for name in ("offsets_partition", "log_offset")]
 
 
 @dataclass(frozen=True)
