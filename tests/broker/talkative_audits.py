@@ -1,11 +1,11 @@
-"""Audits in a session that writes down all it can; a program of its own, as Spark is told so when it starts.
+"""Audits and reads in a session that writes down all it can; a program of its own, as Spark is told so when it starts.
 
     python -m tests.broker.talkative_audits FOLDER BOOTSTRAP ADMIN
 
 FOLDER has parts.properties and spark.properties, of the user `auditor` by PLAIN and SCRAM. In it come lakes of both
 writers, Spark's event log, what Spark and Python log at their most talkative, and what tasks leave on disks. The
-password is changed when the second audit's tasks are about to start: they are not let in. On stdout: every plan, then
-the exit codes.
+password is changed when the second audit's tasks are about to start: they are not let in. On stdout: every plan,
+what `kafka-raw` has read, then the exit codes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kgroups_spark.client.properties import client_properties, read_properties_f
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import Fetcher
 from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.data_sources.kafka_raw import KafkaRawDataSource
 from kgroups_spark.decoding.range_decoder import ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.replay.replay_shard import Night
@@ -84,6 +85,27 @@ def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
             frame.explain(mode)
 
 
+def read_raw(spark: SparkSession, properties: Path, bootstrap: str) -> None:
+    """By `kafka-raw`; the client's properties go in one by one, as options. Prints plans, how many records there are,
+    and why a topic that is not there cannot be read."""
+    spark.dataSource.register(KafkaRawDataSource)
+    client = read_properties_file(str(properties)).items()
+    # It takes no key as an option, and brokers ask for none.
+    options = {f"kafka.{name}": value for name, value in client if not name.startswith("ssl.keystore.")}
+    reader = spark.read.format("kafka-raw").options(**{**options, "kafka.bootstrap.servers": bootstrap})
+    frame = reader.load()
+    for mode in ("simple", "extended", "codegen", "cost", "formatted"):
+        frame.explain(mode=mode)
+    sys.stdout.write(frame._jdf.queryExecution().toString())
+    frame.createOrReplaceTempView("raw")
+    spark.sql("EXPLAIN EXTENDED SELECT * FROM raw WHERE offset > 3").show(truncate=False)
+    sys.stdout.write(f"records={frame.count()}\n")
+    try:
+        reader.options(subscribe="nowhere").load().count()
+    except Exception as error:
+        sys.stdout.write(f"refused={error}\n")
+
+
 def change_password(admin: str) -> None:
     change = UserScramCredentialUpsertion(
         "auditor", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), NEW_PASSWORD.encode()
@@ -103,6 +125,7 @@ def main(folder: Path, bootstrap: str, admin: str) -> None:
 
     codes = [audit("parts")]
     explain_all(spark, folder / "parts.properties", bootstrap)
+    read_raw(spark, folder / "parts.properties", bootstrap)
 
     def after_a_change(*arguments: Any, **more: Any) -> Any:
         change_password(admin)

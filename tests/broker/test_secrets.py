@@ -14,9 +14,13 @@ from urllib.parse import quote, quote_plus
 import pytest
 import trustme
 
+from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.segment import read_segment
+from kgroups_spark.sources.segments import find_partitions
+from kgroups_spark.storage.files import open_file
 from tests.audit.lakes import rows
 from tests.broker.brokers import Brokers, Security
-from tests.broker.small_log import commit, make_topic
+from tests.broker.small_log import copy_of_log, fill
 from tests.broker.talkative_audits import NEW_PASSWORD
 from tests.sources.security.handshakes import chain, private_key
 
@@ -39,31 +43,35 @@ def certificate() -> trustme.LeafCert:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, certificate: trustme.LeafCert) -> Iterator[Path]:
-    """What the talkative audits have left, and what they have said in `stdout` and `stderr`."""
-    folder = tmp_path_factory.mktemp("talkative")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     security = Security(listeners=("SASL_SSL",), users={"auditor": PASSWORD})
     with Brokers("4.3.1", tmp_path_factory.mktemp("secured") / "brokers", security=security) as brokers:
-        make_topic(brokers.address)
-        commit(brokers.address, "group", 100)
-        for writer, mechanism, module in (
-            ("parts", "PLAIN", "plain.PlainLoginModule"),
-            ("spark", "SCRAM-SHA-512", "scram.ScramLoginModule"),
-        ):
-            properties = {
-                "security.protocol": "SASL_SSL",
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.location": str(brokers.certificates.authority) if brokers.certificates else "",
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.key": one_line(private_key(certificate)),
-                "ssl.keystore.certificate.chain": one_line(chain(certificate)),
-                "sasl.mechanism": mechanism,
-                "sasl.jaas.config": f'{MODULES}.{module} required username="auditor" password="{PASSWORD}";',
-            }
-            file = folder / f"{writer}.properties"
-            file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        run_program(folder, brokers)
-        yield folder
+        fill(brokers.address)
+        yield brokers
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, certificate: trustme.LeafCert, brokers: Brokers) -> Path:
+    """What the talkative audits have left, and what they have said in `stdout` and `stderr`."""
+    folder = tmp_path_factory.mktemp("talkative")
+    for writer, mechanism, module in (
+        ("parts", "PLAIN", "plain.PlainLoginModule"),
+        ("spark", "SCRAM-SHA-512", "scram.ScramLoginModule"),
+    ):
+        properties = {
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(brokers.certificates.authority) if brokers.certificates else "",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": one_line(private_key(certificate)),
+            "ssl.keystore.certificate.chain": one_line(chain(certificate)),
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{MODULES}.{module} required username="auditor" password="{PASSWORD}";',
+        }
+        file = folder / f"{writer}.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    run_program(folder, brokers)
+    return folder
 
 
 def run_program(folder: Path, brokers: Brokers) -> None:
@@ -135,6 +143,26 @@ def test_the_program_did_what_it_is_for(folder: Path) -> None:
     assert len(list(folder.glob("python-*.log"))) > 1
     assert "MapInArrow" in (folder / "stdout").read_text()
     assert [path for path in (folder / "left-by-tasks").rglob("*") if path.is_file()] != []
+
+
+def test_kafka_raw_reads_all_records_and_says_why_it_cannot(folder: Path, brokers: Brokers, tmp_path: Path) -> None:
+    said = (folder / "stdout").read_text()
+    assert f"records={records_in(copy_of_log(brokers.nodes, tmp_path))}\n" in said
+    assert "refused=" in said and "the cluster has no topic nowhere" in said
+    assert "BatchScan kafka-raw" in said
+    assert "PlainLoginModule" not in said + (folder / "stderr").read_text()
+    for events in (folder / "events").rglob("*"):
+        assert events.is_dir() or "PlainLoginModule" not in events.read_text()
+
+
+def records_in(log: Path) -> int:
+    """Of __consumer_offsets, control records included."""
+    count = 0
+    for copy in find_partitions([str(log)]):
+        for segment in copy.segments:
+            with open_file(segment.path) as file:
+                count += sum(len(item) for item in read_segment(file) if isinstance(item, RecordColumns))
+    return count
 
 
 def test_no_secret_is_in_what_audits_leave_and_say(folder: Path, certificate: trustme.LeafCert) -> None:
