@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT, STATE_FORMATS
 from kgroups_spark.history.names import HistoryNames
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
@@ -93,7 +93,7 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
     for name, then, now in (
         ("release", before.release_version, release_version),
         ("rules version", before.rules_version, RULES_VERSION),
-        ("state format", before.state_format, STATE_FORMAT),
+        ("state format", before.state_format, _format_read(before.state_format)),
     ):
         if then != now:
             return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
@@ -105,11 +105,17 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
     return None
 
 
+def _format_read(state_format: int | None) -> int:
+    """The format, if it can be read; else today's."""
+    return state_format if state_format in STATE_FORMATS else STATE_FORMAT
+
+
 def left_undone(claim: Claim, before: AuditRow) -> str | None:
     """Why version tables may not be those of the last finished audit: one that did not finish was to rebuild them."""
     for row in claim.unfinished_rows:
-        meant = (row.release_version, row.rules_version, row.state_format)
-        is_other = meant != (before.release_version, before.rules_version, before.state_format)
+        meant = (row.release_version, row.rules_version)
+        is_other = meant != (before.release_version, before.rules_version)
+        is_other |= before.state_format not in STATE_FORMATS
         if row.release_version is not None and (row.source == "tables" or is_other or row.notes):
             return f"state rebuilt from history: audit {row.audit_id} began to, and did not finish"
     return None

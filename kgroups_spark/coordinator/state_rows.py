@@ -32,8 +32,10 @@ from kgroups_spark.coordinator.transactions import OpenTransaction
 if TYPE_CHECKING:
     from kgroups_spark.coordinator.shard import Shard
 
-# Raised when the form of these rows changes: older states are rebuilt from history.
-STATE_FORMAT = 1
+# Raised when the form of these rows changes: what is not among STATE_FORMATS is rebuilt from history. Since 2 an offset
+# is a row of its own (replay/state_rows.py); corrections have it in the entry of its group or producer, as 1 had.
+STATE_FORMAT = 2
+STATE_FORMATS = (1, STATE_FORMAT)
 TOPICS_PER_ROW = 1000
 Json = dict[str, Any]
 # An offset of an entry: its slot but for the group, its record (-1: no epoch), its value (-1: no commit timestamp).

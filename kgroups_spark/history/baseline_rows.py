@@ -23,8 +23,8 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.replay_shard import Night, Output
+from kgroups_spark.replay.state_rows import ENTRIES, entry_rows, plain_entries
 from kgroups_spark.replay.stored_history import CORRECTIONS, StoredHistory
-from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tasks.replay_stage import STATE, ShardTask, shard_rows
 
 # A row that every partition has, so that one whose state is empty has a baseline, too.
@@ -79,10 +79,9 @@ class BaselineTask:
             "release_version": self.release_version,
             "rules_version": RULES_VERSION,
         }
-        entries = [MARK]
-        for _, rows in self.state.outputs(reader, offsets_partition, parts):
-            entries += [StateRow(**row) for row in rows.select(StateRow._fields).to_pylist()]
-        yield CORRECTIONS, table_batch(CORRECTIONS, StateRow._fields, entries, **constants)
+        states = [rows.select(ENTRIES.names) for _, rows in self.state.outputs(reader, offsets_partition, parts)]
+        for entries in (plain_entries([MARK]), *states):
+            yield CORRECTIONS, entry_rows(CORRECTIONS, entries, **constants)
 
 
 def baseline_rows(lake: Lake, horizon: Horizons, release_version: str, audit_id: int) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import STATE_FORMATS
 from kgroups_spark.replay.stored_history import CORRECTIONS, Baseline
 from kgroups_spark.tables.conditions import Condition
 
@@ -32,12 +32,12 @@ def baseline_places(lake: Rows) -> pa.Table:
 def usable_baselines(places: pa.Table, release_version: str) -> dict[int, Baseline]:
     """The newest of each offsets partition, if it was made by today's rules: another state cannot be gone on from, and
     what is left of the history is replayed as a broker loads a compacted log."""
-    ours = (release_version, RULES_VERSION, STATE_FORMAT)
+    ours = {(release_version, RULES_VERSION, state_format) for state_format in STATE_FORMATS}
     newest = {row["offsets_partition"]: row for row in places.sort_by([(n, "ascending") for n in PLACE]).to_pylist()}
     return {
         number: Baseline(row["log_offset"], row["audit_id"])
         for number, row in newest.items()
-        if tuple(row[name] for name in RULES) == ours
+        if tuple(row[name] for name in RULES) in ours
     }
 
 

@@ -21,6 +21,8 @@ that tables lack are set without a new layout, because they mean nothing to olde
     layout 6 -> 7: three findings have other names (FINDINGS_BEFORE_7), in rows that are there, too
     layout 7 -> 8: the ledger has a column `replaced_ranges`, by which readers leave rows of history out
     layout 8 -> 9: `offset_commits` and `group_records` have a column `offset_delta`, null in rows that are there
+    layout 9 -> 10: `coordinator_state` and `state_corrections` have the columns of offsets; a state that is there is
+                   read as it is (state format 1)
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ STEPS: dict[int, Callable[[Fence], None]] = {
     6: _rename_findings,
     7: lambda fence: None,
     8: lambda fence: None,
+    9: lambda fence: None,
 }
 
 

@@ -83,7 +83,7 @@ def history_records(offset_commits: pa.Table, release: Release) -> pa.Table:
         columns |= _times_of_values(offset_commits, columns)
     if not release.has_topic_ids:
         columns["topic_id"] = pa.nulls(len(offset_commits), TEXT)
-    return pa.table([_as(columns[field.name], field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
+    return pa.table([as_type(columns[field.name], field.type) for field in OFFSET_RECORDS], schema=OFFSET_RECORDS)
 
 
 def numbers_of(records: pa.Table, slot: I64, slots: Slots, release: Release) -> Commits:
@@ -181,7 +181,8 @@ def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.divide(times.cast(pa.int64()), 1000) if pa.types.is_timestamp(times.type) else times
 
 
-def _as(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.ChunkedArray | pa.Array:
+def as_type(values: pa.ChunkedArray | pa.Array, data_type: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    """The values as another type; texts as dictionaries, too."""
     if values.type == data_type:
         return values
     if data_type == TEXT and not pa.types.is_dictionary(values.type):

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.rows import GroupVersion, MemberVersion
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_difference import PUT, REMOVE, WAIT, Correction
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import STATE_FORMATS
 from kgroups_spark.coordinator.versions import MemberVersions, Version
 from kgroups_spark.offsets.replay import ALL_GROUPS
 from kgroups_spark.offsets.state import GroupRange
@@ -52,12 +52,13 @@ def corrections_of(state_corrections: pa.Table) -> list[CorrectedAt]:
     Of several of the same entry at the same place the newest audit's counts. A `put` of another state format is left
     out: nobody can read it any more. Rows `baseline` are a state, and rows `wait` have changed nothing.
     """
-    rows = state_corrections.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
+    changes = state_corrections.filter(pc.field("correction").isin([PUT, REMOVE]))
+    rows = changes.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
     found = []
     for log_offset, of_place in groupby(rows, key=lambda row: row["log_offset"]):
         newest = {}
         for row in of_place:
-            is_put = row["correction"] == PUT and row["state_format"] == STATE_FORMAT
+            is_put = row["correction"] == PUT and row["state_format"] in STATE_FORMATS
             if is_put or row["correction"] == REMOVE:
                 correction = Correction(*(row[name] for name in Correction._fields))
                 newest[correction.entry] = correction

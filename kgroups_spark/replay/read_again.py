@@ -21,6 +21,7 @@ from kgroups_spark.replay.replay_shard import Night, Output, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import shard_of
+from kgroups_spark.tables.internal import STATE_OFFSET
 from kgroups_spark.tables.rows import table_batch
 
 
@@ -88,5 +89,6 @@ class CorrectedReplay:
             "state_format": STATE_FORMAT,
             "release_version": self.night.release_version,
             "rules_version": RULES_VERSION,
+            **dict.fromkeys(field.name for field in STATE_OFFSET),
         }
         return table_batch("state_corrections", Correction._fields, self._found, **constants)

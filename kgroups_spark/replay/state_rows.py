@@ -18,32 +18,92 @@ from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.shard_events import RemovedOffset
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.coordinator.transactions import OpenTransaction
-from kgroups_spark.offsets.records import OFFSET_RECORDS
+from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
+from kgroups_spark.tables.internal import COORDINATOR_STATE, STATE_OFFSET
+from kgroups_spark.tables.rows import constant
+from kgroups_spark.tables.schemas import arrow_schema
 
+# An entry of the saved state: an offset has the columns of STATE_OFFSET, anything else a payload.
+ENTRIES = pa.schema([COORDINATOR_STATE.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
+OFFSET = "offset"
 _VALUE = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
 _OFFSET = ("group_id", "topic", "partition", "log_offset", "record_type", "producer_epoch", *_VALUE, "value_version")
-# Where entries have -1 for none.
+# Where older entries, and those of corrections, have -1 for none.
 _MINUS_ONE = ("producer_epoch", "commit_timestamp")
 
 
-def saved(state: ShardState) -> Iterator[StateRow]:
-    """Rows that `loaded` makes the same state of."""
-    rows = state.offsets.offsets
-    is_committed = rows.column("producer_id").is_null()
-    committed = _by_first(_entry_columns(rows.filter(is_committed)))
-    for group_id in sorted(state.groups.keys() | committed.keys()):
-        yield state_rows.group_row(group_id, state.groups.get(group_id), committed.get(group_id, []))
-    yield from _producer_rows(rows.filter(pc.invert(is_committed)), state.offsets.transactions)
+def saved(state: ShardState) -> pa.Table:
+    """Rows of ENTRIES that `loaded` makes the same state of."""
+    return pa.concat_tables(
+        [plain_entries(list(_entries_without_offset(state))), _offset_entries(state.offsets.offsets)]
+    )
+
+
+def entry_rows(name: str, entries: pa.Table, **constants: Any) -> pa.Table:
+    """Rows of the table of these entries (ENTRIES); `constants` are the same in all of them."""
+    columns = [
+        constant(constants[f.name], len(entries), f.type) if f.name in constants else entries.column(f.name)
+        for f in arrow_schema(name)
+    ]
+    return pa.table(columns, schema=arrow_schema(name))
+
+
+def _entries_without_offset(state: ShardState) -> Iterator[StateRow]:
+    for group_id in sorted(state.groups):
+        yield state_rows.group_row(group_id, state.groups[group_id], [])
+    for producer, epoch, start, since, count, group_ids in _tuples(state.offsets.transactions):
+        transaction = (start, since, -1 if epoch is None else epoch, count, sorted(group_ids))
+        yield state_rows.producer_row(producer, transaction, [])
     for group_id, producers in sorted(_by_first(state.offsets.noted).items()):
         yield state_rows.noted_entry(group_id, {producer for (producer,) in producers})
     removed = [((g, t, p), RemovedOffset(*offset)) for g, t, p, *offset in _tuples(state.offsets.removed)]
     yield from state_rows.removed_entries(removed, state.removed_groups)
 
 
-def loaded(rows: Iterable[StateRow], release: Release) -> ShardState:
-    """The state that the rows hold; their order does not matter. Rows `topics` are left out: the table has them."""
+def plain_entries(entries: Sequence[StateRow]) -> pa.Table:
+    """Entries that are no offsets, as ENTRIES."""
+    columns = list(zip(*entries, strict=True)) if entries else [()] * len(StateRow._fields)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, ENTRIES, strict=False)]
+    nothing = [pa.nulls(len(entries), field.type) for field in STATE_OFFSET]
+    return pa.table([*arrays, *nothing], schema=ENTRIES)
+
+
+def _offset_entries(offsets: pa.Table) -> pa.Table:
+    """Rows of OFFSET_RECORDS as ENTRIES."""
+    columns = {
+        "entry_type": constant(OFFSET, len(offsets), pa.string()),
+        "payload": constant("", len(offsets), pa.string()),
+        "record_offset": offsets.column("log_offset"),
+    }
+    arrays = [as_type(columns[f.name] if f.name in columns else offsets.column(f.name), f.type) for f in ENTRIES]
+    return pa.table(arrays, schema=ENTRIES)
+
+
+def _offsets_of_entries(entries: pa.Table) -> pa.Table:
+    """The inverse. When a record was appended nobody asks any more."""
+    rows = len(entries)
+    columns = {
+        "log_offset": entries.column("record_offset"),
+        "log_timestamp": pa.nulls(rows, pa.int64()),
+        "offset_delta": pa.nulls(rows, pa.int32()),
+        "is_transactional": entries.column("producer_id").is_valid(),
+    }
+    arrays = [columns[f.name] if f.name in columns else as_type(entries.column(f.name), f.type) for f in OFFSET_RECORDS]
+    return pa.table(arrays, schema=OFFSET_RECORDS)
+
+
+def loaded(entries: pa.Table, release: Release) -> ShardState:
+    """The state that the rows (ENTRIES) hold; their order does not matter. Rows `topics` are left out: the table has
+    them. States up to format 1 have the offsets in the payloads of their groups and producers."""
+    is_offset = pc.equal(entries.column("entry_type"), OFFSET)
+    offsets = _offsets_of_entries(entries.filter(is_offset))
+    plain = entries.filter(pc.invert(is_offset)).select(StateRow._fields).to_pylist()
+    return _with_offsets(offsets, [StateRow(**row) for row in plain], release)
+
+
+def _with_offsets(offsets: pa.Table, rows: Iterable[StateRow], release: Release) -> ShardState:
     groups: dict[str, Group] = {}
     entries: list[tuple[Any, ...]] = []
     producers: list[int | None] = []
@@ -79,31 +139,12 @@ def loaded(rows: Iterable[StateRow], release: Release) -> ShardState:
     # The oldest removals are forgotten first.
     removed.sort(key=itemgetter(-1))
     offsets = OffsetState(
-        _offset_records(entries, producers),
+        pa.concat_tables([offsets, _offset_records(entries, producers)]),
         _table(REMOVED_OFFSETS, removed),
         _table(NOTED_PRODUCERS, sorted(noted)),
         _table(OPEN_TRANSACTIONS, sorted(transactions)),
     )
     return ShardState(offsets, groups, dict(sorted(removed_groups.items(), key=lambda each: (each[1], each[0]))))
-
-
-def _entry_columns(rows: pa.Table) -> pa.Table:
-    """Rows of OFFSET_RECORDS -> the columns of an entry's offsets."""
-    columns = {name: rows.column(name) for name in _OFFSET}
-    for name in _MINUS_ONE:
-        columns[name] = pc.fill_null(columns[name], -1)
-    return pa.table(columns)
-
-
-def _producer_rows(pending: pa.Table, transactions: pa.Table) -> Iterator[StateRow]:
-    columns = _entry_columns(pending)
-    by_producer = _by_first(columns.add_column(0, "of_producer", pending.column("producer_id")))
-    open_ = {
-        producer: (start, since, -1 if epoch is None else epoch, count, sorted(group_ids))
-        for producer, epoch, start, since, count, group_ids in _tuples(transactions)
-    }
-    for producer in sorted(by_producer.keys() | open_.keys()):
-        yield state_rows.producer_row(producer, open_.get(producer), by_producer.get(producer, []))
 
 
 def _by_first(rows: pa.Table) -> dict[Any, list[tuple[Any, ...]]]:

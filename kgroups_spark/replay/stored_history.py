@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.replay.corrected import CorrectedAt, corrections_of
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.state_rows import ENTRIES
 from kgroups_spark.replay.stored_rows import Dealt, StoredTable
 
 CORRECTIONS = "state_corrections"
@@ -144,19 +144,18 @@ class StoredShard:
         """The corrections of its state since the replay begins."""
         return corrections_of(self.rows(CORRECTIONS))
 
-    def state(self) -> list[StateRow]:
-        """The state where the replay begins: nothing, or a baseline."""
+    def state(self) -> pa.Table:
+        """The state (ENTRIES) where the replay begins: nothing, or a baseline."""
         baseline = self.stored.baselines.get(self.offsets_partition)
         horizons = self.stored.horizons
         if baseline is None or (
             horizons is not None and baseline.log_offset > horizons.get(self.offsets_partition, -1)
         ):
-            return []
+            return ENTRIES.empty_table()
         is_of_it = pc.field("correction") == "baseline"
         for name, value in baseline._asdict().items():
             is_of_it &= pc.field(name) == value
-        rows = self._all(CORRECTIONS).filter(is_of_it).select(StateRow._fields)
-        return [StateRow(**row) for row in rows.to_pylist()]
+        return self._all(CORRECTIONS).filter(is_of_it).select(ENTRIES.names)
 
     def ranges(self) -> list[GroupRange]:
         """Ranges of groups that are folded at once."""

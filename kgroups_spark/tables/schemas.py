@@ -181,7 +181,7 @@ TABLES: dict[str, Table] = {
             "coordinator_state",
             "internal",
             internal.COORDINATOR_STATE,
-            ("audit_id", "offsets_partition", "entry_type", "group_id"),
+            ("audit_id", "offsets_partition", "entry_type", "group_id", "topic", "partition", "producer_id", "payload"),
             "Internal: the state an audit goes on from; its form changes without notice",
         ),
         Table(
@@ -203,7 +203,17 @@ TABLES: dict[str, Table] = {
             "state_corrections",
             "internal",
             internal.STATE_CORRECTIONS,
-            ("audit_id", *PLACE, "correction", "entry_type", "group_id", "payload"),
+            (
+                "audit_id",
+                *PLACE,
+                "correction",
+                "entry_type",
+                "group_id",
+                "topic",
+                "partition",
+                "producer_id",
+                "payload",
+            ),
             "Internal: what a partition read again no longer held, and states before which history is reduced; its "
             "form changes without notice",
         ),

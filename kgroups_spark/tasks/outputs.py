@@ -32,6 +32,7 @@ BYTES_PER_BATCH = 8 << 20
 # What rows of most tables are sorted by, as far as they have it.
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
+AS_THEY_COME = ("offset_commits", "coordinator_state")
 # Facts that a task tells the driver besides: rows of one column, JSON.
 FACTS = "facts"
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
@@ -41,8 +42,8 @@ MANIFEST = StructType([StructField("kind", StringType(), False), StructField("pa
 class PartCollector:
     """Packs the rows of a task into few parts per table.
 
-    Rows of offset_commits come in sorted lots, one offsets partition after the other, and stay in that order; those of
-    other tables are sorted here.
+    Rows of offset_commits come in sorted lots, one offsets partition after the other, and stay in that order, as do
+    those of a saved state, of which nobody asks for one group; those of other tables are sorted here.
     """
 
     lake_uri: str
@@ -72,7 +73,7 @@ class PartCollector:
 
     def _write(self, name: str) -> Iterator[Part]:
         lots = self._waiting.pop(name)
-        in_order = [_by_group(pa.concat_tables(lots))] if name != "offset_commits" else _row_groups(lots)
+        in_order = _row_groups(lots) if name in AS_THEY_COME else [_by_group(pa.concat_tables(lots))]
         part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(in_order)
         if part is not None:
             yield part

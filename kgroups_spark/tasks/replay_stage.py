@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.redecode import decoded_again
 from kgroups_spark.expiry.clean_up import decided_before
@@ -28,11 +27,10 @@ from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
-from kgroups_spark.replay.state_rows import loaded, saved
+from kgroups_spark.replay.state_rows import entry_rows, loaded, saved
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.replay.stored_rows import Dealt, StoredTable
 from kgroups_spark.storage.s3 import with_storage
-from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import FACTS, MANIFEST, PartCollector, manifest_batch, part_line, plain_batches
@@ -106,9 +104,8 @@ class ShardTask:
     def _all(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         replay = self._replay(reader, offsets_partition, parts)
         yield from replay.outputs()
-        state = list(saved(replay.state))
         constants = {"audit_id": self.night.audit_id, "offsets_partition": offsets_partition}
-        yield STATE, table_batch(STATE, StateRow._fields, state, **constants)
+        yield STATE, entry_rows(STATE, saved(replay.state), **constants)
         before = [part for part in parts if part.table == EXPIRY]
         if before:
             yield PREVIOUS, decided_before(reader.rows(before, EXPIRY, offsets_partition), self.night.audit_id)
@@ -137,8 +134,7 @@ class ShardTask:
             return self._replay_of_stored(self.stored.shard(reader, offsets_partition, parts))
         new = [part for part in parts if not part.is_again]
         ranges = reader.ranges(parts, offsets_partition)
-        state_rows = reader.rows([part for part in new if part.table == STATE], STATE, offsets_partition)
-        entries = [StateRow(**row) for row in state_rows.select(StateRow._fields).to_pylist()]
+        entries = reader.rows([part for part in new if part.table == STATE], STATE, offsets_partition)
         state = loaded(entries, self.night.release)
         of = (offsets_partition, self.night, state, reader.history(new, offsets_partition))
         if offsets_partition in self.read_again:

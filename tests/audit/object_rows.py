@@ -39,8 +39,8 @@ def replay_rows(tables: Mapping[str, Sequence[pa.Table]]) -> pa.Table:
     )
 
 
-def state_rows(rows: Sequence[Row]) -> pa.Table:
-    """A saved state (rows of coordinator_state)."""
+def object_entries(rows: Sequence[Row]) -> pa.Table:
+    """A saved state (entries of state format 1)."""
     return _entries(rows, STATE)
 
 

@@ -12,6 +12,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ import pyarrow.dataset
 
 from kgroups_spark.audit.read_again import read_again
 from kgroups_spark.audit.work import known_topics
-from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange, cut
@@ -37,13 +37,14 @@ from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
 from kgroups_spark.replay.replay_shard import AuditSpans, Night
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import loaded, saved
+from kgroups_spark.replay.state_rows import entry_rows, loaded, saved
 from kgroups_spark.sources.partition_log import SegmentPiece
-from kgroups_spark.tables.rows import LAST_MS, table_batch
+from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tasks.read_stage import PASSED_ON
 from tests.audit.object_replay import replay_partitions
-from tests.audit.object_rows import correction_rows, in_log_order, replay_rows, state_rows
+from tests.audit.object_rows import correction_rows, in_log_order, object_entries, replay_rows
+from tests.replay.state_entries import entries
 
 Files = Mapping[str, bytes]
 Row = dict[str, Any]
@@ -100,9 +101,14 @@ class Audited:
         """The saved state, without regard to the order of what has none."""
         return {
             (row["offsets_partition"], row["entry_type"], row["group_id"] or told.get("producer_id")): unordered(told)
-            for row in self.rows("coordinator_state")
+            for row in self.state_entries()
             for told in [json.loads(row["payload"])]
         }
+
+    def state_entries(self) -> list[Row]:
+        """The saved state as state format 1 had it (tests/replay/state_entries.py)."""
+        by_partition = itertools.groupby(self.rows("coordinator_state"), itemgetter("offsets_partition"))
+        return [{"offsets_partition": p, **row._asdict()} for p, rows in by_partition for row in entries(rows)]
 
     def record_count(self, offsets_partition: int | None = None) -> int:
         """Records that the four tables hold that together are the log."""
@@ -348,12 +354,11 @@ def _replay(
     restored: Mapping[int, ShardState] | None = None,
 ) -> None:
     """Every shard from its saved state, or the restored one, and its rows of tonight."""
-    saved_rows, night = before.rows("coordinator_state"), _night(how, audited)
-    state = {p: list(rows) for p, rows in itertools.groupby(saved_rows, lambda row: row["offsets_partition"])}
-    shards = {p.offsets_partition for p in audited.progress} | state.keys()
-    for p in sorted(shards):
-        rows = [StateRow(row["entry_type"], row["group_id"], row["payload"]) for row in state.get(p, ())]
-        known = (restored or {}).get(p) or loaded(rows, night.release)
+    night = _night(how, audited)
+    there = {row["offsets_partition"] for row in before.rows("coordinator_state")}
+    for p in sorted({p.offsets_partition for p in audited.progress} | there):
+        saved_state = _of_partition(before.now, "coordinator_state", p)
+        known = (restored or {}).get(p) or loaded(saved_state, night.release)
         replay: HistoryReplay | CorrectedReplay = HistoryReplay(p, night, known, _history(audited.tonight, p))
         if read_again and p in read_again:
             again = _history(audited.again, p)
@@ -365,17 +370,15 @@ def _replay(
 def _write_replayed(replay: HistoryReplay | CorrectedReplay, audited: Audited) -> None:
     for name, made in replay.outputs():
         (audited.now if name in CURRENT else audited.history)[name].append(_plain(name, made))
-    kept = list(saved(replay.state))
-    constants = {"audit_id": audited.audits, "offsets_partition": replay.offsets_partition}
-    if kept:
-        audited.now["coordinator_state"].append(
-            pa.table(table_batch("coordinator_state", StateRow._fields, kept, **constants))
-        )
+    kept = saved(replay.state)
+    if len(kept):
+        constants = {"audit_id": audited.audits, "offsets_partition": replay.offsets_partition}
+        audited.now["coordinator_state"].append(entry_rows("coordinator_state", kept, **constants))
 
 
 def _replay_objects(before: Audited, how: How, audited: Audited) -> None:
     """The same by a shard of objects."""
-    rows = [state_rows(before.rows("coordinator_state")), replay_rows(audited.tonight)]
+    rows = [object_entries(before.state_entries()), replay_rows(audited.tonight)]
     _replay_rows(rows, how, audited)
     _add_traffic(audited)
 

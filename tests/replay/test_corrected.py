@@ -17,6 +17,7 @@ from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import saved
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
 from tests.messages.member_texts import KEY, members
+from tests.replay.state_entries import entries
 from tests.tables.table_rows import rows_of
 
 NIGHT = Night(1, "4.3", 50, Topics())
@@ -45,7 +46,7 @@ def versions(history: ShardHistory, correction: Correction, log_offset: int) -> 
 
 def saved_group(history: ShardHistory) -> str:
     """The group as the state has it behind the history."""
-    (row,) = (row for row in saved(replay_of(history)[0].state) if row.entry_type == "group")
+    (row,) = (row for row in entries(saved(replay_of(history)[0].state).to_pylist()) if row.entry_type == "group")
     return row.payload
 
 

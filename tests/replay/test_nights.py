@@ -29,6 +29,7 @@ from tests.audit.pipeline import (
 )
 from tests.offsets.night_history import history, transactional_garbage
 from tests.recorded_logs import CORPORA
+from tests.replay.state_entries import entries
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
@@ -51,13 +52,13 @@ def assert_nights(files: Files, version: str, audited: Audited) -> None:
                 found[name] = []
             for name, rows in replay.outputs():
                 found[name] += rows.to_pylist(maps_as_pydicts="strict")
-            rows = list(saved(replay.state))
-            state = loaded(rows, release(version))
+            kept = saved(replay.state)
+            state = loaded(kept, release(version))
         for name in (*BY_REPLAY, *CURRENT):
             assert in_order(name, found[name]) == rows_of(audited, name, partition), (partition, name)
         kept = {
             (row.entry_type, row.group_id or None): unordered(json.loads(row.payload))
-            for row in rows
+            for row in entries(kept.to_pylist())
             if row.entry_type in STATES_OF_GROUPS
         }
         theirs = {key[1:]: each for key, each in audited.state().items() if key[0] == partition}

@@ -7,6 +7,8 @@ import random
 from collections.abc import Iterable
 from contextlib import suppress
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from kgroups_spark.coordinator.releases import release
@@ -15,12 +17,13 @@ from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.replay.state_rows import loaded, saved, state_of
+from kgroups_spark.replay.state_rows import ENTRIES, loaded, saved, state_of
 from tests.audit.pipeline import unordered
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import replay
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import RELEASES, night
+from tests.replay.state_entries import entries
 
 
 def shard_after(seed: int, version: str) -> Shard:
@@ -36,7 +39,12 @@ def shard_after(seed: int, version: str) -> Shard:
 def without_order(rows: Iterable[StateRow]) -> list[tuple[str, str | None, object]]:
     """The rows; a group's offsets have no order, its removed ones do."""
     told = [(row.entry_type, row.group_id, json.loads(row.payload)) for row in rows]
-    return [(kind, group, of if kind == "removed" else unordered(of)) for kind, group, of in told]
+    return sorted(((kind, group, of if kind == "removed" else unordered(of)) for kind, group, of in told), key=str)
+
+
+def table_of(rows: Iterable[StateRow]) -> pa.Table:
+    """Entries of state format 1."""
+    return pa.Table.from_pylist([row._asdict() for row in rows], schema=ENTRIES)
 
 
 def columns(state: ShardState) -> dict[str, list[dict[str, object]]]:
@@ -49,25 +57,29 @@ def test_columns_save_and_load_what_objects_do(version: str) -> None:
     for seed in range(40):
         shard = shard_after(seed, version)
         rows = list(shard.save())
-        assert without_order(saved(state_of(shard))) == without_order(rows), seed
+        assert without_order(entries(saved(state_of(shard)).to_pylist())) == without_order(rows), seed
         kinds |= {row.entry_type for row in rows}
         random.Random(seed).shuffle(rows)
-        state, theirs = loaded(rows, shard.release), state_of(Shard.load(shard.release, 0, rows))
+        theirs = state_of(Shard.load(shard.release, 0, rows))
+        as_today = saved(theirs)
+        order = np.random.default_rng(seed).permutation(len(as_today))
+        state = loaded(as_today.take(order), shard.release)
+        assert without_order(entries(saved(loaded(table_of(rows), shard.release)).to_pylist())) == without_order(rows)
         for name, of in columns(state).items():
             assert sorted(map(str, of)) == sorted(map(str, columns(theirs)[name])), (seed, name)
         assert columns(state)["removed"] == columns(theirs)["removed"]
         assert state.removed_groups == theirs.removed_groups and state.groups.keys() == theirs.groups.keys()
-        assert without_order(saved(state)) == without_order(shard.save()), seed
+        assert without_order(entries(saved(state).to_pylist())) == without_order(shard.save()), seed
     assert kinds >= {"group", "producer", "removed"}
 
 
 def test_rows_that_older_states_lack_or_have_beyond_these() -> None:
     removed = StateRow("removed", "g", '{"offsets": [["t", 0, 7, null, 3]]}')
     topics = StateRow("topics", None, '{"topics": []}')
-    state = loaded([removed, topics], release("4.3"))
+    state = loaded(table_of([removed, topics]), release("4.3"))
     assert columns(state)["removed"] == [
         {"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 7, "topic_id": None, "log_offset": 3}
     ]
     assert state.removed_groups == {}
     with pytest.raises(ValueError, match="type 'new'"):
-        loaded([StateRow("new", None, "{}")], release("4.3"))
+        loaded(table_of([StateRow("new", None, "{}")]), release("4.3"))

@@ -134,9 +134,9 @@ def test_a_replay_begins_at_a_baseline_and_ends_at_a_horizon(lake: Lake) -> None
     )
     assert places_and_audits == [(10, 7), *((at, audit) for at in (11, 20) for audit in (3, 5, 7))]
     assert set(corrections["correction"].to_pylist()) == {"put"}
-    assert [(row.entry_type, row.group_id) for row in found.state()] == [("group", "b")]
+    assert [(row["entry_type"], row["group_id"]) for row in found.state().to_pylist()] == [("group", "b")]
     assert found.begins == 10
-    assert shard(lake, baselines={0: Baseline(10, 5)}, horizons={0: 9}).state() == []
+    assert shard(lake, baselines={0: Baseline(10, 5)}, horizons={0: 9}).state().num_rows == 0
     assert places(shard(lake, horizons={1: 9}).rows("offset_commits")) == []
 
 
