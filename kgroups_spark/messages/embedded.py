@@ -8,6 +8,7 @@ fields of version 0, the base; members of one group mostly have the same base.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import orjson
@@ -24,17 +25,24 @@ LEFT_OVER = "bytes left over"
 _CACHED_BYTES = 16 << 20
 
 
+@cache
+def _readers(name: str) -> list[tuple[MessageReader, MessageReader | None]]:
+    """By version, of the base and of what is behind it. Compiled once a process: that takes as long as to read a
+    thousand blobs, and each range of a log has texts of its own."""
+    message = definition(name)
+    base = [field for field in message.fields if 0 in field.versions]
+    added = message.fields[len(base) :]
+    return [
+        (MessageReader(message, version, base), MessageReader(message, version, added) if added else None)
+        for version in message.versions
+    ]
+
+
 class BlobTexts:
     """JSON texts of one kind of blob by their bytes; forgets all when it holds too much."""
 
     def __init__(self, name: str) -> None:
-        message = definition(name)
-        base = [field for field in message.fields if 0 in field.versions]
-        added = message.fields[len(base) :]
-        self._readers = [
-            (MessageReader(message, version, base), MessageReader(message, version, added) if added else None)
-            for version in message.versions
-        ]
+        self._readers = _readers(name)
         self._texts: dict[bytes, bytes] = {}
         self._notes: dict[bytes, list[str]] = {}  # of the few that have any
         self._base = (b"?", b"")  # bytes and text of the base seen last, version included
