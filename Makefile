@@ -1,17 +1,20 @@
 # make demo   a virtual environment, the audit of the shipped segments into ./lake, what is in it, and report.html
 # make test   everything that is tested        make lint   ruff and mypy        make clean   removes what these made
 # make test-fast  what needs neither Spark nor brokers, nor another process that takes long to start
-# make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), then runs that
-#             are disturbed in one process (--disturbances 1000: kills, stalls with a take-over, segments that the cleaner
-#             replaces; without a JVM), the same by Spark and Delta (--beside-spark 100), then audits that are killed as
-#             processes (--kills 40). SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5 --kills 5"
-#             shorten it; --seed N repeats what a run printed.
-#             Only here: nights by Spark's writer, but for those of audit/test_run.py; clearing up, the next night and
-#             upkeep after a kill at every commit point; ten nights with both writers; a rebuild killed before every
-#             table; every size of a full disk; two audits as processes at once; lakes of layout 2; upkeep of the ledger
-#             by Spark's writer; audits by Spark's tasks of brokers that restart, lose leaders or change their logs, and
-#             of all nights of both coordinators; state logs of 4.3.1; two of three coordinators that 3.9.2 can have; a
-#             broker that is killed; each view, function and question by Spark over each lake.
+# make soak   hours: every case of what `make test` chooses some of by a seed (the tests marked `soak`), laws by
+#             hypothesis with 20 times the examples (those marked `law`), then runs that are disturbed in one process
+#             (--disturbances 1000: kills, stalls with a take-over, segments that the cleaner replaces; without a JVM), the
+#             same by Spark and Delta (--beside-spark 100), then audits that are killed as processes (--kills 40).
+#             SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5 --kills 5" shorten it; --seed N
+#             repeats what a run printed.
+#             Only here: all releases, logs, seeds and places to cut at of the laws over logs, of which each run of
+#             `make test` takes others; each command in each form over large, long and hostile lakes; nights by Spark's
+#             writer, but for those of audit/test_run.py; clearing up, the next night and upkeep after a kill at every
+#             commit point; ten nights with both writers; a rebuild killed before every table; every size of a full disk;
+#             two audits as processes at once; lakes of layout 2; upkeep of the ledger by Spark's writer; audits by Spark's
+#             tasks of brokers that restart, lose leaders or change their logs, and of all nights of both coordinators;
+#             state logs of 4.3.1; two of three coordinators that 3.9.2 can have; a broker that is killed; each view,
+#             function and question by Spark over each lake.
 # make kafka-watch   what a Kafka release (the newest on Maven; KAFKA_WATCH_ARGS="--release 4.4.0") writes or takes as a
 #             default that we do not know. Exit code of python -m tests.kafka_watch: 0 nothing, 1 differences
 # make docs  docs/tables.md: every table, view and function, from the schemas

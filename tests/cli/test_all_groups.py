@@ -14,6 +14,7 @@ import pytest
 from kgroups_spark.cli import main
 from kgroups_spark.reading import group_description
 from kgroups_spark.reading.by_duckdb import DuckDbReader
+from tests.chosen import one_of, some_of
 from tests.cli.written_lake import AS_OF, ledger, waiting, write_lake
 from tests.tables.table_rows import rows_of
 
@@ -67,10 +68,11 @@ def calls(lake: str, *words: str) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.parametrize("form", one_of("table", "json"))
 @pytest.mark.parametrize(
     "words",
-    [
+    some_of(
+        4,
         "describe --all-groups",
         "describe --all-groups --members",
         "describe --all-groups --state",
@@ -79,10 +81,11 @@ def calls(lake: str, *words: str) -> int:
         "expiring --offsets --if-empty",
         "expiring --retention 30d",
         "pending",
-    ],
+    ),
 )
 def test_twice_the_groups_are_twice_the_calls(lakes: tuple[str, str, str], words: str, form: str) -> None:
-    at_least, few, many = (calls(lake, *words.split(), "--format", form) for lake in lakes)
+    # The first time counts nothing: it loads what this process has not used yet.
+    _, at_least, few, many = (calls(lake, *words.split(), "--format", form) for lake in (lakes[0], *lakes))
     assert many - at_least <= 2.3 * (few - at_least) + 1_000
 
 
@@ -97,7 +100,7 @@ def described(lake: str, capsys: pytest.CaptureFixture[str], *words: str) -> lis
     return sorted(capsys.readouterr().out.splitlines())
 
 
-@pytest.mark.parametrize("words", [(), ("--members",), ("--state",), ("--as-of", "2026-11-16T06:30")])
+@pytest.mark.parametrize("words", some_of(2, (), ("--members",), ("--state",), ("--as-of", "2026-11-16T06:30")))
 def test_groups_come_some_offsets_partitions_at_a_time(
     lakes: tuple[str, str, str],
     words: tuple[str, ...],

@@ -16,6 +16,7 @@ from kgroups_spark.reading import reader as reading
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.terminal.output import plain_value
 from kgroups_spark.times import to_datetime
+from tests.chosen import some_of
 from tests.cli.written_lake import ledger, write_lake
 from tests.expiry import twin_cases
 from tests.expiry.cases import NOW, R
@@ -98,7 +99,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("options", some_of(9, *OPTIONS), ids=" ".join)
 def test_the_engine_chooses_the_rows_that_the_rules_choose(
     options: list[str], current: dict[str, list[Row]], location: str, loaded: list[int], capsys
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
+from tests.chosen import some_of
 from tests.cli.story_reader import story
 from tests.cli.written_lake import ledger, write_lake
 
@@ -65,7 +66,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", some_of(4, *COMMANDS))
 def test_no_command_prints_control_characters(
     command: str, form: str, lake: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from kgroups_spark.reading.reader import open_lake
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.views.duckdb_views import DuckDbLake
+from tests.chosen import some_of
 from tests.cli.written_lake import AS_OF, add, ledger, waiting, write_lake
 from tests.report.made_lakes import partition_read
 from tests.views.recorded import tables_of
@@ -86,7 +87,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", some_of(8, *COMMANDS), ids=" ".join)
 def test_no_command_opens_old_files_of_the_ledger(words: tuple[str, ...], location: Path, capsys) -> None:
     command, *options = (group_of(tables_of(RECORDING)) if word == "G" else word for word in words)
     assert main([command, "--lake", str(location), "--engine", "duckdb", *options]) == 0

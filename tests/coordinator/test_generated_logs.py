@@ -13,12 +13,13 @@ import pytest
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
+from tests.chosen import some_of
 from tests.coordinator.generated_logs import JAVA, UNLOADED_AT_THE_END, answers, logs
 from tests.coordinator.oracle_answers import differences, replay_all
 from tests.coordinator.replay_row import ReplayRow
 
 
-@pytest.mark.parametrize("version", JAVA)
+@pytest.mark.parametrize("version", some_of(2, *JAVA))
 def test_java_coordinators_hold_the_same_after_the_same_failures(version):
     found = []
     for log, answer in answers(version):
@@ -43,7 +44,7 @@ def test_the_scala_loader_holds_the_same_or_fails_where_we_say_so():
     assert loaded > 50
 
 
-@pytest.mark.parametrize("version", [*JAVA, "3.9"])
+@pytest.mark.parametrize("version", some_of(2, *JAVA, "3.9"))
 def test_a_saved_and_loaded_state_goes_on_as_if_nothing_happened(version):
     for seed, (log, partitions) in enumerate(logs().items()):
         for partition, rows in partitions.items():

@@ -80,7 +80,7 @@ def check_logs(chosen: Chosen, releases: int, logs: int, every: int, check: Call
 
 
 def test_columns_say_what_objects_say(chosen):
-    check_logs(chosen, 11, 9, 150, assert_as_the_twin)
+    check_logs(chosen, 6, 5, 150, assert_as_the_twin)
 
 
 def test_a_log_may_be_cut_anywhere(chosen):
@@ -94,7 +94,7 @@ def test_ranges_of_groups_say_what_all_groups_at_once_say(chosen):
         if chosen.takes(0.1):
             assert_cut_anywhere(log[:20], rules, ranges)
 
-    check_logs(chosen, 11, 1, 20, check)
+    check_logs(chosen, 4, 1, 20, check)
 
 
 def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
@@ -107,7 +107,7 @@ def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
             assert_as_the_twin(log, rules, group_ranges(["g", "h"]))
             assert_cut_anywhere(log[:20], rules)
 
-    check_logs(chosen, 11, 1, 20, check)
+    check_logs(chosen, 4, 1, 20, check)
 
 
 def test_log_offsets_of_any_size_make_keys(chosen, monkeypatch):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.damage import in_order
 from kgroups_spark.records.segment import read_segment, scan_batches
-from tests.chosen import examples
+from tests.chosen import Chosen, examples
 from tests.records.build import batch, message, varint
 from tests.records.damaged_logs import LOGS, NAMES
 from tests.records.rows import read_all, rows_of
@@ -140,12 +140,12 @@ def test_what_lies_outside_the_damage_is_read(
 
 
 @pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
-def test_each_byte_of_a_batch_flipped_costs_that_batch_at_most(i: int) -> None:
+def test_each_byte_of_a_batch_flipped_costs_that_batch_at_most(i: int, chosen: Chosen) -> None:
     edges = EDGES[i][:7]
     log = LOGS[i][: edges[-1]]
     for start, stop in pairwise(edges):
         others = untouched(log, edges, start, stop)
-        for at in range(start + 8, min(start + 80, stop)):
+        for at in chosen.some(range(start + 8, min(start + 80, stop)), 12):
             damaged = bytearray(log)
             damaged[at] ^= 0x81
             check_reading(bytes(damaged), log, others, 1 << 16)
@@ -165,11 +165,11 @@ def test_each_byte_of_an_offset_flipped_costs_one_batch_at_most(i: int) -> None:
 
 
 @pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
-def test_cut_at_any_position_gives_the_whole_batches_before_it(i: int) -> None:
+def test_cut_at_any_position_gives_the_whole_batches_before_it(i: int, chosen: Chosen) -> None:
     log, edges = LOGS[i], EDGES[i]
     low, high = edges[2], edges[4]
     expected = [content(read_all(log[:edge])[0]) for edge in (edges[2], edges[3], edges[4])]
-    for cut in range(low, high + 1):
+    for cut in chosen.some(range(low, high + 1), 40, always=edges[2:5]):
         rows, corrupt, reader = read_all(log[:cut])
         assert content(rows) == expected[sum(edge <= cut for edge in edges[3:5])]
         assert corrupt == []

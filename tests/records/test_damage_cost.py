@@ -20,6 +20,7 @@ from kgroups_spark.records.checksums import DIRECT, Checksums
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.records.window import LEAD, Window
+from tests.chosen import some_of
 from tests.records.build import batch, message
 from tests.records.damaged_logs import LOGS
 from tests.records.rows import read_all, rows_of
@@ -188,7 +189,7 @@ def spoilt(rng: random.Random) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", some_of(30, *range(150)))
 def test_what_is_said_of_damage_does_not_depend_on_the_chunks(seed: int) -> None:
     log = spoilt(random.Random(seed))
     whole = told(log, 1 << 20)

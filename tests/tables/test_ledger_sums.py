@@ -17,6 +17,7 @@ from kgroups_spark.lake.ledger_sums import FIELDS, ledger_sums
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.views import view_sql
+from tests.chosen import one_of
 from tests.tables.table_rows import rows_of
 from tests.views.arrow_tables import in_duckdb
 
@@ -88,7 +89,7 @@ def random_rows(rng: random.Random, first: int, last: int, again: float) -> list
     return rows
 
 
-@pytest.mark.parametrize("again", [0, 0.01, 0.2])
+@pytest.mark.parametrize("again", one_of(0, 0.01, 0.2))
 @pytest.mark.parametrize("files", [[(1, 40), (41, 80), (81, 82)], [(1, 82)], [(1, 40), (30, 80), (81, 82)]], ids=str)
 def test_log_totals_are_those_of_all_entries(files: list[tuple[int, int]], again: float, tmp_path: Path) -> None:
     """Files of the same time, too."""

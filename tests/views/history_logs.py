@@ -18,6 +18,7 @@ from kgroups_spark.views import FUNCTIONS, view_sql
 from tests.audit.dense_logs import dense_log
 from tests.audit.generated_logs import LOGS
 from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip
+from tests.chosen import some_of
 from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import in_duckdb
 from tests.views.replayed_logs import ReplayedLog, tables_of
@@ -39,6 +40,7 @@ RECORDED = {
 }
 GENERATED = ("wellformed-1001", "wellformed-2001", "compacted-3001", "adversarial-loadable-5001")
 DENSE = tuple(f"dense-{seed}" for seed in range(6))
+SOME_LOGS = [*some_of(2, *RECORDED), *some_of(1, *GENERATED), *some_of(1, *DENSE)]
 # 2040, and the first year that no TIMESTAMP is printed of.
 AHEAD = (2_208_988_800_000, 253_402_300_800_000)
 

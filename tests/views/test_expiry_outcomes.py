@@ -11,6 +11,7 @@ import pytest
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.tables.schemas import arrow_schema
+from tests.chosen import some_of
 from tests.views.arrow_lake import ArrowLake
 from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
 from tests.views.outcome_cases import CASES, SLOT, Case, at, expected_rows, tables_of
@@ -55,7 +56,7 @@ def test_without_an_audit_before_there_is_nothing_to_say() -> None:
     assert rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes") == []
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some_of(3, *range(10)))
 def test_random_logs_end_as_the_coordinator_leaves_them(seed: int) -> None:
     logs = [RandomLog(100 * seed + partition, partition) for partition in range(30)]
     choice = random.Random(seed)

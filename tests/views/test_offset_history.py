@@ -11,12 +11,11 @@ import pytest
 
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
-from tests.views.history_logs import DENSE, GENERATED, RECORDED, HistoryLog, history_log
+from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import Record, at, marker, pending, tombstone, value
 from tests.views.replayed_logs import Effect, Owner, plain
 
-LOGS = [*RECORDED, *GENERATED, *DENSE]
-every_log = pytest.mark.parametrize("name", LOGS)
+every_log = pytest.mark.parametrize("name", SOME_LOGS)
 TIMES = ("effective_timestamp", "valid_to")
 
 

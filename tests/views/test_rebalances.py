@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.audit.corpora import ANSWERS
+from tests.chosen import some_of
 from tests.views.arrow_tables import in_duckdb
 from tests.views.group_logs import T0
 from tests.views.rebalance_cases import CASES, Case, Told, tables_of_cases
@@ -122,7 +123,7 @@ def versions(log: str, name: str) -> dict[tuple[int, str], list[Row]]:
     return found
 
 
-@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("log", some_of(5, *LOGS))
 def test_every_generation_and_every_epoch_is_told_once(log: str) -> None:
     """Read from the records' own values, one after the other."""
     numbers = defaultdict(list)
