@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 STORE_OF_KERNEL = "io.delta.kernel.logStore.file.impl"
 
 FOR_SMALL_LAKES = {
@@ -13,3 +15,9 @@ FOR_SMALL_LAKES = {
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     f"spark.hadoop.{STORE_OF_KERNEL}": "io.delta.storage.LocalLogStore",
 }
+
+
+def environment_of_small_lakes(folder: Path) -> dict[str, str]:
+    """What the environment of a process has whose Spark has these settings; they lie in the folder."""
+    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in FOR_SMALL_LAKES.items()))
+    return {"SPARK_CONF_DIR": str(folder)}

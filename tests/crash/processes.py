@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,14 +17,21 @@ PATIENCE_S = 300
 
 
 @contextmanager
-def started_audit(lake: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+def started_audit(
+    lake: Path, log: Path, *options: str, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """The command, in a process group of its own; what it says goes to a file beside the lake.
+
+    `environment`: what it has beside this one's.
 
     None of its processes is left at the end of the block, whatever happens in it.
     """
     command = [sys.executable, "-m", "kgroups_spark.cli", "audit", "--lake", str(lake), "--segments", str(log)]
+    whole = {**os.environ, **(environment or {})}
     with lake.with_suffix(".said").open("w") as said:
-        process = subprocess.Popen([*command, *options], stderr=said, stdout=said, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            [*command, *options], env=whole, stderr=said, stdout=said, text=True, start_new_session=True
+        )
     try:
         yield process
     finally:
@@ -68,9 +75,9 @@ def kill_jvm(process: subprocess.Popen[str]) -> bool:
     return _kill(outermost(process.pid, "pyspark-shell"))
 
 
-def kill_workers(process: subprocess.Popen[str]) -> bool:
-    """SIGKILL to the Python workers and to the daemon that forks them; whether there was one."""
-    daemons = list(outermost(process.pid, "pyspark.daemon"))
+def kill_workers(pid: int) -> bool:
+    """SIGKILL to the Python workers that the process has, and to the daemon that forks them; whether there was one."""
+    daemons = list(outermost(pid, "pyspark.daemon"))
     return _kill([*daemons, *itertools.chain.from_iterable(map(children, daemons))])
 
 

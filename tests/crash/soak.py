@@ -126,7 +126,7 @@ class Soak:
         # A worker that has just finished its task is not missed: again, until it hurts or the audit is over.
         killed = False
         while process.poll() is None:
-            killed |= kill_workers(process)
+            killed |= kill_workers(process.pid)
             time.sleep(0.01)
         return killed
 

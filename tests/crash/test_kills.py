@@ -1,16 +1,20 @@
-"""Real SIGKILLs: `kgroups audit` as a process, ended between two of its commits or while its tasks run."""
+"""Real SIGKILLs: to `kgroups audit` as a process between two of its commits, and to the workers while tasks run."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-import time
+import threading
 
+import pytest
+
+from kgroups_spark import cli
+from kgroups_spark.lake.lake import Lake
 from tests.audit.lakes import contents, rows
 from tests.chosen import by_each_writer
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.processes import (
-    PATIENCE_S,
     end_of,
     kill_all,
     kill_jvm,
@@ -20,21 +24,29 @@ from tests.crash.processes import (
     started_audit,
     until,
 )
+from tests.small_lakes import environment_of_small_lakes
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Where one process commits at a time."""
+    return environment_of_small_lakes(tmp_path)
 
 
 def statuses(lake):
     return sorted((row["audit_id"], row["status"]) for row in rows(lake, "audits"))
 
 
-def last_line(lake):
+def last_line(said):
     """What the command said last, without what Spark and its JVM print."""
-    return said_by(lake).rstrip().rpartition("\n")[2]
+    return said.rstrip().rpartition("\n")[2]
 
 
-def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path):
+def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, environment):
     lake = tmp_path / "lake"
-    with started_audit(lake, nights.first) as process:
-        until(lake / "offset_commits" / "_delta_log" / f"{1:020d}.json", process)
+    Lake.create(local, str(lake))
+    with started_audit(lake, nights.first, environment=environment) as process:
+        until(next_log_of(lake, "offset_commits"), process)
         kill_all(process)
     assert statuses(lake) == [(1, "running")]
     assert not any(tables_of_now(local, lake).values())
@@ -43,35 +55,44 @@ def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path):
 
 
 @by_each_writer
-def test_the_jvm_killed_while_tables_of_now_are_rewritten(local, nights, tmp_path, writer):
+def test_the_jvm_killed_while_tables_of_now_are_rewritten(local, nights, tmp_path, environment, writer):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     before = tables_of_now(local, lake)
-    with started_audit(lake, nights.second, "--writer", writer) as process:
+    with started_audit(lake, nights.second, "--writer", writer, environment=environment) as process:
         until(next_log_of(lake, "committed_offsets"), process)
         assert kill_jvm(process)
         assert end_of(process) == 1
-    assert "does not count: Spark's JVM has ended" in last_line(lake), said_by(lake)
+    assert "does not count: Spark's JVM has ended" in last_line(said_by(lake)), said_by(lake)
     assert "Traceback" not in said_by(lake)
     assert tables_of_now(local, lake) == before
     audit(local, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)
 
 
-def test_python_workers_killed_while_they_read(local, nights, tmp_path):
-    lake = tmp_path / "lake"
+def test_python_workers_killed_while_they_read(local, spark, nights, tmp_path, capfd):
+    """Those of this process's session, which starts others for the next task."""
+    lake, has_ended, killed = tmp_path / "lake", threading.Event(), []
     shutil.copytree(nights.lake, lake)
     before = tables_of_now(local, lake)
-    with started_audit(lake, nights.second) as process:
-        until(lake / "_work", process)
-        deadline = time.monotonic() + PATIENCE_S
-        while process.poll() is None and time.monotonic() < deadline:
-            kill_workers(process)
-            time.sleep(0.001)
-        assert end_of(process) == 1
+
+    def kill():
+        while not has_ended.wait(0.001):
+            if (lake / "_work").exists():
+                killed.append(kill_workers(os.getpid()))
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        code = cli.main(["audit", "--lake", str(lake), "--segments", str(nights.second)])
+    finally:
+        has_ended.set()
+        killer.join()
+    said = capfd.readouterr().err
+    assert code == 1 and any(killed), said
     # What Spark says depends on which of them was hit.
-    assert re.search("worker|pyspark.daemon", last_line(lake)), said_by(lake)
-    assert "Traceback" not in said_by(lake)
+    assert re.search("worker|pyspark.daemon", last_line(said)), said
+    assert "Traceback" not in said
     assert tables_of_now(local, lake) == before
-    audit(local, lake, nights.second)
+    audit(spark, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)
