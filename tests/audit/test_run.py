@@ -76,14 +76,15 @@ def test_shards_decide_by_what_the_ledger_says_on_the_tables_that_they_write(spa
         assert lake.rows(name).sort_by(order).to_pylist() == decided.sort_by(order).to_pylist() != []
 
 
-def test_both_writers_give_the_same_tables_night_after_night(spark, log, whole, tmp_path, monkeypatch):
+def test_both_writers_give_the_same_tables_night_after_night(local, spark, log, whole, tmp_path, monkeypatch):
     """Also where a partition is cut into ranges: then they hold records of the same groups and hours."""
     monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
     in_segments(log, tmp_path / "rolled", batches=6)
     for writer in ("parts", "spark"):
         for share in (0.5, 1.0):  # more of them: test_many_nights.py
             copy_until(tmp_path / "rolled", tmp_path / writer, share)
-            audit(spark, tmp_path / f"lake-{writer}", tmp_path / writer, writer=writer)
+            by = {"parts": local, "spark": spark}[writer]
+            audit(by, tmp_path / f"lake-{writer}", tmp_path / writer, writer=writer)
         assert_every_record_is_in_one_table(tmp_path / f"lake-{writer}")
         assert_keys(tmp_path / f"lake-{writer}")
     by_parts, by_spark = (contents(tmp_path / f"lake-{writer}") for writer in ("parts", "spark"))
