@@ -200,9 +200,18 @@ class Lake:
 
     @cached_property
     def files_in_reach(self) -> bool:
-        """The driver can read the lake's files by pyarrow, too. A catalog's it does not try: it may be forbidden."""
-        if self.is_in_catalog:
-            return False
+        """The driver can read the lake's files by pyarrow, too. A catalog's it does not try before somebody has said
+        that it may (`try_files`): it may be forbidden."""
+        return not self.is_in_catalog and self._reaches_files()
+
+    def try_files(self) -> None:
+        """Lets the driver read a catalog's files by pyarrow, too, where it can.
+
+        For an audit whose tasks write them so; a question of a few rows is a Spark job otherwise.
+        """
+        self.files_in_reach = self._reaches_files()
+
+    def _reaches_files(self) -> bool:
         try:
             file_system, folder = lake_file_system(self.uri)
             found = file_system.get_file_info(f"{folder}/audits/_delta_log")

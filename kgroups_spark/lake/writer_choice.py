@@ -1,6 +1,7 @@
 """Which writer an audit takes: `auto` takes `parts` where plain files by pyarrow are right and reach the lake.
 
-In a catalog's schema it takes `spark`: who may write there is the catalog's to say.
+In a catalog's schema it takes `spark`: who may write there is the catalog's to say. With `parts` the driver reads the
+files by pyarrow, too: the choice says that we may touch them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
         return "spark", None
     hindrance = _what_hinders_parts(lake)
     if hindrance is None:
+        if lake.is_in_catalog:
+            lake.try_files()
         return "parts", None
     if wanted == "parts":
         raise UsageError(f"--writer parts: {hindrance}; take --writer spark")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,19 @@ from kgroups_spark.lake.lake import Lake
 from tests.small_lakes import STORE_OF_KERNEL
 
 
+@pytest.fixture(scope="session")
+def empty_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """To be copied: making its tables takes a second."""
+    folder = tmp_path_factory.mktemp("empty") / "lake"
+    Lake.create(spark, str(folder))
+    return folder
+
+
 @pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+def lake(spark: SparkSession, empty_lake: Path, tmp_path: Path) -> Lake:
     # A blank and a letter outside ASCII: paths go through four libraries.
-    return Lake.create(spark, str(tmp_path / "our läke"))
+    folder = shutil.copytree(empty_lake, tmp_path / "our läke")
+    return Lake.open(spark, str(folder))
 
 
 @pytest.fixture
