@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
 
-from kgroups_spark.decoding.log_times import believed_until_ms
-from kgroups_spark.history.log_ends import log_ends_as_of
+from kgroups_spark.history.log_ends import ENDS_COLUMNS, believed_until, first_places, look_for_ends, told_first
+from kgroups_spark.history.reduction import looked_up, numbers
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.replaced import Replaced
+from kgroups_spark.offsets.numbers import NEVER
 from kgroups_spark.tables.schemas import LOG_TABLES
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.tasks.table_scan import Line, Look, scan_tables
 
 # offsets partition -> H: history below it is old.
 Horizons = Mapping[int, int]
 
+_SPAN = ("offsets_partition", "log_offset", "transaction_start_offset")
 
-def horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
+
+def horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[int, int]:
     """H of every partition that the audit has read: its log before the first record above the moment, but never beyond
-    the start of a transaction that is still open there, as Kafka's cleaner stops before one."""
-    newest = audit.newest_log_timestamp
-    believed = believed_until_ms(None if newest is None else to_epoch_ms(newest), to_epoch_ms(audit.started_at))
-    ends = log_ends_as_of([lake.read(name) for name in LOG_TABLES], moment_ms, believed).collect()
+    the start of a transaction that is still open there, as Kafka's cleaner stops before one. `by_parts`: tasks reach
+    the lake's files."""
+    ends = look_for_ends(moment_ms, believed_until(audit), lake.replaced)
+    columns = dict.fromkeys(LOG_TABLES, (*ENDS_COLUMNS, "audit_id"))
     found = {p.offsets_partition: p.end_offset for p in audit.partitions or ()}
-    found |= {row.offsets_partition: row.end_offset for row in ends}
-    frame = horizons_frame(lake.spark, found)
-    for rows in (_spanning(lake.read("transaction_markers"), frame), _open_now(lake.read("open_transactions"), frame)):
-        for row in rows.collect():
-            found[row.offsets_partition] = min(found[row.offsets_partition], row.start_offset)
+    found |= {number: at for (number,), at in told_first(scan_tables(lake, columns, ends, by_parts=by_parts)).items()}
+    spanning = _look_for_spanning(found, lake.replaced)
+    lines = scan_tables(lake, {"transaction_markers": (*_SPAN, "audit_id")}, spanning, by_parts=by_parts)
+    open_now = lake.rows("open_transactions", columns=["offsets_partition", "transaction_start_offset"])
+    for starts in (told_first(lines), first_places(open_now, _SPAN[:1], _SPAN[2])):
+        for (number,), start in starts.items():
+            if number in found and start is not None:
+                found[number] = min(found[number], start)
     return found
 
 
-def horizons_frame(spark: SparkSession, of: Horizons) -> DataFrame:
-    """The same as columns `offsets_partition` and `horizon`."""
-    return spark.createDataFrame(sorted(of.items()), "offsets_partition int, horizon bigint")
-
-
-def _spanning(transaction_markers: DataFrame, frame: DataFrame) -> DataFrame:
+def _look_for_spanning(of: Horizons, replaced: Replaced) -> Look:
     """Where transactions began that were open at H and have ended since."""
-    spans = (F.col("transaction_start_offset") < F.col("horizon")) & (F.col("log_offset") >= F.col("horizon"))
-    return _first_start(transaction_markers.join(F.broadcast(frame), "offsets_partition").where(spans))
 
+    def look(name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
+        for rows in lots:
+            _, is_replaced = replaced.parted(name, rows)
+            horizon = looked_up(of, numbers(rows["offsets_partition"]))
+            spans = numbers(rows[_SPAN[2]], none=NEVER) < horizon
+            spans &= (numbers(rows["log_offset"]) >= horizon) & ~is_replaced
+            yield "starts", list(first_places(rows.filter(pa.array(np.asarray(spans))), _SPAN[:1], _SPAN[2]).items())
 
-def _open_now(open_transactions: DataFrame, frame: DataFrame) -> DataFrame:
-    began_before = F.col("transaction_start_offset") < F.col("horizon")
-    return _first_start(open_transactions.join(F.broadcast(frame), "offsets_partition").where(began_before))
-
-
-def _first_start(transactions: DataFrame) -> DataFrame:
-    start = F.min("transaction_start_offset").alias("start_offset")
-    return transactions.groupBy("offsets_partition").agg(start)
+    return look

@@ -6,18 +6,62 @@ log at its place as of every moment. In SQL: the view last_audit and the functio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.decoding.log_times import believed_until_ms
+from kgroups_spark.history.reduction import flags
+from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.replaced import Replaced
+from kgroups_spark.tasks.table_scan import Line, Look
+from kgroups_spark.times import to_epoch_ms
+
+# A partition of a log, and a log offset.
+Places = dict[tuple[Any, ...], int]
+ENDS_COLUMNS = ("offsets_partition", "log_offset", "log_timestamp")
 
 
-def log_ends_as_of(log: Sequence[DataFrame], as_of_ms: int, believed_until_ms: int) -> DataFrame:
-    """Per offsets partition the log_offset (`end_offset`) of its first record above the moment, of the LOG_TABLES;
-    a partition without a row has no such record. Times above `believed_until_ms` do not count."""
-    places = [table.select("offsets_partition", "log_offset", "log_timestamp") for table in log]
-    time = F.col("log_timestamp")
-    later = (time > F.timestamp_millis(F.lit(as_of_ms))) & (time <= F.timestamp_millis(F.lit(believed_until_ms)))
-    first = F.min("log_offset").alias("end_offset")
-    return reduce(DataFrame.unionByName, places).where(later).groupBy("offsets_partition").agg(first)
+def believed_until(audit: AuditRow) -> int:
+    """Log times above it, in ms, count nowhere after that audit."""
+    newest = audit.newest_log_timestamp
+    return believed_until_ms(None if newest is None else to_epoch_ms(newest), to_epoch_ms(audit.started_at))
+
+
+def log_ends(rows: pa.Table, as_of_ms: int, believed_until_ms: int, partition: Sequence[str]) -> Places:
+    """Per partition (its columns) the log_offset of its first record above the moment; a partition that is not named
+    has no such record. Times above `believed_until_ms` do not count."""
+    time_us = rows["log_timestamp"].cast(pa.int64())
+    later = pc.and_(pc.greater(time_us, 1000 * as_of_ms), pc.less_equal(time_us, 1000 * believed_until_ms))
+    return first_places(rows.filter(pa.array(flags(later))), partition)
+
+
+def first_places(rows: pa.Table, partition: Sequence[str], column: str = "log_offset") -> Places:
+    """Per partition the least number in a column."""
+    least = rows.group_by([*partition], use_threads=False).aggregate([(column, "min")])
+    keys = zip(*(least[name].to_pylist() for name in partition), strict=True)
+    return dict(zip(keys, least[f"{column}_min"].to_pylist(), strict=True))
+
+
+def look_for_ends(as_of_ms: int, believed_until_ms: int, replaced: Replaced) -> Look:
+    """`log_ends` of the LOG_TABLES, as a line for each lot of rows."""
+
+    def look(name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
+        for rows in lots:
+            live, is_replaced = replaced.parted(name, rows)
+            counts = live.filter(pa.array(~is_replaced))
+            yield "ends", list(log_ends(counts, as_of_ms, believed_until_ms, ENDS_COLUMNS[:1]).items())
+
+    return look
+
+
+def told_first(lines: Iterable[Line]) -> Places:
+    """The least place of each partition that the lines name."""
+    found: Places = {}
+    for _, places in lines:
+        for partition, at in places:
+            key = tuple(partition)
+            found[key] = min(found.get(key, at), at)
+    return found

@@ -15,151 +15,358 @@ Rules, for what lies below H of its offsets partition (horizons.py):
 The coordinator's tombstones act at once, also those in aborted transactions, and so count as records here. Each rule
 can be applied again to what it has left, in whatever order, with no other result: markers that are needed to tell what
 became of a record stay with it.
+
+All of it is plain columns: rows come in lots, twice in the same order. The first time their keys are looked at, which
+takes memory for each key and a byte a row; the second time those that stay are given.
 """
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-OFFSET_COMMIT_KEY = ("offsets_partition", "record_type", "group_id", "topic", "partition", "raw_key")
-GROUP_RECORD_KEY = ("offsets_partition", "record_type", "group_id", "member_id", "regular_expression", "raw_key")
-GROUP_KEY = ("offsets_partition", "group_id")
-MEMBER_KEY = ("offsets_partition", "group_id", "member_id")
+from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, LARGEST_KEY, NEVER, Flags, Markers, next_marker, starts_of
+
 UNKNOWN = ("unknown_record_type", "unknown_value_version")
+# Rows that wait for their keys to be compared: so many at once, or as many as there are keys.
+ROWS_AT_ONCE = 1 << 20
+# What is asked of transaction_markers.
+MARKER_COLUMNS = ("offsets_partition", "producer_id", "log_offset", "transaction_start_offset", "outcome")
+PRODUCER_COLUMNS = ("offsets_partition", "producer_id", "log_offset")
 
 
-def reduced_offset_commits(rows: DataFrame, markers: DataFrame, horizons: DataFrame) -> DataFrame:
-    """Rows of offset_commits that stay; `markers` are all of transaction_markers."""
-    settled = _with_end(rows, markers)
-    ended_before = F.col("end_offset") < F.col("horizon")
-    is_value, is_aborted = F.col("value_version").isNotNull(), F.col("end_outcome") == "aborted"
-    goes = ended_before & is_value & is_aborted
-    stays = F.when(F.col("is_transactional"), ~F.coalesce(ended_before, F.lit(False))).otherwise(
-        F.col("producer_id").isNotNull()
-    )
-    return _reduced(settled, horizons, OFFSET_COMMIT_KEY, stays=stays, goes=goes).select(*rows.columns)
+class Contest(NamedTuple):
+    """Of the rows of a key those from its last base on stay; without a base all of them.
 
-
-def reduced_group_records(rows: DataFrame, markers: DataFrame, horizons: DataFrame) -> DataFrame:
-    """Rows of group_records that stay; `markers` are all of transaction_markers."""
-    ended_before = F.coalesce(F.col("end_offset") < F.col("horizon"), F.lit(False))
-    stays = F.col("is_transactional") & ~ended_before
-    return _reduced(_with_end(rows, markers), horizons, GROUP_RECORD_KEY, stays=stays).select(*rows.columns)
-
-
-def reduced_quarantine(rows: DataFrame, horizons: DataFrame) -> DataFrame:
-    """Rows of quarantine that stay."""
-    is_unknown = F.col("reason").isin(*UNKNOWN) & F.col("resolved_by").isNull() & F.col("producer_id").isNull()
-    key = ("offsets_partition", "raw_key")
-    return _reduced(rows, horizons, key, stays=~is_unknown).select(*rows.columns)
-
-
-def reduced_versions(rows: DataFrame, horizons: DataFrame) -> DataFrame:
-    """Rows of group_versions or group_member_versions that stay."""
-    key = MEMBER_KEY if "member_id" in rows.columns else GROUP_KEY
-    return _reduced(rows, horizons, key).select(*rows.columns)
-
-
-def reduced_events(rows: DataFrame, horizons: DataFrame) -> DataFrame:
-    """Rows of group_events that stay: no current table is made of them."""
-    is_old = F.coalesce(F.col("log_offset") < F.col("horizon"), F.lit(False))
-    return rows.join(F.broadcast(horizons), "offsets_partition", "left").where(~is_old).select(*rows.columns)
-
-
-def reduced_markers(
-    markers: DataFrame,
-    offset_commits: DataFrame,
-    group_records: DataFrame,
-    quarantine: DataFrame,
-    horizons: DataFrame,
-) -> DataFrame:
-    """Rows of transaction_markers that stay: those that end a transaction of which a record is left."""
-    records = [rows.withColumn("is_marker", F.lit(False)) for rows in (offset_commits, group_records)]
-    records.append(quarantine.where("record_count > 0").withColumn("is_marker", F.lit(False)))
-    ends = markers.where("outcome IS NOT NULL").withColumn("is_marker", F.lit(True))
-    columns = ["offsets_partition", "producer_id", "log_offset", "is_marker"]
-    places = reduce(DataFrame.unionByName, [rows.select(*columns) for rows in (*records, ends)])
-    in_log_order = Window.partitionBy("offsets_partition", "producer_id").orderBy("log_offset")
-    follows_record = ~F.lag("is_marker").over(in_log_order)
-    needed = (
-        places.where("producer_id IS NOT NULL")
-        .withColumn("is_needed", follows_record)
-        .where("is_marker AND is_needed")
-        .select("offsets_partition", "log_offset", F.lit(True).alias("is_needed"))
-    )
-    with_need = markers.join(needed, ["offsets_partition", "log_offset"], "left").join(
-        F.broadcast(horizons), "offsets_partition", "left"
-    )
-    is_old = F.coalesce(F.col("log_offset") < F.col("horizon"), F.lit(False))
-    stays = ~is_old | F.col("is_needed") | F.col("outcome").isNull() | F.col("producer_id").isNull()
-    return with_need.where(stays).select(*markers.columns)
-
-
-def reduced_traffic(rows: DataFrame, moment_ms: int) -> DataFrame:
-    """Rows of group_traffic that stay: hours that reach beyond the moment, and records without a time."""
-    ends = F.col("hour") + F.expr("INTERVAL 1 HOUR")
-    return rows.where(F.col("hour").isNull() | (ends > F.timestamp_millis(F.lit(moment_ms))))
-
-
-def reduced_topic_offsets(rows: DataFrame, moment_ms: int, newest_audit_id: int) -> DataFrame:
-    """Rows of topic_offsets that stay; the view lag reads those of the newest audit that has any."""
-    is_old = F.unix_millis("seen_at") < F.lit(moment_ms)
-    return rows.where(~is_old | (F.col("audit_id") == newest_audit_id))
-
-
-def _reduced(
-    rows: DataFrame,
-    horizons: DataFrame,
-    key: tuple[str, ...],
-    *,
-    stays: Column | None = None,
-    goes: Column | None = None,
-) -> DataFrame:
-    """Rows not below H, those below it that `stays` names, and of the rest but those that `goes` names the last of
-    each key."""
-    no = F.lit(False)
-    is_old = F.coalesce(F.col("log_offset") < F.col("horizon"), no)
-    is_kept = ~is_old | F.coalesce(stays if stays is not None else no, no)
-    competes = ~is_kept & ~F.coalesce(goes if goes is not None else no, no)
-    last = F.max(F.when(F.col("_competes"), F.col("log_offset"))).over(Window.partitionBy(*key))
-    return (
-        rows.join(F.broadcast(horizons), "offsets_partition", "left")
-        .withColumns({"_is_kept": is_kept, "_competes": competes})
-        .withColumn("_last", last)
-        .where(F.col("_is_kept") | (F.col("_competes") & (F.col("log_offset") == F.col("_last"))))
-    )
-
-
-def _with_end(rows: DataFrame, markers: DataFrame) -> DataFrame:
-    """The rows with `end_offset` and `end_outcome` of the marker that ended their transaction; null: none has.
-
-    A row that was read together with its marker knows it (outcome, marker_offset); for others it is looked up.
+    key           columns, a row for each row
+    is_in         rows that take part; no other row stays because of it
+    is_base       None: each row is, so that the last one stays
     """
-    knows = "marker_offset" in rows.columns
-    asks = F.col("is_transactional") & (F.col("marker_offset").isNull() if knows else F.lit(True))
-    ends = markers.where("outcome IS NOT NULL AND transaction_start_offset IS NOT NULL").select(
-        F.col("offsets_partition").alias("_partition"),
-        F.col("producer_id").alias("_producer"),
-        F.col("transaction_start_offset").alias("_start"),
-        F.col("log_offset").alias("_end"),
-        F.col("outcome").alias("_outcome"),
-    )
-    in_it = (
-        (F.col("_partition") == F.col("offsets_partition"))
-        & (F.col("_producer") == F.col("producer_id"))
-        & (F.col("_start") <= F.col("log_offset"))
-        & (F.col("log_offset") < F.col("_end"))
-    )
-    found = rows.where(asks).join(ends, in_it, "left")
-    found = found.withColumns({"end_offset": F.col("_end"), "end_outcome": F.col("_outcome")})
-    known = rows.where(~asks).withColumns(
-        {
-            "end_offset": F.col("marker_offset") if knows else F.lit(None).cast("bigint"),
-            "end_outcome": F.col("outcome") if knows else F.lit(None).cast("string"),
-        }
-    )
-    columns = [*rows.columns, "end_offset", "end_outcome"]
-    return found.select(*columns).unionByName(known.select(*columns))
+
+    key: pa.Table
+    is_in: Flags
+    is_base: Flags | None = None
+
+
+class Decided(NamedTuple):
+    """The fate of rows below H: `stays` anyway, or by a contest; all others go."""
+
+    stays: Flags
+    contests: tuple[Contest, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How the transactions of n records ended: the offset of the marker (NEVER: none has), and whether it aborted."""
+
+    log_offset: I64
+    is_aborted: Flags
+
+    def before(self, horizon: I64) -> Flags:
+        return self.log_offset < horizon
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How rows of a table below H are reduced.
+
+    columns  that decide, besides the place
+    decide   (rows, how their transactions ended, the H of each) -> what becomes of them
+    asks     rows whose transaction's marker has to be looked for
+    """
+
+    columns: tuple[str, ...]
+    decide: Callable[[pa.Table, Ends, I64], Decided]
+    asks: Callable[[pa.Table], Flags] | None = None
+
+
+def _of_commits(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
+    key = rows.select(["offsets_partition", "record_type", "group_id", "topic", "partition", "raw_key"])
+    has_ended = ends.before(horizon)
+    stays = np.where(flags(rows["is_transactional"]), ~has_ended, is_given(rows["producer_id"]))
+    is_void = has_ended & ends.is_aborted & is_given(rows["value_version"])
+    return Decided(stays, (Contest(key, ~stays & ~is_void),))
+
+
+def _of_group_records(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
+    names = ["offsets_partition", "record_type", "group_id", "member_id", "regular_expression", "raw_key"]
+    stays = flags(rows["is_transactional"]) & ~ends.before(horizon)
+    return Decided(stays, (Contest(rows.select(names), ~stays),))
+
+
+def _of_quarantine(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
+    is_unknown = flags(pc.is_in(rows["reason"], pa.array(UNKNOWN)))
+    is_unknown &= ~is_given(rows["resolved_by"]) & ~is_given(rows["producer_id"])
+    return Decided(~is_unknown, (Contest(rows.select(["offsets_partition", "raw_key"]), is_unknown),))
+
+
+def _of_versions(*key: str) -> Rule:
+    def decide(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
+        all_of_them = np.ones(len(rows), np.bool_)
+        return Decided(~all_of_them, (Contest(rows.select(key), all_of_them),))
+
+    return Rule(key, decide)
+
+
+def _without_a_marker(rows: pa.Table) -> Flags:
+    """A row that was read together with its marker knows it."""
+    is_open = flags(rows["is_transactional"])
+    return is_open & ~is_given(rows["marker_offset"]) if "marker_offset" in rows.column_names else is_open
+
+
+_TRANSACTIONAL = ("is_transactional", "producer_id")
+RULES: Mapping[str, Rule] = {
+    "offset_commits": Rule(
+        ("record_type", "group_id", "topic", "partition", "raw_key", "value_version", "outcome", "marker_offset")
+        + _TRANSACTIONAL,
+        _of_commits,
+        _without_a_marker,
+    ),
+    "group_records": Rule(
+        ("record_type", "group_id", "member_id", "regular_expression", "raw_key", *_TRANSACTIONAL),
+        _of_group_records,
+        _without_a_marker,
+    ),
+    "quarantine": Rule(("raw_key", "reason", "resolved_by", "producer_id"), _of_quarantine),
+    "group_versions": _of_versions("offsets_partition", "group_id"),
+    "group_member_versions": _of_versions("offsets_partition", "group_id", "member_id"),
+}
+
+
+class Lot(NamedTuple):
+    """Some rows of a table, which of them are replaced (lake/replaced.py), and the H of each (-1: none)."""
+
+    rows: pa.Table
+    is_replaced: Flags
+    horizon: I64
+
+
+def rows_that_stay(rule: Rule, lots: Iterable[Lot], markers: Callable[[], Iterable[pa.Table]]) -> Flags:
+    """For each row of all lots whether it stays. Replaced rows below H go and count for nothing.
+
+    `markers` gives rows of transaction_markers of these offsets partitions (MARKER_COLUMNS), those without outcome too.
+    """
+    stays, asking = [np.zeros(0, np.bool_)], list[tuple[pa.Table, I64, I64]]()
+    contests, start = dict[int, LastOfEach](), 0
+
+    def settle(rows: pa.Table, number: I64, ends: Ends, horizon: I64) -> I64:
+        """The numbers of those that stay anyway."""
+        decided = rule.decide(rows, ends, horizon)
+        log_offset = numbers(rows["log_offset"])
+        for n, contest in enumerate(decided.contests):
+            contests.setdefault(n, LastOfEach()).add(contest, log_offset, number)
+        return number[decided.stays]
+
+    for rows, is_replaced, horizon in lots:
+        is_old = numbers(rows["log_offset"]) < horizon
+        stays.append(~is_old)
+        chosen = np.flatnonzero(is_old & ~is_replaced)
+        some = rows.take(pa.array(chosen))
+        asks = np.zeros(len(chosen), np.bool_) if rule.asks is None else rule.asks(some)
+        if asks.any():
+            asking.append((some.filter(pa.array(asks)), chosen[asks] + start, horizon[chosen[asks]]))
+            some, chosen = some.filter(pa.array(~asks)), chosen[~asks]
+        stays[-1][settle(some, chosen + start, _told(some), horizon[chosen]) - start] = True
+        start += len(rows)
+    found = np.concatenate(stays)
+    if asking:
+        tables, places, horizons = zip(*asking, strict=True)
+        rows = pa.concat_tables(tables)
+        found[settle(rows, np.concatenate(places), ends_of(rows, markers()), np.concatenate(horizons))] = True
+    for contest in contests.values():
+        found[contest.numbers()] = True
+    return found
+
+
+def _told(rows: pa.Table) -> Ends:
+    """How transactions ended, as far as the rows themselves say it."""
+    if "marker_offset" not in rows.column_names:
+        return Ends(np.full(len(rows), NEVER, np.int64), np.zeros(len(rows), np.bool_))
+    return Ends(numbers(rows["marker_offset"], none=NEVER), flags(pc.equal(rows["outcome"], "aborted")))
+
+
+class LastOfEach:
+    """The contest of all rows that were added, by their numbers. Memory: keys, and rows of ROWS_AT_ONCE."""
+
+    def __init__(self) -> None:
+        self._lots: list[pa.Table] = []
+        self._waiting, self._left = 0, 0
+
+    def add(self, contest: Contest, log_offset: I64, number: I64) -> None:
+        base = np.ones(len(number), np.bool_) if contest.is_base is None else contest.is_base
+        key = {f"key_{n}": _encoded(column) for n, column in enumerate(contest.key.columns)}
+        rows = pa.table(key | {"log_offset": log_offset, "number": number, "is_base": base})
+        self._lots.append(rows.filter(pa.array(contest.is_in)))
+        self._waiting += len(self._lots[-1])
+        if self._waiting >= max(self._left, ROWS_AT_ONCE):
+            self._compare()
+
+    def numbers(self) -> I64:
+        """The rows that stay."""
+        self._compare()
+        return numbers(self._lots[0]["number"])
+
+    def _compare(self) -> None:
+        rows = pa.concat_tables(self._lots).unify_dictionaries()
+        left = rows.filter(pa.array(_from_last_base_on(rows))).combine_chunks()
+        self._lots, self._waiting, self._left = [left], 0, len(left)
+
+
+def _encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts and bytes as dictionaries: keys repeat them."""
+    is_number = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
+    return column if is_number or pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+def _from_last_base_on(rows: pa.Table) -> Flags:
+    """Which rows stand at the last base of their key or behind it."""
+    if not len(rows):
+        return np.zeros(0, np.bool_)
+    log_offset, key = numbers(rows["log_offset"]), _key_numbers(rows)
+    base = np.where(flags(rows["is_base"]), log_offset, -1)
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(starts_of(key[order]))
+    last = np.repeat(np.maximum.reduceat(base[order], starts), np.diff(starts, append=len(order)))
+    stays = np.empty(len(rows), np.bool_)
+    stays[order] = log_offset[order] >= last
+    return stays
+
+
+def _key_numbers(rows: pa.Table) -> I64:
+    """The same number for rows with the same key; null equals null."""
+    key = np.zeros(len(rows), np.int64)
+    for name in (name for name in rows.column_names if name.startswith("key_")):
+        codes = _codes(rows[name])
+        low, span = int(codes.min()), int(codes.max()) - int(codes.min()) + 1
+        if (int(key.max()) + 1) * span >= LARGEST_KEY:
+            key = np.unique(key, return_inverse=True)[1]
+            codes, span = np.unique(codes, return_inverse=True)[1], len(codes)
+            low = 0
+        key = key * span + (codes - low)
+    return key
+
+
+def _codes(column: pa.ChunkedArray) -> I64:
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array([chunk.indices for chunk in column.chunks], column.type.index_type)
+        return numbers(column, none=-1)
+    if not column.null_count:
+        return numbers(column)
+    return np.unique(numbers(column.dictionary_encode().combine_chunks().indices, none=-1), return_inverse=True)[1]
+
+
+class NextMarkers:
+    """For each of some records (PRODUCER_COLUMNS) the next marker of its producer that says committed or aborted, of
+    all those that were looked at; `log_offset` NEVER: none follows."""
+
+    def __init__(self, records: pa.Table) -> None:
+        self._partition, self._producer, self._record = (numbers(records[name], none=-1) for name in PRODUCER_COLUMNS)
+        self.log_offset = np.full(len(records), NEVER, np.int64)
+        self.start_offset = np.full(len(records), NEVER, np.int64)
+        self.is_aborted = np.zeros(len(records), np.bool_)
+
+    def look(self, markers: pa.Table) -> None:
+        """Takes rows of transaction_markers into account (MARKER_COLUMNS)."""
+        wanted = pc.and_(pc.is_valid(markers["outcome"]), pc.is_valid(markers["producer_id"]))
+        markers = markers.filter(wanted)
+        of = numbers(markers["offsets_partition"])
+        for partition in np.intersect1d(of, self._partition).tolist():
+            self._look(np.flatnonzero(self._partition == partition), markers.filter(pa.array(of == partition)))
+
+    def _look(self, at: I64, markers: pa.Table) -> None:
+        log_offset, is_aborted = numbers(markers["log_offset"]), flags(pc.equal(markers["outcome"], "aborted"))
+        outcome = np.where(is_aborted, ABORT, COMMIT)
+        ends = Markers(log_offset, np.zeros_like(log_offset), numbers(markers["producer_id"]), outcome)
+        number = next_marker(self._producer[at], self._record[at], ends)
+        nearer = np.flatnonzero((number >= 0) & (log_offset[number] < self.log_offset[at]))
+        at, number = at[nearer], number[nearer]
+        self.log_offset[at] = log_offset[number]
+        self.start_offset[at] = numbers(markers["transaction_start_offset"], none=NEVER)[number]
+        self.is_aborted[at] = is_aborted[number]
+
+    def places(self) -> dict[int, I64]:
+        """The markers that follow a record: by offsets partition their log offsets."""
+        has = self.log_offset != NEVER
+        partition, log_offset = self._partition[has], self.log_offset[has]
+        return {number: np.unique(log_offset[partition == number]) for number in np.unique(partition).tolist()}
+
+
+def ends_of(records: pa.Table, markers: Iterable[pa.Table]) -> Ends:
+    """How the transactions of the records ended: by the marker that ends a transaction which began at or before it."""
+    following = NextMarkers(records)
+    for some in markers:
+        following.look(some.filter(pc.is_valid(some["transaction_start_offset"])))
+    is_in = following.start_offset <= numbers(records["log_offset"])
+    return Ends(np.where(is_in, following.log_offset, NEVER), following.is_aborted & is_in)
+
+
+def producers_left(rows: pa.Table, horizon: I64) -> pa.Table:
+    """PRODUCER_COLUMNS of rows below H that stay: their markers do, too. `rows` of a table of records."""
+    is_it = is_given(rows["producer_id"]) & (numbers(rows["log_offset"]) < horizon)
+    if "record_count" in rows.column_names:
+        is_it &= numbers(rows["record_count"]) > 0
+    return rows.select(PRODUCER_COLUMNS).filter(pa.array(is_it))
+
+
+def markers_that_stay(lot: Lot, needed: Mapping[int, I64]) -> Flags:
+    """Which rows of transaction_markers stay; `needed`: places of those that follow a record which is left."""
+    partition, log_offset = numbers(lot.rows["offsets_partition"]), numbers(lot.rows["log_offset"])
+    stays = ~is_given(lot.rows["outcome"]) | ~is_given(lot.rows["producer_id"])
+    for number, places in needed.items():
+        stays |= (partition == number) & np.isin(log_offset, places)
+    return (log_offset >= lot.horizon) | (stays & ~lot.is_replaced)
+
+
+def events_that_stay(lot: Lot) -> Flags:
+    """Those below H go: no current table is made of them."""
+    stays: Flags = numbers(lot.rows["log_offset"]) >= lot.horizon
+    return stays
+
+
+def traffic_that_stays(rows: pa.Table, moment_ms: int) -> Flags:
+    """Hours that reach beyond the moment, and records without a time."""
+    ends = numbers(rows["hour"]) // 1000 + 3_600_000
+    stays: Flags = ~is_given(rows["hour"]) | (ends > moment_ms)
+    return stays
+
+
+def topic_offsets_that_stay(rows: pa.Table, moment_ms: int, newest_audit_id: int) -> Flags:
+    """The view lag reads those of the newest audit that has any."""
+    stays: Flags = (numbers(rows["seen_at"]) // 1000 >= moment_ms) | (numbers(rows["audit_id"]) == newest_audit_id)
+    return stays
+
+
+def looked_up(horizons: Mapping[int, int], partition: I64) -> I64:
+    """The H of each row's partition; -1: nothing of it is reduced."""
+    if not horizons:
+        return np.full(len(partition), -1, np.int64)
+    known = np.array(sorted(horizons), np.int64)
+    of = np.array([horizons[number] for number in known.tolist()], np.int64)
+    at = np.minimum(np.searchsorted(known, partition), len(known) - 1)
+    return np.where(known[at] == partition, of[at], -1)
+
+
+def numbers(column: pa.Array | pa.ChunkedArray, *, none: int = 0) -> I64:
+    """A column of integers as int64, with `none` for null."""
+    column = column.cast(pa.int64())
+    if column.null_count:
+        column = pc.fill_null(column, none)
+    found: I64 = column.to_numpy()
+    return found
+
+
+def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
+    """A column of truth values; null is false."""
+    found: Flags = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def is_given(column: pa.ChunkedArray) -> Flags:
+    """Whether a value is not null."""
+    found: Flags = column.is_valid().to_numpy()
+    return found

@@ -16,9 +16,11 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
+from numpy.typing import NDArray
 
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import LOG_TABLES
@@ -98,9 +100,15 @@ class Replaced:
         changed = {column: F.expr(sql) for column, sql in self.columns(name).items()}
         return rows.where(f"NOT ({self.condition(name)})").withColumns(changed)
 
-    def alone(self, name: str, rows: DataFrame) -> DataFrame:
-        """The table's replaced rows."""
-        return rows.where(self.condition(name) if self.touches(name) else "false")
+    def parted(self, name: str, rows: pa.Table) -> tuple[pa.Table, NDArray[np.bool_]]:
+        """Rows of the table as readers get them, and which of them these do not get: they are as they were."""
+        if not self.touches(name):
+            return rows, np.zeros(len(rows), np.bool_)
+        where = {"is_it": reduce(or_, (self._expression(name, each) for each in self.ranges))}
+        found = pa.dataset.dataset(rows).to_table(where)["is_it"].to_numpy()
+        if "marker_offset" in rows.column_names and name == "offset_commits":
+            rows = self._without_markers(rows, pa.array(~found))
+        return rows, found
 
     def rows_left(
         self, name: str, dataset: pa.dataset.Dataset, columns: Sequence[str] | None, conditions: Sequence[Condition]
@@ -153,14 +161,16 @@ class Replaced:
             return is_here & (pc.field("log_offset") >= each.from_offset)
         return is_here & (pc.field("log_offset") > each.from_offset) & (pc.field("correction") != "state_baseline")
 
-    def _without_markers(self, commits: pa.Table) -> pa.Table:
-        """Rows of offset_commits that know no marker that is replaced."""
+    def _without_markers(self, commits: pa.Table, chosen: pa.Array | None = None) -> pa.Table:
+        """Rows of offset_commits that know no marker that is replaced; of others than the `chosen` ones nothing is
+        changed."""
         is_gone = pa.array([False] * len(commits), pa.bool_())
         for each in self.ranges:
             is_here = pc.equal(commits["offsets_partition"], each.offsets_partition)
             is_here = pc.and_(is_here, pc.less(commits["audit_id"], each.audit_id))
             behind = pc.fill_null(pc.greater_equal(commits["marker_offset"], each.from_offset), False)
             is_gone = pc.or_(is_gone, pc.and_(is_here, behind))
+        is_gone = is_gone if chosen is None else pc.and_(is_gone, chosen)
         for name in _OF_MARKER:
             at, field = commits.schema.get_field_index(name), commits.schema.field(name)
             commits = commits.set_column(at, field, pc.if_else(is_gone, pa.scalar(None, field.type), commits[name]))

@@ -214,10 +214,10 @@ class PartReader:
         return borders_of(sizes)
 
 
-def by_shard(rows: pa.Table) -> dict[int, pa.Table]:
-    """The rows of each offsets partition."""
-    in_order = rows.take(pc.sort_indices(rows.column("offsets_partition")))
-    numbers = in_order.column("offsets_partition").to_numpy()
+def by_shard(rows: pa.Table, shard: str = "offsets_partition") -> dict[int, pa.Table]:
+    """The rows of each offsets partition, or of what the column `shard` says."""
+    in_order = rows.take(pc.sort_indices(rows.column(shard)))
+    numbers = in_order.column(shard).to_numpy()
     starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()] if len(numbers) else []
     ends = [*starts[1:], len(numbers)]
     return {int(numbers[start]): in_order.slice(start, end - start) for start, end in zip(starts, ends, strict=False)}

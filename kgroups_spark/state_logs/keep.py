@@ -12,134 +12,142 @@ reduced: as of a moment before it there is no answer. Each rule can be applied a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
-from kgroups_spark.decoding.log_times import believed_until_ms
-from kgroups_spark.history.reduction import UNKNOWN
+from kgroups_spark.history.log_ends import believed_until, log_ends, told_first
+from kgroups_spark.history.reduction import UNKNOWN, Contest, Decided, Ends, Rule, flags, is_given, looked_up, numbers
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.state_logs.range_decoder import RECORDS
-from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tasks.table_scan import Line, scan_tables
 
 # (log, partition) -> H: history below it is old.
 StateHorizons = Mapping[tuple[str, int], int]
 BASELINE = "state_baseline"
-PLACE = ("log", "state_partition")
-FRAME = "log string, state_partition int, horizon bigint"
-SHARE_PARTITION = ("state_partition", "group_id", "topic_id", "partition")
 _SHARE_SNAPSHOT = 0
+_LOG_OF = {table: log for log, table in RECORDS.items()}
+STATE_TABLES = ("transaction_state_records", "share_group_state_records", "state_quarantine", "state_events")
 
 
-def state_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[tuple[str, int], int]:
+def columns_of_place(name: str) -> tuple[str, ...]:
+    """The columns of a table that say which partition of which log a row is of."""
+    return ("state_partition",) if name in _LOG_OF else ("log", "state_partition")
+
+
+def state_horizons_of(name: str, rows: pa.Table, of: StateHorizons) -> I64:
+    """The H of each row's partition; -1: nothing of it is reduced."""
+    partition, found = numbers(rows["state_partition"]), np.full(len(rows), -1, np.int64)
+    for log in {log for log, _ in of}:
+        is_it = is_of_log(name, rows, log)
+        found[is_it] = looked_up({p: at for (of_log, p), at in of.items() if of_log == log}, partition[is_it])
+    return found
+
+
+def is_of_log(name: str, rows: pa.Table, log: str) -> Flags:
+    """Which rows of a table of these logs are of this one."""
+    return np.full(len(rows), _LOG_OF[name] == log) if name in _LOG_OF else flags(pc.equal(rows["log"], log))
+
+
+def _of_transactions(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
+    columns = rows.select(["state_partition", "transactional_id", "value_version"])
+    kinds = zip(*map(_kind, rows["value"].to_pylist()), strict=True) if len(rows) else ([], [], [])
+    types = (pa.int64(), pa.bool_(), pa.bool_())
+    for name, values, type_ in zip(("producer_id", "is_sound", "is_of_a_version"), kinds, types, strict=True):
+        columns = columns.append_column(name, pa.array(values, type_))
+    return _all_by(Contest(columns, np.ones(len(rows), np.bool_)))
+
+
+def _kind(value: str | None) -> tuple[int | None, bool | None, bool | None]:
+    """Producer, whether the status is one that a load reads, whether the version of its transactions is."""
+    if value is None:
+        return None, None, True
+    fields = orjson.loads(value)
+    status, version = fields.get("transactionStatus"), fields.get("clientTransactionVersion") or 0
+    has_partitions = fields.get("transactionPartitions") is not None
+    is_sound = None if status is None else 0 <= status <= 7 and (status == 0 or has_partitions)
+    return fields.get("producerId"), is_sound, 0 <= version <= 2
+
+
+def _of_shares(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
+    """A release reads values in its own layout: those of 4.0, and tombstones from 4.1 on."""
+    key = rows.select(["state_partition", "group_id", "topic_id", "partition"])
+    layout, is_value = pc.fill_null(rows["layout"], ""), is_given(rows["value"])
+    is_snapshot, fits_both = numbers(rows["record_type"]) == _SHARE_SNAPSHOT, flags(pc.starts_with(layout, "?"))
+    by_newer = np.where(is_value, flags(pc.equal(layout, "")) | fits_both, is_snapshot)
+    by_early = is_value & (flags(pc.equal(layout, "4.0")) | fits_both)
+    return _all_by(Contest(key, by_newer, is_snapshot), Contest(key, by_early, is_snapshot))
+
+
+def _of_quarantine(rows: pa.Table, ends: Ends, horizon: I64) -> Decided:
+    is_unknown = flags(pc.is_in(rows["reason"], pa.array(UNKNOWN)))
+    return Decided(~is_unknown, (Contest(rows.select(["log", "state_partition", "raw_key"]), is_unknown),))
+
+
+def _all_by(*contests: Contest) -> Decided:
+    return Decided(np.zeros(len(contests[0].is_in), np.bool_), contests)
+
+
+STATE_RULES: Mapping[str, Rule] = {
+    "transaction_state_records": Rule(("transactional_id", "value_version", "value"), _of_transactions),
+    "share_group_state_records": Rule(
+        ("record_type", "group_id", "topic_id", "partition", "value", "layout"), _of_shares
+    ),
+    "state_quarantine": Rule(("raw_key", "reason"), _of_quarantine),
+}
+
+
+def state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[tuple[str, int], int]:
     """H of every partition of these logs that the audit has read: its log before the first record above the moment."""
     found = {(entry.topic or "", entry.offsets_partition): entry.end_offset for entry in audit.state_partitions}
     if not found:
         return {}
-    newest = audit.newest_log_timestamp
-    believed = believed_until_ms(None if newest is None else to_epoch_ms(newest), to_epoch_ms(audit.started_at))
-    time = F.unix_millis("log_timestamp")
-    for name in (*RECORDS.values(), "state_quarantine"):
-        later = with_log(name, lake.read(name)).where((time > moment_ms) & (time <= believed))
-        for row in later.groupBy(*PLACE).agg(F.min("log_offset").alias("first")).collect():
-            place = (row.log, row.state_partition)
-            found[place] = min(found.get(place, row.first), row.first)
+    names = (*RECORDS.values(), "state_quarantine")
+    columns = {name: (*columns_of_place(name), "log_offset", "log_timestamp") for name in names}
+    lines = scan_tables(lake, columns, partial(_ends, moment_ms, believed_until(audit)), by_parts=by_parts)
+    for place, first in told_first(lines).items():
+        found[place] = min(found.get(place, first), first)
     return found
+
+
+def _ends(moment_ms: int, believed_ms: int, name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
+    for rows in lots:
+        places = log_ends(rows, moment_ms, believed_ms, columns_of_place(name))
+        log = () if "log" in rows.column_names else (_LOG_OF[name],)
+        yield "ends", [((*log, *place), at) for place, at in places.items()]
 
 
 def newest_state_baselines(lake: Lake) -> dict[tuple[str, int], int]:
     """Below which log offset each partition is, or may be, reduced."""
-    rows = lake.read("state_corrections").where(F.col("correction") == BASELINE)
-    newest = rows.groupBy("entry_type", "offsets_partition").agg(F.max("log_offset").alias("horizon"))
-    return {(row.entry_type, row.offsets_partition): row.horizon for row in newest.collect()}
+    columns = ["entry_type", "offsets_partition", "log_offset"]
+    rows = lake.rows("state_corrections", columns=columns, conditions=[Condition("correction", "==", BASELINE)])
+    newest = rows.group_by(columns[:2]).aggregate([("log_offset", "max")])
+    return {(row["entry_type"], row["offsets_partition"]): row["log_offset_max"] for row in newest.to_pylist()}
 
 
-def new_state_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[tuple[str, int], int]:
+def new_state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[tuple[str, int], int]:
     """H of each partition, where history below it is more than what is reduced already."""
-    found = state_horizons(lake, audit, moment_ms)
+    found = state_horizons(lake, audit, moment_ms, by_parts=by_parts)
     known = newest_state_baselines(lake) if found else {}
     return {place: at for place, at in found.items() if at > known.get(place, 0)}
 
 
-def state_baseline_rows(lake: Lake, of: StateHorizons, release_version: str, audit_id: int) -> DataFrame:
+def state_baseline_rows(of: StateHorizons, release_version: str, audit_id: int) -> pa.Table:
     """Rows of state_corrections that say that history below H will be reduced."""
-    facts = (STATE_FORMAT, release_version, RULES_VERSION)
-    rows = [(audit_id, p, at, BASELINE, log, None, None, *facts) for (log, p), at in sorted(of.items())]
-    return lake.spark.createDataFrame(rows, TABLES["state_corrections"].schema)
-
-
-def with_log(name: str, rows: DataFrame) -> DataFrame:
-    """The rows of a table of these logs with the column `log`."""
-    of_table = {table: log for log, table in RECORDS.items()}
-    return rows.withColumn("log", F.lit(of_table[name])) if name in of_table else rows
-
-
-def is_below(name: str, rows: DataFrame, horizons: DataFrame) -> DataFrame:
-    """The rows with the column `_is_old`."""
-    joined = with_log(name, rows).join(F.broadcast(horizons), list(PLACE), "left")
-    return joined.withColumn("_is_old", F.coalesce(F.col("log_offset") < F.col("horizon"), F.lit(False)))
-
-
-def reduced_state_log(name: str, rows: DataFrame, horizons: DataFrame) -> DataFrame:
-    """Rows of a table of RULES that stay."""
-    return RULES[name](is_below(name, rows, horizons)).select(*rows.columns)
-
-
-def _reduced_transactions(rows: DataFrame) -> DataFrame:
-    value = F.col("value")
-    fields = [F.get_json_object(value, f"$.{name}") for name in ("transactionStatus", "clientTransactionVersion")]
-    is_sound = fields[0].cast("int").between(0, 7) & (
-        (fields[0] == "0") | F.get_json_object(value, "$.transactionPartitions").isNotNull()
-    )
-    is_of_a_version = F.coalesce(fields[1].cast("int"), F.lit(0)).between(0, 2)
-    kind = [F.get_json_object(value, "$.producerId"), F.col("value_version"), is_sound, is_of_a_version]
-    return _last_of_each(rows, F.col("state_partition"), F.col("transactional_id"), *kind)
-
-
-def _reduced_shares(rows: DataFrame) -> DataFrame:
-    """A release reads values in its own layout: those of 4.0, and tombstones from 4.1 on."""
-    layout, is_value = F.coalesce(F.col("layout"), F.lit("")), F.col("value").isNotNull()
-    is_snapshot = F.col("record_type") == _SHARE_SNAPSHOT
-    fits_both = layout.startswith("?")
-    by_newer = F.when(is_value, (layout == "") | fits_both).otherwise(is_snapshot)
-    by_early = is_value & ((layout == "4.0") | fits_both)
-    stays = [~F.col("_is_old"), _is_behind_base(by_newer, is_snapshot), _is_behind_base(by_early, is_snapshot)]
-    names = [f"_stays_{number}" for number in range(len(stays))]
-    return rows.withColumns(dict(zip(names, stays, strict=True))).where(" OR ".join(names))
-
-
-def _is_behind_base(is_read: Column, is_snapshot: Column) -> Column:
-    """Whether a release reads the record, and no later snapshot or tombstone below H replaces it."""
-    of_one = Window.partitionBy(*SHARE_PARTITION)
-    base = F.max(F.when(F.col("_is_old") & is_read & is_snapshot, F.col("log_offset"))).over(of_one)
-    return is_read & (F.col("log_offset") >= F.coalesce(base, F.lit(-1)))
-
-
-def _reduced_quarantine(rows: DataFrame) -> DataFrame:
-    is_unknown = F.col("reason").isin(*UNKNOWN)
-    stays = ~F.col("_is_old") | ~is_unknown
-    last = F.max(F.when(~stays, F.col("log_offset"))).over(Window.partitionBy(*PLACE, "raw_key"))
-    return rows.withColumns({"_stays": stays, "_last": last}).where("_stays OR log_offset = _last")
-
-
-def _reduced_events(rows: DataFrame) -> DataFrame:
-    return rows.where(~F.col("_is_old"))
-
-
-def _last_of_each(rows: DataFrame, *key: Column) -> DataFrame:
-    """Rows that are not old, and of the others the last of each key."""
-    last = F.max(F.when(F.col("_is_old"), F.col("log_offset"))).over(Window.partitionBy(*key))
-    return rows.withColumn("_last", last).where(~F.col("_is_old") | (F.col("log_offset") == F.col("_last")))
-
-
-RULES: dict[str, Callable[[DataFrame], DataFrame]] = {
-    "transaction_state_records": _reduced_transactions,
-    "share_group_state_records": _reduced_shares,
-    "state_quarantine": _reduced_quarantine,
-    "state_events": _reduced_events,
-}
+    facts = {"state_format": STATE_FORMAT, "release_version": release_version, "rules_version": RULES_VERSION}
+    rows = [
+        {"audit_id": audit_id, "offsets_partition": p, "log_offset": at, "correction": BASELINE, "entry_type": log}
+        | facts
+        for (log, p), at in sorted(of.items())
+    ]
+    return pa.Table.from_pylist(rows, schema=arrow_schema("state_corrections"))

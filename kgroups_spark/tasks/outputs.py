@@ -7,7 +7,7 @@ files that nobody names. Spark: rows of several tables travel as one DataFrame (
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -38,16 +38,19 @@ FACTS = "facts"
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 
 
+def in_order_of_shards(name: str, lots: list[pa.Table]) -> Iterable[pa.Table]:
+    """Rows of offset_commits come in sorted lots, one offsets partition after the other, and stay in that order, as do
+    those of a saved state, of which nobody asks for one group; those of other tables are sorted here."""
+    return _row_groups(lots) if name in AS_THEY_COME else [_by_group(pa.concat_tables(lots))]
+
+
 @dataclass
 class PartCollector:
-    """Packs the rows of a task into few parts per table.
-
-    Rows of offset_commits come in sorted lots, one offsets partition after the other, and stay in that order, as do
-    those of a saved state, of which nobody asks for one group; those of other tables are sorted here.
-    """
+    """Packs the rows of a task into few parts per table, each of them `in_order`."""
 
     lake_uri: str
     audit_id: int
+    in_order: Callable[[str, list[pa.Table]], Iterable[pa.Table]] = in_order_of_shards
     _waiting: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     def add(self, name: str, rows: Rows) -> Iterator[Part]:
@@ -72,9 +75,8 @@ class PartCollector:
             yield from self._write(name)
 
     def _write(self, name: str) -> Iterator[Part]:
-        lots = self._waiting.pop(name)
-        in_order = _row_groups(lots) if name in AS_THEY_COME else [_by_group(pa.concat_tables(lots))]
-        part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(in_order)
+        lots = self.in_order(name, self._waiting.pop(name))
+        part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(lots)
         if part is not None:
             yield part
 

@@ -61,13 +61,16 @@ def packed_of_shard(offsets_partition: int, packed_rows: pa.RecordBatch, *, is_a
     return pa.RecordBatch.from_arrays([*place, *packed_rows.columns], names=PACKED_BY_SHARD.names)
 
 
-def packed_by_shard(frame: DataFrame, name: str, schema: pa.Schema | None = None) -> DataFrame:
-    """The rows of a frame as PACKED_BY_SHARD; `schema`: the columns that are wanted, all of the table's by default."""
+def packed_by_shard(
+    frame: DataFrame, name: str, schema: pa.Schema | None = None, shard: str = "offsets_partition"
+) -> DataFrame:
+    """The rows of a frame as PACKED_BY_SHARD; `schema`: the columns that are wanted, all of the table's by default.
+    `shard`: the column that stands as `offsets_partition` there."""
     wanted = arrow_schema(name) if schema is None else schema
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, rows in by_shard(pa.Table.from_batches([batch]).cast(wanted)).items():
+            for number, rows in by_shard(pa.Table.from_batches([batch]).cast(wanted), shard).items():
                 for run in rows.combine_chunks().to_batches():
                     yield packed_of_shard(number, packed(name, run))
 

@@ -6,143 +6,131 @@ killed in between, nothing is gone that a rebuild needs, and the next maintenanc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
-from urllib.parse import unquote
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial, reduce
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.history.baseline_rows import baseline_rows
 from kgroups_spark.history.baselines import newest_baselines
-from kgroups_spark.history.horizons import Horizons, horizons, horizons_frame
-from kgroups_spark.history.reduction import (
-    reduced_events,
-    reduced_group_records,
-    reduced_markers,
-    reduced_offset_commits,
-    reduced_quarantine,
-    reduced_topic_offsets,
-    reduced_traffic,
-    reduced_versions,
-)
+from kgroups_spark.history.horizons import Horizons, horizons
+from kgroups_spark.history.reduction import flags, numbers, topic_offsets_that_stay, traffic_that_stays
+from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.offsets.numbers import Flags
 from kgroups_spark.state_logs.keep import (
     BASELINE,
-    FRAME,
-    PLACE,
-    RULES,
+    STATE_TABLES,
     StateHorizons,
     newest_state_baselines,
-    reduced_state_log,
     state_baseline_rows,
-    with_log,
 )
+from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.packed_rows import row_counts, unpacked
+from kgroups_spark.tasks.replay_stage import deal_shards
+from kgroups_spark.tasks.table_scan import Line, in_tasks, scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
-from kgroups_spark.upkeep.optimize import Change, rewrite
+from kgroups_spark.upkeep.optimize import replace_files, sorted_lots, total_rows
+from kgroups_spark.upkeep.reduce_stage import (
+    BY_SHARD,
+    MARKERS,
+    SHARD_OF,
+    Reduced,
+    ReducedFiles,
+    RowFilter,
+    reduced_frame,
+)
 
-# Tables whose rows go with their audit, whatever place of the log they name.
-OF_AUDITS = ("findings", "audits")
+# The tables in the order of their commits: markers stay with what is left of the others, and the ledger, which says
+# which audits are old, comes last.
+IN_ORDER = (
+    *("offset_commits", "group_records", "quarantine", "group_versions", "group_member_versions", "group_events"),
+    *("group_traffic", "topic_offsets", MARKERS, *STATE_TABLES, "state_corrections", "findings", "audits"),
+)
 # Kinds of tables of which a person should know how many rows went.
 COUNTED = ("history", "ledger")
+# Rows that a task should have to reduce.
+ROWS_PER_TASK = 1 << 20
 
 
-def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int) -> dict[int, int]:
+def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[int, int]:
     """H of each offsets partition, where history below it is more than what is reduced already."""
     known = newest_baselines(lake)
-    return {p: at for p, at in horizons(lake, audit, moment_ms).items() if at > known.get(p, 0)}
+    found = horizons(lake, audit, moment_ms, by_parts=by_parts)
+    return {p: at for p, at in found.items() if at > known.get(p, 0)}
 
 
 def save_baseline(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: StateHorizons) -> None:
     """Appends the state at H of these partitions to state_corrections, and how far those of the two other logs will be
     reduced: in one commit, as an audit writes to a table once."""
     assert audit.release_version is not None
-    rows = state_baseline_rows(writer.lake, of_states, audit.release_version, writer.audit_id)
+    frames: list[DataFrame] = []
     if of:
-        rows = rows.unionByName(baseline_rows(writer.lake, of, audit.release_version, writer.audit_id))
-    writer.append("state_corrections", rows)
+        frames.append(baseline_rows(writer.lake, of, audit.release_version, writer.audit_id))
+    if of_states:
+        states = state_baseline_rows(of_states, audit.release_version, writer.audit_id)
+        frames.append(writer.lake.spark.createDataFrame(states, TABLES["state_corrections"].schema))
+    writer.append("state_corrections", reduce(lambda some, more: some.unionByName(more), frames))
+
+
+@dataclass
+class TableLeft:
+    """The outcome for a table: how many rows there were, and how many stay. By parts the files that go and the parts
+    that come; by Spark, and of the ledger, the rows that stay."""
+
+    seen: int = 0
+    left: int = 0
+    files: list[TableFile] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    rows: Any = None
+
+    @property
+    def gone(self) -> int:
+        return self.seen - self.left
 
 
 @dataclass(frozen=True)
 class Reduction:
     """The reduction of a lake's history below `of`, of the two other logs below `of_states` (and of traffic up to the
-    moment)."""
+    moment). `by_parts`: tasks reach the lake's files."""
 
     lake: Lake
     of: Horizons
     of_states: StateHorizons
     moment_ms: int
+    by_parts: bool
 
     def apply(self, writer: LakeWriter, say: Callable[[str], None]) -> dict[str, int]:
         """Reduces every table; how many rows went, by table."""
+        say("reducing old history")
+        outcomes = self._by_parts(writer.audit_id) if self.by_parts else self._by_spark()
         removed = {}
-        for name, change in self.changes():
-            say(f"reducing {name}")
-            gone = self._reduce(writer, name, change)
-            if gone and TABLES[name].kind in COUNTED:
-                removed[name] = gone
+        for name, table in outcomes:
+            if table.gone:
+                say(f"reducing {name}")
+                self._commit(writer, name, table)
+                if TABLES[name].kind in COUNTED:
+                    removed[name] = table.gone
         return removed
 
     def foreseen(self) -> dict[str, int]:
         """How many rows would go, by table, if only those of finished audits are there."""
-        counts = {}
-        for name, change in self.changes():
-            rows = self.lake.read(name, replaced=NOTHING)
-            gone = rows.count() - change(rows).count()
-            if gone and TABLES[name].kind in COUNTED:
-                counts[name] = gone
-        return counts
-
-    def changes(self) -> Iterator[tuple[str, Change]]:
-        """The fate of each table's rows; markers last, as they stay with what is left of the others."""
-        replaced = self.lake.replaced
-        for name, change in self._changes():
-            yield name, partial(self._with_replaced, name, change) if replaced.touches(name) else change
-
-    def _with_replaced(self, name: str, change: Change, rows: DataFrame) -> DataFrame:
-        """Replaced rows count for nothing that is left, and go where all others go but the last of each key."""
-        replaced = self.lake.replaced
-        is_old = F.col("log_offset") < F.col("horizon")
-        gone = replaced.alone(name, rows).join(F.broadcast(self._frame), "offsets_partition", "left")
-        stays = gone.where(~F.coalesce(is_old, F.lit(False))).select(*rows.columns)
-        return change(replaced.left_out(name, rows)).unionByName(stays)
-
-    def _changes(self) -> Iterator[tuple[str, Change]]:
-        read, of = self.lake.read, self._frame
-        yield "offset_commits", lambda rows: reduced_offset_commits(rows, read("transaction_markers"), of)
-        yield "group_records", lambda rows: reduced_group_records(rows, read("transaction_markers"), of)
-        yield "quarantine", lambda rows: reduced_quarantine(rows, of)
-        yield "group_versions", lambda rows: reduced_versions(rows, of)
-        yield "group_member_versions", lambda rows: reduced_versions(rows, of)
-        if self.lake.has("group_events"):  # as topic_offsets below
-            yield "group_events", lambda rows: reduced_events(rows, of)
-        yield "group_traffic", lambda rows: reduced_traffic(rows, self.moment_ms)
-        if self.lake.has("topic_offsets"):  # only foreseen, without a claim, a lake may be of an older layout
-            yield "topic_offsets", self._topic_offsets
-        yield "transaction_markers", self._markers
-        for name in RULES if self.of_states else ():
-            yield name, partial(reduced_state_log, name, horizons=self._state_frame)
-        yield "state_corrections", without_old_baselines
-        if self.old.newest:
-            if self.lake.has("findings"):
-                yield "findings", self._findings
-            yield "audits", self._audits  # last: it says which audits are old
-
-    def _markers(self, rows: DataFrame) -> DataFrame:
-        read = self.lake.read
-        return reduced_markers(rows, read("offset_commits"), read("group_records"), read("quarantine"), self._frame)
-
-    def _topic_offsets(self, rows: DataFrame) -> DataFrame:
-        newest = self.lake.read("topic_offsets").agg(F.max("audit_id")).first()
-        return reduced_topic_offsets(rows, self.moment_ms, (newest and newest[0]) or 0)
+        outcomes = self._by_parts(None) if self.by_parts else self._by_spark()
+        return {name: table.gone for name, table in outcomes if table.gone and TABLES[name].kind in COUNTED}
 
     @cached_property
     def old(self) -> OldAudits:
@@ -153,79 +141,226 @@ class Reduction:
             self.lake.rows("audits", columns=columns, conditions=[IS_FINISHED]), self.moment_ms, decided_by
         )
 
-    def _findings(self, rows: DataFrame) -> DataFrame:
-        gone = self.lake.spark.createDataFrame([(n,) for n in self.old.without_findings], "audit_id bigint")
-        return rows.join(F.broadcast(gone), "audit_id", "left_anti").select(*rows.columns)
-
-    def _audits(self, rows: DataFrame) -> DataFrame:
-        left = reduced_ledger(rows.where(F.col("audit_id") <= self.old.newest).toArrow(), self.old, self.of)
-        reduced = self.lake.spark.createDataFrame(left, TABLES["audits"].schema)
-        return reduced.unionByName(rows.where(F.col("audit_id") > self.old.newest))
+    @cached_property
+    def _names(self) -> list[str]:
+        """The tables to look at: without a claim a lake may be of an older layout."""
+        names = [name for name in IN_ORDER if self.lake.has(name)]
+        left_out = {*(() if self.of_states else STATE_TABLES), *(() if self.old.newest else ("findings", "audits"))}
+        return [name for name in names if name not in left_out]
 
     @cached_property
-    def _frame(self) -> DataFrame:
-        return horizons_frame(self.lake.spark, self.of)
+    def _reduced(self) -> Reduced:
+        return Reduced(dict(self.of), dict(self.of_states), self.lake.replaced)
 
     @cached_property
-    def _state_frame(self) -> DataFrame:
-        rows = [(*place, at) for place, at in sorted(self.of_states.items())]
-        return self.lake.spark.createDataFrame(rows, FRAME)
+    def _filters(self) -> dict[str, RowFilter]:
+        """The tables of which each row stays or goes by itself, but the ledger."""
+        seen = self.lake.rows("topic_offsets", columns=["audit_id"]) if "topic_offsets" in self._names else None
+        newest = (seen is not None and pc.max(seen["audit_id"]).as_py()) or 0
+        found = {
+            "group_traffic": RowFilter(("hour",), partial(traffic_that_stays, moment_ms=self.moment_ms)),
+            "topic_offsets": RowFilter(
+                ("seen_at", "audit_id"),
+                partial(topic_offsets_that_stay, moment_ms=self.moment_ms, newest_audit_id=newest),
+            ),
+            "state_corrections": RowFilter(
+                ("audit_id", "offsets_partition", "log_offset", "correction", "entry_type"),
+                partial(_corrections_that_stay, newest=_newest_of_baselines(self.lake), reduced=self._reduced),
+            ),
+            "findings": RowFilter(("audit_id",), partial(_not_of_audits, audit_ids=self.old.without_findings)),
+        }
+        for name in ("group_events", "state_events"):
+            found[name] = RowFilter(self._reduced.place(name), partial(_not_old, name=name, reduced=self._reduced))
+        return {name: each for name, each in found.items() if name in self._names}
 
-    def _reduce(self, writer: LakeWriter, name: str, change: Change) -> int:
-        if writer.name == "parts":
-            files = self._old_files(name)
-            return rewrite(writer, name, files, change) if files else 0
-        rows = self.lake.read(name, replaced=NOTHING)
-        if name == "audits":
-            rows = rows.where(F.col("audit_id") <= self.old.newest)
-        kept = change(rows)
-        gone = rows.count() - kept.count()
-        if gone and name == "audits":
-            writer.replace_others(name, kept, f"audit_id <= {self.old.newest}")
-        elif gone:
-            writer.replace(name, kept)
-        return gone
+    def _by_parts(self, audit_id: int | None) -> Iterator[tuple[str, TableLeft]]:
+        """The outcomes, with the parts that tasks of this audit have written; None: only counted."""
+        files = {name: self.lake.table(name).files() for name in self._names if name != "audits"}
+        old, rows_of = self._old_files({name: files[name] for name in SHARD_OF if name in files})
+        shards = sorted(rows_of)
+        dealt = deal_shards({n: rows_of[shard] for n, shard in enumerate(shards)}, self._tasks(rows_of.total()))
+        chosen = old | {name: files[name] for name in self._filters}
+        work = ReducedFiles(
+            self.lake.uri,
+            audit_id or 0,
+            self._reduced,
+            self._filters,
+            {name: [file.path for file in some] for name, some in chosen.items()},
+            [file.path for file in files[MARKERS]],
+            [[shards[n] for n in hand] for hand in dealt],
+            sorted_lots,
+            is_dry=audit_id is None,
+        )
+        with told_in_one_line("a task could not reduce old history"):
+            lines = in_tasks(self.lake.spark, len(work.hands), work.work) if any(chosen.values()) else []
+        outcomes = _outcomes(lines, chosen)
+        for name, some in old.items():
+            if some and outcomes[name].seen != total_rows(some):
+                raise KgroupsError(
+                    f"table {name}: {outcomes[name].seen} of {total_rows(some)} rows were found; nothing was changed"
+                )
+        for name in self._names:
+            yield name, self._ledger() if name == "audits" else outcomes.get(name, TableLeft())
 
-    def _old_files(self, name: str) -> list[TableFile]:
-        """The table's files with a row below H: the change looks at such rows alone, and leaves the others."""
-        log = self.lake.table(name)
-        if name in OF_AUDITS:
-            return [file for file in log.files() if (file.bound("minValues", "audit_id") or 0) <= self.old.newest]
-        files = [file for file in log.files() if name in RULES or self._may_be_old(file)]
-        if not files or "log_offset" not in TABLES[name].schema.names or name == "state_corrections":
-            return files
-        paths = [f"{log.path}/{unquote(file.path)}" for file in files]
-        place, frame = (PLACE, self._state_frame) if name in RULES else (("offsets_partition",), self._frame)
-        rows = self.lake.spark.read.schema(TABLES[name].schema).parquet(*paths)
-        rows = with_log(name, rows.withColumn("file_name", F.col("_metadata.file_name")))
-        places = rows.select(*place, "log_offset", "file_name")
-        old = places.join(F.broadcast(frame), list(place)).where("log_offset < horizon")
-        names = {row.file_name for row in old.select("file_name").distinct().collect()}
-        return [file for file in files if unquote(file.path).rsplit("/", 1)[-1] in names]
+    def _old_files(
+        self, files: Mapping[str, Sequence[TableFile]]
+    ) -> tuple[dict[str, list[TableFile]], Counter[tuple[str, int]]]:
+        """By table the files with a row below H: others stay as they are. And how many rows these have of each shard
+        (its column and number)."""
+        candidates = {name: [file for file in some if self._may_be_old(name, file)] for name, some in files.items()}
+        columns = {name: self._reduced.place(name) for name in candidates}
+        old, rows_of = dict[str, set[str]](), Counter[tuple[str, int]]()
+        for _, (name, path, counts) in scan_files(
+            self.lake, candidates, columns, partial(_look_for_old, self._reduced)
+        ):
+            old.setdefault(name, set()).add(path)
+            rows_of.update({(SHARD_OF[name], number): rows for number, rows in counts})
+        return {name: [file for file in files[name] if file.path in paths] for name, paths in old.items()}, rows_of
 
-    def _may_be_old(self, file: TableFile) -> bool:
+    def _may_be_old(self, name: str, file: TableFile) -> bool:
         """As far as the file's statistics tell."""
-        first, last = (file.bound(which, "offsets_partition") for which in ("minValues", "maxValues"))
+        first, last = (file.bound(which, SHARD_OF[name]) for which in ("minValues", "maxValues"))
         oldest = file.bound("minValues", "log_offset")
         if first is None or last is None or oldest is None:
             return True
-        return any(first <= p <= last and oldest < at for p, at in self.of.items())
+        of = self.of.items() if name not in STATE_TABLES else [(p, at) for (_, p), at in self.of_states.items()]
+        return any(first <= p <= last and oldest < at for p, at in of)
+
+    def _tasks(self, rows: int) -> int:
+        return min(1 + rows // ROWS_PER_TASK, 2 * self.lake.spark.sparkContext.defaultParallelism)
+
+    def _by_spark(self) -> Iterator[tuple[str, TableLeft]]:
+        """The outcomes, with the rows that stay."""
+        tasks = 2 * self.lake.spark.sparkContext.defaultParallelism
+        frames = {
+            column: reduced_frame(self.lake, names, column, self._reduced, tasks).persist()
+            for column, of in BY_SHARD.items()
+            if (names := [name for name in of if name in self._names])
+        }
+        left = {column: row_counts(frame, BY_SHARD[column]) for column, frame in frames.items()}
+        try:
+            for name in self._names:
+                if name == "audits":
+                    yield name, self._ledger()
+                elif name in SHARD_OF:
+                    column = SHARD_OF[name]
+                    seen = self.lake.read(name, replaced=NOTHING).count()
+                    yield name, TableLeft(seen, left[column][name], rows=unpacked(frames[column], name))
+                else:
+                    rows = self.lake.read(name, replaced=NOTHING)
+                    kept = rows.mapInArrow(_filtered(self._filters[name]), TABLES[name].schema)
+                    yield name, TableLeft(rows.count(), kept.count(), rows=kept)
+        finally:
+            for frame in frames.values():
+                frame.unpersist()
+
+    def _ledger(self) -> TableLeft:
+        """The rows up to the newest old audit, and those of them that stay."""
+        rows = self.lake.rows("audits", conditions=[Condition("audit_id", "<=", self.old.newest)])
+        left = reduced_ledger(rows, self.old, self.of)
+        return TableLeft(len(rows), len(left), rows=left)
+
+    def _commit(self, writer: LakeWriter, name: str, table: TableLeft) -> None:
+        if name == "audits":
+            self._commit_ledger(writer, table.rows)
+        elif self.by_parts:
+            replace_files(writer, name, table.files, table.parts)
+        else:
+            writer.replace(name, table.rows)
+
+    def _commit_ledger(self, writer: LakeWriter, left: pa.Table) -> None:
+        newest, name = self.old.newest, "audits"
+        if not self.by_parts:
+            rows = self.lake.spark.createDataFrame(left, TABLES[name].schema)
+            writer.replace_others(name, rows, f"audit_id <= {newest}")
+            return
+        files = [file for file in self.lake.table(name).files() if (file.bound("minValues", "audit_id") or 0) <= newest]
+        rows = self.lake.rows(name, files=files)
+        newer = rows.filter(pc.greater(rows["audit_id"], newest))
+        part = writer.part_writer(name).write(pa.concat_tables([left, newer]).sort_by("audit_id"))
+        replace_files(writer, name, files, [part] if part else [])
 
 
-def without_old_baselines(state_corrections: DataFrame) -> DataFrame:
-    """The rows but for baselines of which there is a newer one of the same partition of the same log."""
-    is_baseline = F.col("correction").isin("baseline", BASELINE)
-    log = F.when(F.col("correction") == BASELINE, F.col("entry_type"))
-    newest = F.max(F.when(is_baseline, F.col("audit_id"))).over(
-        Window.partitionBy("offsets_partition", "correction", log)
-    )
-    rows = state_corrections.withColumn("_newest", newest)
-    return rows.where(~is_baseline | (F.col("audit_id") == F.col("_newest"))).drop("_newest")
+def _outcomes(lines: Iterable[Line], files: Mapping[str, Sequence[TableFile]]) -> dict[str, TableLeft]:
+    found = {name: TableLeft(files=[*some] if name in SHARD_OF else []) for name, some in files.items()}
+    by_path = {name: {file.path: file for file in some} for name, some in files.items()}
+    for kind, told in lines:
+        if kind == "part":
+            part = Part(**told)
+            found[part.table].parts.append(part)
+        else:
+            name, path, seen, left = told
+            found[name].seen += seen
+            found[name].left += left
+            if path is not None:
+                found[name].files.append(by_path[name][path])
+    return found
+
+
+def _look_for_old(reduced: Reduced, name: str, path: str | None, lots: Iterator[pa.Table]) -> Iterator[Line]:
+    counts, has_old = Counter[int](), False
+    for rows in lots:
+        has_old = has_old or bool(reduced.is_old(name, rows).any())
+        for each in rows[SHARD_OF[name]].value_counts().to_pylist():
+            counts[each["values"]] += each["counts"]
+    if has_old:
+        yield "old", [name, path, [*counts.items()]]
+
+
+def _filtered(of: RowFilter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.filter(pa.array(of.stays(pa.Table.from_batches([batch]))))
+
+    return task
+
+
+def _not_of_audits(rows: pa.Table, audit_ids: Sequence[int]) -> Flags:
+    return ~np.isin(numbers(rows["audit_id"]), audit_ids)
+
+
+def _not_old(rows: pa.Table, name: str, reduced: Reduced) -> Flags:
+    """No current table is made of events."""
+    return ~reduced.is_old(name, rows)
+
+
+# (offsets partition, correction, the log of a state_baseline) -> the newest audit that wrote such rows.
+_Newest = Mapping[tuple[int, str, str | None], int]
+
+
+def _newest_of_baselines(lake: Lake) -> _Newest:
+    columns = ["offsets_partition", "correction", "entry_type"]
+    is_one = Condition("correction", "in", ["baseline", BASELINE])
+    rows = lake.rows("state_corrections", columns=[*columns, "audit_id"], conditions=[is_one])
+    found = dict[tuple[int, str, str | None], int]()
+    for row in rows.group_by(columns).aggregate([("audit_id", "max")]).to_pylist():
+        key = row["offsets_partition"], row["correction"], row["entry_type"] if row["correction"] == BASELINE else None
+        found[key] = max(found.get(key, 0), row["audit_id_max"])
+    return found
+
+
+def _corrections_that_stay(rows: pa.Table, newest: _Newest, reduced: Reduced) -> Flags:
+    """All but baselines of which there is a newer one of the same partition of the same log, and but replaced rows
+    below H."""
+    rows, is_replaced = reduced.replaced.parted("state_corrections", rows)
+    goes = is_replaced & reduced.is_old("state_corrections", rows)
+    partition, audit_id = numbers(rows["offsets_partition"]), numbers(rows["audit_id"])
+    for (number, correction, log), at in newest.items():
+        is_one = (
+            (partition == number) & (audit_id != at) & ~is_replaced & flags(pc.equal(rows["correction"], correction))
+        )
+        goes |= is_one if log is None else is_one & flags(pc.equal(rows["entry_type"], log))
+    return ~goes
 
 
 def reduction(
-    lake: Lake, moment_ms: int, further: Horizons | None = None, further_states: StateHorizons | None = None
+    lake: Lake,
+    moment_ms: int,
+    further: Horizons | None = None,
+    further_states: StateHorizons | None = None,
+    *,
+    by_parts: bool,
 ) -> Reduction:
     """The reduction to the newest baselines, or where `further` say so beyond them (only to foresee it)."""
     of_states = {**newest_state_baselines(lake), **(further_states or {})}
-    return Reduction(lake, {**newest_baselines(lake), **(further or {})}, of_states, moment_ms)
+    return Reduction(lake, {**newest_baselines(lake), **(further or {})}, of_states, moment_ms, by_parts)

@@ -27,6 +27,7 @@ from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.log_files import old_versions, remove_old_versions
+from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.removed_audits import removal_note
 from kgroups_spark.lake.unfinished import clear_up, remove_work
 from kgroups_spark.lake.writer import LakeWriter
@@ -151,8 +152,9 @@ def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) 
     if options.keep_ms is None:
         return False
     moment_ms = _moment_ms(writer.lake, before, options)
-    of = new_horizons(writer.lake, before, moment_ms)
-    of_states = new_state_horizons(writer.lake, before, moment_ms)
+    by_parts = writer.name == "parts"
+    of = new_horizons(writer.lake, before, moment_ms, by_parts=by_parts)
+    of_states = new_state_horizons(writer.lake, before, moment_ms, by_parts=by_parts)
     if not of and not of_states:
         return False
     options.progress(f"saving the state of {len(of)} partitions where old history ends")
@@ -176,7 +178,8 @@ def _maintained(
 ) -> MaintainSummary:
     before = _audit_before(claim)
     if options.keep_ms is not None:
-        reduced = reduction(writer.lake, _moment_ms(writer.lake, before, options))
+        moment_ms = _moment_ms(writer.lake, before, options)
+        reduced = reduction(writer.lake, moment_ms, by_parts=writer.name == "parts")
         summary.rows_removed = reduced.apply(writer, options.progress)
         if "audits" in summary.rows_removed:
             summary.notes.append(removal_note(reduced.old.newest))
@@ -217,9 +220,10 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     if options.keep_ms is not None:
         moment_ms = _moment_ms(lake, before, options)
         options.progress("counting rows that would go")
-        further = new_horizons(lake, before, moment_ms)
-        of_states = new_state_horizons(lake, before, moment_ms) if before.state_partitions else {}
-        summary.rows_removed = reduction(lake, moment_ms, further, of_states).foreseen()
+        by_parts = tasks_read(lake, lake.names())
+        further = new_horizons(lake, before, moment_ms, by_parts=by_parts)
+        of_states = new_state_horizons(lake, before, moment_ms, by_parts=by_parts) if before.state_partitions else {}
+        summary.rows_removed = reduction(lake, moment_ms, further, of_states, by_parts=by_parts).foreseen()
     if options.optimize:
         summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, lake.names())]
     for name in lake.names():

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
 from kgroups_spark.errors import KgroupsError
@@ -34,8 +35,6 @@ SMALL_BYTES = FILE_BYTES // 2
 LOT_BYTES = 256 << 20
 
 IN_ORDER_OF = ("group_id", "transactional_id", "offsets_partition", "topic", "partition", "hour", "log_offset")
-
-Change = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True)
@@ -102,24 +101,29 @@ def foreseen(lake: Lake, name: str) -> Rewritten:
     return Rewritten(name, len(files), len(files) - fewer, total_bytes(files), None)
 
 
-def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile], change: Change | None = None) -> int:
-    """Puts the files' rows, sorted and (by `change`) perhaps fewer, into new files, in one commit; how many rows went.
+def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile]) -> None:
+    """Puts the files' rows, sorted, into new files, in one commit.
 
     Raises KgroupsError, with nothing committed, where the rows that come out are not those that went in, or somebody
     else replaced one of the files.
     """
     log = writer.lake.table(name)
-    paths = {file.path for file in files}
-    files_in_full = [f"{log.path}/{unquote(path)}" for path in paths]
+    files_in_full = [f"{log.path}/{unquote(file.path)}" for file in files]
     rows = writer.lake.spark.read.schema(TABLES[name].schema).parquet(*files_in_full)
-    wanted = rows if change is None else change(rows)
     with told_in_one_line(f"table {name}: a task could not write its part"):
-        parts = parts_of(in_order(wanted, name, files_for(total_bytes(files))), writer.part_writer(name))
-    removed = total_rows(files) - sum(part.records for part in parts)
-    if removed < 0 or (change is None and removed):
-        raise KgroupsError(f"table {name}: of {total_rows(files)} rows {removed} would be missing; nothing was changed")
-    if change is not None and not removed:
-        return 0  # the parts stay behind, named by nobody, for VACUUM
+        parts = parts_of(in_order(rows, name, files_for(total_bytes(files))), writer.part_writer(name))
+    missing = total_rows(files) - sum(part.records for part in parts)
+    if missing:
+        raise KgroupsError(f"table {name}: of {total_rows(files)} rows {missing} would be missing; nothing was changed")
+    replace_files(writer, name, files, parts, changes_rows=False)
+
+
+def replace_files(
+    writer: LakeWriter, name: str, files: Sequence[TableFile], parts: Sequence[Part], *, changes_rows: bool = True
+) -> None:
+    """Puts the parts in the place of the files, in one commit. Raises KgroupsError, with nothing committed, where a
+    part is not there, or somebody else replaced one of the files."""
+    log, paths = writer.lake.table(name), {file.path for file in files}
     missing = log.missing(parts)
     if missing:
         raise KgroupsError(f"table {name}: parts that tasks wrote are not there ({missing[0]}); nothing was changed")
@@ -129,16 +133,15 @@ def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile], change: C
         by=f"kgroups-spark maintain {writer.audit_id}",
         remove=lambda file: file.path in paths,
         removes=len(paths),
-        changes_rows=change is not None,
+        changes_rows=changes_rows,
     )
     try:
-        operation = "optimize" if change is None else "replace"
+        operation = "replace" if changes_rows else "optimize"
         writer.fence.commit(name, operation, lambda transaction: replace(transaction=transaction))
     except ChangedMeanwhile as meanwhile:
         raise KgroupsError(
             f"table {name}: somebody else rewrites its files at the same time ({meanwhile}): run maintain again"
         ) from meanwhile
-    return removed
 
 
 def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
@@ -160,9 +163,19 @@ def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
     writer.fence.commit(name, "replace", lambda transaction: replace(transaction=transaction))
 
 
+def columns_of_order(name: str) -> list[str]:
+    """What the table's rows are sorted by."""
+    return [column for column in IN_ORDER_OF if column in TABLES[name].schema.names] or ["audit_id"]
+
+
+def sorted_lots(name: str, lots: list[pa.Table]) -> list[pa.Table]:
+    """Rows of a table in that order, as one."""
+    return [pa.concat_tables(lots).sort_by([(column, "ascending") for column in columns_of_order(name)])]
+
+
 def in_order(rows: DataFrame, name: str, files: int) -> DataFrame:
     """The table's rows, sorted and cut into so many Spark partitions of about the same number of rows."""
-    columns = [column for column in IN_ORDER_OF if column in TABLES[name].schema.names] or ["audit_id"]
+    columns = columns_of_order(name)
     placed = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *columns)
     return placed.sortWithinPartitions(*columns)
 

@@ -143,15 +143,15 @@ def test_spark_goes_on_where_a_log_was_cut_back(spark: SparkSession, local: Loca
 
 
 def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_others(
-    spark: SparkSession, local: LocalSpark, tmp_path: Path
+    session: Any, tmp_path: Path
 ) -> None:
-    log = Cut(local, tmp_path, "parts")
+    log = Cut(session, tmp_path, "parts")
     for _ in range(3):
         log.night()
     log.elect(0, len(log.logs[0].batches) - 2)
     log.night()
     log.audit("new")
-    run_maintain(spark, MaintainOptions(lake=str(tmp_path / "lake"), keep_ms=0, writer="parts"))
+    run_maintain(session, MaintainOptions(lake=str(tmp_path / "lake"), keep_ms=0, writer="parts"))
     said, new = log.told(), log.told("new")
     assert {name: said[name] for name in NOW} == {name: new[name] for name in NOW}
     log.rebuild()

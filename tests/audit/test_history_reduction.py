@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import pytest
 
-from kgroups_spark.history.horizons import horizons_frame
-from kgroups_spark.history.reduction import (
-    reduced_group_records,
-    reduced_markers,
-    reduced_offset_commits,
-    reduced_quarantine,
-    reduced_topic_offsets,
-    reduced_traffic,
-    reduced_versions,
-)
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.history import reduction
+from kgroups_spark.history.reduction import topic_offsets_that_stay, traffic_that_stays
+from kgroups_spark.lake.replaced import Replaced, ReplacedRange
+from tests.audit.reduction_twin import reduced, twin
 from tests.tables.table_rows import MOMENT, rows_of
 
-pytestmark = pytest.mark.spark
 
-
-def frame(spark, name, *given):
-    return spark.createDataFrame(rows_of(name, *given), TABLES[name].schema)
-
-
-def offsets(rows):
-    return sorted(row.log_offset for row in rows.select("log_offset").collect())
+def left(horizon, **tables):
+    """By table the offsets of rows that stay."""
+    found = reduced({name: rows_of(name, *rows) for name, rows in tables.items()}, {0: horizon})
+    return {name: sorted(rows["log_offset"].to_pylist()) for name, rows in found.items()}
 
 
 def commit(log_offset, group_id="g", *, partition=0, value=True, producer=None, transactional=None, **more):
@@ -56,57 +46,53 @@ def marker(log_offset, producer, start, outcome="committed"):
     }
 
 
-def kept(spark, commits, markers=(), horizon=100):
-    of = horizons_frame(spark, {0: horizon})
-    reduced = reduced_offset_commits(
-        frame(spark, "offset_commits", *commits), frame(spark, "transaction_markers", *markers), of
-    )
-    return offsets(reduced)
+def kept(commits, markers=(), horizon=100):
+    return left(horizon, offset_commits=commits, transaction_markers=markers)["offset_commits"]
 
 
-def test_of_each_key_the_last_record_below_the_horizon_stays_tombstones_too(spark):
+def test_of_each_key_the_last_record_below_the_horizon_stays_tombstones_too():
     commits = [commit(1), commit(2), commit(3, "h"), commit(4, "h", value=False), commit(5, partition=1)]
-    assert kept(spark, commits) == [2, 4, 5]
+    assert kept(commits) == [2, 4, 5]
     # Both types of key are keys of their own, as they are to the cleaner; what is above H takes nothing away.
-    assert kept(spark, [commit(1), commit(2, record_type=0), commit(3), commit(100)]) == [2, 3, 100]
-    assert kept(spark, commits, horizon=2) == [1, 2, 3, 4, 5]
+    assert kept([commit(1), commit(2, record_type=0), commit(3), commit(100)]) == [2, 3, 100]
+    assert kept(commits, horizon=2) == [1, 2, 3, 4, 5]
 
 
-def test_values_of_aborted_transactions_go_and_hide_nothing(spark):
+def test_values_of_aborted_transactions_go_and_hide_nothing():
     commits = [commit(1), commit(2, producer=9), commit(3, "h", value=False, producer=9)]
-    assert kept(spark, commits, [marker(4, 9, 2, "aborted")]) == [1, 3]
-    assert kept(spark, commits, [marker(4, 9, 2)]) == [2, 3]
+    assert kept(commits, [marker(4, 9, 2, "aborted")]) == [1, 3]
+    assert kept(commits, [marker(4, 9, 2)]) == [2, 3]
     # What was read together with its marker says so itself.
     told = [commit(1), commit(2, producer=9, outcome="aborted", marker_offset=4)]
-    assert kept(spark, told) == [1]
+    assert kept(told) == [1]
 
 
-def test_a_transaction_that_is_open_at_the_horizon_stays_and_hides_nothing(spark):
+def test_a_transaction_that_is_open_at_the_horizon_stays_and_hides_nothing():
     commits = [commit(1), commit(2, producer=9), commit(3, producer=9), commit(4, producer=8)]
-    assert kept(spark, commits, [marker(100, 9, 2, "aborted"), marker(5, 8, 4)]) == [2, 3, 4]
-    assert kept(spark, commits[:3]) == [1, 2, 3]
+    assert kept(commits, [marker(100, 9, 2, "aborted"), marker(5, 8, 4)]) == [2, 3, 4]
+    assert kept(commits[:3]) == [1, 2, 3]
+    # A later marker ends only what began at its start or behind it.
+    assert kept(commits[:3], [marker(9, 9, 3)]) == [2, 3]
+    assert kept([commit(1), commit(2, producer=9)], [marker(9, 9, 3, "aborted")]) == [1, 2]
 
 
-def test_a_producer_without_the_transactional_bit_waits_for_a_marker_and_stays(spark):
+def test_a_producer_without_the_transactional_bit_waits_for_a_marker_and_stays():
     commits = [commit(1), commit(2, producer=9, transactional=False), commit(3)]
-    assert kept(spark, commits) == [2, 3]
+    assert kept(commits) == [2, 3]
 
 
-def test_markers_stay_while_a_record_of_their_transaction_does(spark):
+def test_markers_stay_while_a_record_of_their_transaction_does():
     markers = [marker(3, 9, 1), marker(6, 9, 5), marker(7, 8, 4), marker(8, None, None), marker(9, 7, None, None)]
-    empty = frame(spark, "group_records")
-    reduced = reduced_markers(
-        frame(spark, "transaction_markers", *markers, marker(100, 9, 99)),
-        frame(spark, "offset_commits", commit(5, producer=9), commit(101)),
-        empty,
-        frame(spark, "quarantine", {"log_offset": 4, "producer_id": 8, "record_count": 1}),
-        horizons_frame(spark, {0: 100}),
+    found = left(
+        100,
+        transaction_markers=[*markers, marker(100, 9, 99)],
+        offset_commits=[commit(5, producer=9), commit(101)],
+        quarantine=[{"log_offset": 4, "producer_id": 8, "record_count": 1, "reason": "truncated"}],
     )
-    assert offsets(reduced) == [6, 7, 8, 9, 100]
+    assert found["transaction_markers"] == [6, 7, 8, 9, 100]
 
 
-def test_group_records_versions_and_quarantine_keep_the_last_of_each_key(spark):
-    of, no_markers = horizons_frame(spark, {0: 100}), frame(spark, "transaction_markers")
+def test_group_records_versions_and_quarantine_keep_the_last_of_each_key():
     records = [
         {"log_offset": 1, "record_type": 2},
         {"log_offset": 2, "record_type": 2},
@@ -116,11 +102,8 @@ def test_group_records_versions_and_quarantine_keep_the_last_of_each_key(spark):
         {"log_offset": 6, "record_type": 16, "regular_expression": "b*"},
         {"log_offset": 7, "record_type": 2, "producer_id": 9, "is_transactional": True},
     ]
-    assert offsets(reduced_group_records(frame(spark, "group_records", *records), no_markers, of)) == [2, 3, 4, 5, 6, 7]
     versions = [{"log_offset": 1}, {"log_offset": 2, "is_removed": True}, {"log_offset": 3, "group_id": "h"}]
-    assert offsets(reduced_versions(frame(spark, "group_versions", *versions), of)) == [2, 3]
     members = [{"log_offset": 1, "member_id": "m"}, {"log_offset": 1, "member_id": "n"}, {"log_offset": 2}]
-    assert offsets(reduced_versions(frame(spark, "group_member_versions", *members), of)) == [1, 1, 2]
     unknown = {"reason": "unknown_record_type", "raw_key": b"k", "record_count": 1}
     quarantine = [
         {"log_offset": 1, **unknown},
@@ -130,98 +113,157 @@ def test_group_records_versions_and_quarantine_keep_the_last_of_each_key(spark):
         {"log_offset": 5, "reason": "corrupt_batch"},
         {"log_offset": 6, "reason": "corrupt_batch"},
     ]
-    assert offsets(reduced_quarantine(frame(spark, "quarantine", *quarantine), of)) == [2, 3, 4, 5, 6]
-
-
-def test_traffic_goes_by_whole_hours(spark):
-    hours = [MOMENT.replace(hour=hour, minute=0, second=0, microsecond=0) for hour in (4, 5, 6)]
-    rows = frame(spark, "group_traffic", *({"hour": hour} for hour in hours), {"hour": None})
-    left = reduced_traffic(rows, int(hours[2].timestamp() * 1000)).select("hour").toArrow()["hour"].to_pylist()
-    assert sorted(left, key=str) == [hours[2], None]
-
-
-def test_of_the_ends_of_topics_those_seen_last_stay_however_old(spark):
-    hours = {1: 4, 2: 5, 3: 6}
-    seen = [
-        {"audit_id": audit_id, "partition": partition, "seen_at": MOMENT.replace(hour=hour)}
-        for audit_id, hour in hours.items()
-        for partition in (0, 1)
-    ]
-    rows = frame(spark, "topic_offsets", *seen)
-
-    def left(moment):
-        kept = reduced_topic_offsets(rows, int(moment.timestamp() * 1000), newest_audit_id=3)
-        return sorted((row.audit_id, row.partition) for row in kept.collect())
-
-    assert left(MOMENT.replace(hour=5)) == [(2, 0), (2, 1), (3, 0), (3, 1)]
-    assert left(MOMENT.replace(hour=9)) == [(3, 0), (3, 1)]
-    assert len(left(MOMENT.replace(hour=4))) == 6
-
-
-def random_log(rng):
-    """Commits and markers of one partition; a few keys, plain and transactional, some transactions open."""
-    commits, markers, began = [], [], {}
-    for log_offset in range(rng.randint(10, 80)):
-        producer = rng.choice([None, None, 1, 2])
-        if producer in began and rng.random() < 0.4:
-            markers.append(marker(log_offset, producer, began.pop(producer), rng.choice(["committed", "aborted"])))
-            continue
-        if producer is not None:
-            began.setdefault(producer, log_offset)
-        commits.append(commit(log_offset, rng.choice("gh"), value=rng.random() < 0.8, producer=producer))
-    return commits, markers
-
-
-def twin(commits, markers, horizon):
-    """The same by hand: offsets of commits and of markers that stay."""
-
-    def end_of(row):
-        ends = [m for m in markers if m["producer_id"] == row["producer_id"] and m["log_offset"] > row["log_offset"]]
-        return min(ends, key=lambda m: m["log_offset"], default=None)
-
-    stay, last = set(), {}
-    for row in commits:
-        end = end_of(row) if row["is_transactional"] else None
-        is_open = row["is_transactional"] and (end is None or end["log_offset"] >= horizon)
-        if row["log_offset"] >= horizon or is_open:
-            stay.add(row["log_offset"])
-        elif not (end is not None and end["outcome"] == "aborted" and row["value_version"] is not None):
-            last[row["group_id"]] = row["log_offset"]
-    stay |= set(last.values())
-    ends = {
-        end["log_offset"]
-        for row in commits
-        if row["log_offset"] in stay and row["is_transactional"]
-        if (end := end_of(row))
+    tables = {"group_records": records, "group_versions": versions, "group_member_versions": members}
+    assert left(100, **tables, quarantine=quarantine) == {
+        "group_records": [2, 3, 4, 5, 6, 7],
+        "group_versions": [2, 3],
+        "group_member_versions": [1, 1, 2],
+        "quarantine": [2, 3, 4, 5, 6],
     }
-    return sorted(stay), sorted(
-        m["log_offset"] for m in markers if m["log_offset"] >= horizon or m["log_offset"] in ends
-    )
 
 
-def test_random_logs_are_reduced_as_by_hand_and_a_second_time_to_the_same(spark):
-    rng = random.Random(4)
-    all_commits, all_markers, expected = [], [], ({}, {})
-    of = {}
-    for partition in range(40):
-        commits, markers = random_log(rng)
-        of[partition] = rng.randint(0, 80)
-        for which, offsets_kept in enumerate(twin(commits, markers, of[partition])):
-            expected[which][partition] = offsets_kept
-        all_commits += [{**row, "offsets_partition": partition} for row in commits]
-        all_markers += [{**row, "offsets_partition": partition} for row in markers]
-    horizons = horizons_frame(spark, of)
-    commits, markers = frame(spark, "offset_commits", *all_commits), frame(spark, "transaction_markers", *all_markers)
-    nothing = frame(spark, "group_records"), frame(spark, "quarantine")
-    for _ in range(2):
-        commits = spark.createDataFrame(reduced_offset_commits(commits, markers, horizons).toArrow(), commits.schema)
-        assert by_partition(commits) == {p: o for p, o in expected[0].items() if o}
-        markers = spark.createDataFrame(reduced_markers(markers, commits, *nothing, horizons).toArrow(), markers.schema)
-        assert by_partition(markers) == {p: o for p, o in expected[1].items() if o}
+def test_traffic_goes_by_whole_hours():
+    hours = [MOMENT.replace(hour=hour, minute=0, second=0, microsecond=0) for hour in (4, 5, 6)]
+    rows = rows_of("group_traffic", *({"hour": hour} for hour in hours), {"hour": None})
+    assert traffic_that_stays(rows, int(hours[2].timestamp() * 1000)).tolist() == [False, False, True, True]
 
 
-def by_partition(rows):
-    found = {}
-    for row in rows.select("offsets_partition", "log_offset").collect():
-        found.setdefault(row.offsets_partition, []).append(row.log_offset)
-    return {partition: sorted(of_one) for partition, of_one in found.items()}
+def test_of_the_ends_of_topics_those_seen_last_stay_however_old():
+    hours = {1: 4, 2: 5, 3: 6}
+    seen = [{"audit_id": audit_id, "seen_at": MOMENT.replace(hour=hour)} for audit_id, hour in hours.items()]
+
+    def stay(moment):
+        moment_ms = int(moment.timestamp() * 1000)
+        return topic_offsets_that_stay(rows_of("topic_offsets", *seen), moment_ms, newest_audit_id=3).tolist()
+
+    assert stay(MOMENT.replace(hour=5)) == [False, True, True]
+    assert stay(MOMENT.replace(hour=9)) == [False, False, True]
+    assert stay(MOMENT.replace(hour=4)) == [True, True, True]
+
+
+NAMES = ("offset_commits", "group_records", "quarantine", "group_versions", "group_member_versions")
+NAMES += ("transaction_markers",)
+
+
+@cache
+def something(name):
+    """A row of nothing."""
+    return rows_of(name, {}).to_pylist()[0]
+
+
+class RandomLog:
+    """Rows of one offsets partition, as one or several audits might have written them."""
+
+    def __init__(self, rng, partition):
+        self.rng, self.partition = rng, partition
+        self.tables = {name: [] for name in NAMES}
+
+    def write(self, places, began, audit_id):
+        """The rows of an audit; `began`: where open transactions began."""
+        written = []
+        for log_offset in places:
+            producer = self.rng.choice([None, None, 1, 2])
+            if producer is not None and self.rng.random() < 0.3:
+                written.append(("transaction_markers", self._marker(log_offset, producer, began)))
+            else:
+                written += self._record(log_offset, producer, began)
+        place = {"offsets_partition": self.partition, "audit_id": audit_id}
+        for name, row in written:
+            self.tables[name].append(something(name) | row | place)
+        self._tell(audit_id)
+
+    def _marker(self, log_offset, producer, began):
+        outcome = self.rng.choice(["committed", "aborted", "aborted", None])
+        return marker(log_offset, producer, began.pop(producer, None) if outcome else None, outcome)
+
+    def _record(self, log_offset, producer, began):
+        choice, of = self.rng.choice, {"log_offset": log_offset, "producer_id": producer}
+        is_transactional = producer is not None and (producer in began or self.rng.random() < 0.8)
+        if is_transactional:
+            began.setdefault(producer, log_offset)
+        of |= {"is_transactional": is_transactional, "group_id": choice("gh"), "raw_key": choice([None, None, b"k"])}
+        kind = self.rng.random()
+        if kind < 0.6:
+            topic = {"topic": choice("tu"), "partition": choice([0, 0, 7]), "record_type": choice([0, 1, 1])}
+            yield "offset_commits", commit(log_offset, value=self.rng.random() < 0.8) | topic | of
+        elif kind < 0.85:
+            more = {"record_type": choice([2, 3, 5]), "member_id": choice([None, "m", "n"])}
+            yield "group_records", of | more | {"regular_expression": choice([None, "a*"])}
+            yield "group_versions", {"log_offset": log_offset, "group_id": of["group_id"]}
+            for member_id in ("m", "n")[: self.rng.randint(0, 2)]:
+                yield "group_member_versions", {k: of[k] for k in ("log_offset", "group_id")} | {"member_id": member_id}
+        else:
+            reason = choice(["unknown_record_type", "unknown_value_version", "truncated"])
+            more = {"reason": reason, "record_count": choice([0, 1]), "resolved_by": choice([None, None, 3])}
+            yield "quarantine", of | more
+
+    def _tell(self, audit_id):
+        """Some rows know the marker that the same audit read."""
+        markers = [each for each in self.tables["transaction_markers"] if each["audit_id"] == audit_id]
+        for row in self.tables["offset_commits"]:
+            for each in markers:
+                start, is_its = each["transaction_start_offset"], each["producer_id"] == row["producer_id"]
+                is_its &= row["is_transactional"] and row["audit_id"] == audit_id and row["log_offset"] % 3 > 0
+                if is_its and start is not None and start <= row["log_offset"] < each["log_offset"]:
+                    row |= {"outcome": each["outcome"], "marker_offset": each["log_offset"]}
+
+
+def random_tables(rng, partitions):
+    logs = [RandomLog(rng, partition) for partition in range(partitions)]
+    for log in logs:
+        began, half = {}, rng.randint(1, 40)
+        log.write(range(half), began, 1)
+        log.write(range(half, half + rng.randint(1, 40)), began, 2)
+    return {name: [row for log in logs for row in log.tables[name]] for name in NAMES}
+
+
+def in_order(rows):
+    return sorted(map(repr, rows))
+
+
+def as_tables(tables):
+    return {name: rows_of(name, *rows) for name, rows in tables.items()}
+
+
+def assert_as_by_hand(found, expected):
+    for name, rows in expected.items():
+        assert in_order(found[name].to_pylist()) == in_order(rows), name
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_logs_are_reduced_as_by_hand(seed, monkeypatch):
+    rng = random.Random(seed)
+    monkeypatch.setattr(reduction, "ROWS_AT_ONCE", rng.choice([10, 1 << 20]))
+    tables, horizons = random_tables(rng, 6), {partition: rng.randint(0, 80) for partition in range(5)}
+    expected = twin(tables, horizons)
+    assert all(len(expected[name]) < len(tables[name]) for name in ("offset_commits", "transaction_markers"))
+    whole = as_tables(tables)
+    found = reduced(whole, horizons, at_once=rng.choice([7, 1000]))
+    assert_as_by_hand(found, expected)
+    # A second time, and after a kill between the tables, to the same; markers come last.
+    assert reduced(found, horizons) == found
+    done = rng.sample(NAMES[:-1], 3)
+    assert_as_by_hand(reduced({name: (found if name in done else whole)[name] for name in NAMES}, horizons), expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_replaced_rows_below_the_horizon_go_and_count_for_nothing(seed):
+    rng = random.Random(seed)
+    log, began = RandomLog(rng, 0), {}
+    log.write(range(20), began, 1)
+    before_cut = dict(began)
+    log.write(range(20, 40), began, 1)
+    replaced = Replaced((ReplacedRange(0, 20, 40, 2),))
+    gone = {name: [row for row in rows if row["log_offset"] >= 20] for name, rows in log.tables.items()}
+    for rows in log.tables.values():
+        rows[:] = [row for row in rows if row["log_offset"] < 20]
+    for row in log.tables["offset_commits"]:
+        if (row["marker_offset"] or 0) >= 20:
+            row |= {"outcome": None, "marker_offset": None}
+    log.write(range(20, 60), before_cut, 2)
+    horizon = rng.randint(10, 60)
+    expected = twin(log.tables, {0: horizon})
+    for name, rows in gone.items():
+        expected[name] += [row for row in rows if row["log_offset"] >= horizon]
+    whole = {name: rows_of(name, *rows, *gone[name]) for name, rows in log.tables.items()}
+    assert_as_by_hand(reduced(whole, {0: horizon}, replaced=replaced), expected)

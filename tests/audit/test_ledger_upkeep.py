@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.cli import main
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import DuckDbLake
-from tests.chosen import by_each_writer
 from tests.cli.written_lake import AS_OF, ledger, write_lake
 from tests.report.made_lakes import partition_read
 from tests.tables.table_rows import rows_of
@@ -42,16 +41,22 @@ def numbers(lake: str, query: str) -> list[int]:
     return [row["audit_id"] for row in DuckDbLake(lake).query(query).to_pylist()]
 
 
-@pytest.mark.spark
-@by_each_writer
-def test_old_audits_and_their_findings_go(spark: SparkSession, writer: str, tmp_path: Path, capsys) -> None:
+@pytest.mark.parametrize(
+    ("session", "writer"),
+    [
+        ("local", "parts"),
+        *(pytest.param("spark", writer, marks=[pytest.mark.soak, pytest.mark.spark]) for writer in ("parts", "spark")),
+    ],
+    indirect=["session"],
+)
+def test_old_audits_and_their_findings_go(session: Any, writer: str, tmp_path: Path, capsys) -> None:
     found = [{"audit_id": n, "finding": "mixed_commits", "severity": "notice"} for n in range(1, NIGHTS + 1)]
     nights = ledger(*(night(number) for number in range(1, NIGHTS + 1)))
     lake = write_lake(tmp_path / "lake", {"audits": nights, "findings": rows_of("findings", *found)})
     before = answers(lake)
     options = MaintainOptions(lake, keep_ms=KEPT_NIGHTS * 86_400_000, optimize=False, writer=writer)
-    foreseen = run_maintain(spark, MaintainOptions(**{**vars(options), "dry_run": True}))
-    summary = run_maintain(spark, options)
+    foreseen = run_maintain(session, MaintainOptions(**{**vars(options), "dry_run": True}))
+    summary = run_maintain(session, options)
     newest_old = NIGHTS - KEPT_NIGHTS - 1
     assert summary.rows_removed["findings"] == newest_old
     # The last but one of the old audits has the sums of the others; the audit of the baseline is one more.
@@ -62,7 +67,7 @@ def test_old_audits_and_their_findings_go(spark: SparkSession, writer: str, tmp_
     assert numbers(lake, "SELECT audit_id FROM findings ORDER BY audit_id") == [*range(newest_old + 1, NIGHTS + 1)]
     assert answers(lake) == before
     _ask_commands(lake, newest_old, capsys)
-    again = run_maintain(spark, options)
+    again = run_maintain(session, options)
     assert again.rows_removed == {}
 
 

@@ -2,14 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType, TimestampType
-
-from kgroups_spark.history.log_ends import log_ends_as_of
+from kgroups_spark.history.log_ends import look_for_ends, told_first
+from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.times import to_epoch_ms
+from tests.tables.table_rows import rows_of
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
-PLACE = [StructField("offsets_partition", IntegerType()), StructField("log_offset", LongType())]
-LOG = StructType([*PLACE, StructField("log_timestamp", TimestampType())])
 
 
 def hour(number):
@@ -20,35 +18,40 @@ def hour_ms(number):
     return to_epoch_ms(hour(number))
 
 
-def log(spark, *rows):
-    return spark.createDataFrame([(partition, offset, hour(at)) for partition, offset, at in rows], LOG)
+def log(rows):
+    given = ({"offsets_partition": p, "log_offset": offset, "log_timestamp": hour(at)} for p, offset, at in rows)
+    return rows_of("group_records", *given)
 
 
-def ends(spark, as_of_hour, *tables, believed_until_hour=100):
-    tables = [log(spark, *rows) for rows in tables]
-    found = log_ends_as_of(tables, hour_ms(as_of_hour), hour_ms(believed_until_hour))
-    return {row.offsets_partition: row.end_offset for row in found.collect()}
+def ends(as_of_hour, *tables, believed_until_hour=100, replaced=None):
+    look = look_for_ends(hour_ms(as_of_hour), hour_ms(believed_until_hour), replaced or Replaced())
+    lines = [line for rows in tables for line in look("group_records", None, [log(rows), log(())])]
+    return {number: at for (number,), at in told_first(lines).items()}
 
 
-def test_the_log_ends_before_its_first_later_record_in_any_table(spark):
+def test_the_log_ends_before_its_first_later_record_in_any_table():
     commits = [(0, 10, 1), (0, 12, 3), (1, 5, 1)]
     group_records = [(0, 11, 2), (1, 6, 4)]
-    assert ends(spark, 1, commits, group_records) == {0: 11, 1: 6}
-    assert ends(spark, 2, commits, group_records) == {0: 12, 1: 6}
-    assert ends(spark, 4, commits, group_records) == {}
+    assert ends(1, commits, group_records) == {0: 11, 1: 6}
+    assert ends(2, commits, group_records) == {0: 12, 1: 6}
+    assert ends(4, commits, group_records) == {}
 
 
-def test_a_record_with_an_earlier_time_behind_a_later_one_is_not_in_it(spark):
-    assert ends(spark, 2, [(0, 10, 1), (0, 11, 5), (0, 12, 2)]) == {0: 11}
+def test_a_record_with_an_earlier_time_behind_a_later_one_is_not_in_it():
+    assert ends(2, [(0, 10, 1), (0, 11, 5), (0, 12, 2)]) == {0: 11}
 
 
-def test_a_record_without_a_time_ends_nothing(spark):
-    assert ends(spark, 1, [(0, 10, None), (0, 11, 2)]) == {0: 11}
+def test_a_record_without_a_time_ends_nothing():
+    assert ends(1, [(0, 10, None), (0, 11, 2)]) == {0: 11}
 
 
-def test_a_record_from_the_future_ends_nothing(spark):
+def test_a_record_from_the_future_ends_nothing():
     """Else the log would end there as of every moment."""
     commits = [(0, 10, 1), (0, 11, 101), (0, 12, 2), (0, 13, 3)]
-    assert ends(spark, 2, commits) == {0: 13}
-    assert ends(spark, 3, commits) == {}
-    assert ends(spark, 2, commits, believed_until_hour=101) == {0: 11}
+    assert ends(2, commits) == {0: 13}
+    assert ends(3, commits) == {}
+    assert ends(2, commits, believed_until_hour=101) == {0: 11}
+
+
+def test_a_replaced_record_ends_nothing():
+    assert ends(1, [(0, 10, 2), (1, 4, 2)], replaced=Replaced((ReplacedRange(0, 9, 20, 5),))) == {1: 4}

@@ -23,6 +23,7 @@ from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.tables.internal import STATE_OFFSET
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.upkeep.maintain import MaintainOptions, MaintainSummary, run_maintain
 from tests.audit.lakes import contents, copy_until, rows, versions
@@ -92,17 +93,17 @@ def by_duckdb(lake, name):
     return duckdb.connect().register("t", table).execute("SELECT count(*) FROM t").fetchall()[0][0]
 
 
-def newest_actions(lake, name):
-    """The add and remove actions of the newest version of a table."""
-    path = max((lake / name / "_delta_log").glob("*.json"))
-    actions = [json.loads(line) for line in path.read_text().splitlines()]
-    return [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+def newest_actions(lake, name, versions):
+    """The add and remove actions of the newest versions of a table, the last one first."""
+    for path in sorted((lake / name / "_delta_log").glob("*.json"), reverse=True)[:versions]:
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        yield [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
 
 
-def test_files_become_few_and_nothing_else_changes(spark, local, lake, log, undisturbed):
+def test_files_become_few_and_nothing_else_changes(session, lake, log, undisturbed):
     before, files = contents(lake, [*HISTORY, *NOW]), file_counts(lake)
-    progress = Ledger(Lake.open(spark, str(lake))).last_finished().partitions
-    summary = maintain(spark, lake)
+    progress = Ledger(Lake.open(session, str(lake))).last_finished().partitions
+    summary = maintain(session, lake)
     assert contents(lake, [*HISTORY, *NOW]) == before
     after = file_counts(lake)
     assert files["offset_commits"] > 1
@@ -112,9 +113,7 @@ def test_files_become_few_and_nothing_else_changes(spark, local, lake, log, undi
         protocol = DeltaTable(f"{lake}/{name}").protocol()
         assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
         assert by_duckdb(lake, name) == len(before[name])
-    # Who follows the table as a stream sees nothing.
-    assert {action["dataChange"] for action in newest_actions(lake, "offset_commits")} == {False}
-    row = Ledger(Lake.open(spark, str(lake))).last_finished()
+    row = Ledger(Lake.open(session, str(lake))).last_finished()
     assert (row.source, row.rows_added, row.record_counts) == ("tables", {}, ())
     assert [(p.offsets_partition, p.end_offset) for p in row.partitions] == [
         (p.offsets_partition, p.end_offset) for p in progress
@@ -122,11 +121,11 @@ def test_files_become_few_and_nothing_else_changes(spark, local, lake, log, undi
     assert {p.records for p in row.partitions} == {0}
     # There is nothing more to do, and audits go on.
     versions_before = versions(lake)
-    maintain(spark, lake)
+    maintain(session, lake)
     assert {name: v for name, v in versions(lake).items() if name != "audits"} == {
         name: v for name, v in versions_before.items() if name != "audits"
     }
-    audit(local, lake, log)
+    audit(session, lake, log)
     assert contents(lake) == undisturbed
 
 
@@ -139,14 +138,13 @@ def state_of_history(spark, lake):
     saved = rows(lake, "coordinator_state")
     newest = max(row["audit_id"] for row in saved)
     states = ([row.asDict() for row in replayed], [row for row in saved if row["audit_id"] == newest])
-    return [
-        sorted(
-            (r["offsets_partition"], r["entry_type"], r["group_id"] or "", str(unordered(json.loads(r["payload"]))))
-            for r in state
-            if r["entry_type"] != "topics"
-        )
-        for state in states
-    ]
+    return [sorted(map(entry_of, (row for row in state if row["entry_type"] != "topics"))) for state in states]
+
+
+def entry_of(row):
+    """What a row of the saved state says."""
+    said = unordered(json.loads(row["payload"])) if row["payload"] else [row[field.name] for field in STATE_OFFSET]
+    return row["offsets_partition"], row["entry_type"], row["group_id"] or "", str(said)
 
 
 @dataclass(frozen=True)
@@ -164,78 +162,100 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(spark, two_nights, tmp_path_factory):
+def kept(local, two_nights, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
     before, after = folder / "before", folder / "after"
     shutil.copytree(two_nights / "lake", before)
-    _, newest = see_ends_of_topics(spark, before)
+    _, newest = see_ends_of_topics(local, before)
     shutil.copytree(before, after)
     keep_ms, summaries = half_of_the_log(before), []
-    foreseen = maintain(spark, after, keep_ms=keep_ms, dry_run=True)
+    foreseen = maintain(local, after, keep_ms=keep_ms, dry_run=True)
     assert contents(after, HISTORY) == contents(before, HISTORY)
-    killed = photographs(after, folder / "killed", lambda: summaries.append(maintain(spark, after, keep_ms=keep_ms)))
+    killed = photographs(after, folder / "killed", lambda: summaries.append(maintain(local, after, keep_ms=keep_ms)))
     return Kept(before, after, keep_ms, foreseen, summaries[0], killed, newest)
 
 
-def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(
-    spark, local, kept, log, undisturbed, tmp_path
-):
+def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(session, kept, log, undisturbed, tmp_path):
     gone = {name: len(rows(kept.before, name)) - len(rows(kept.after, name)) for name in HISTORY}
     assert kept.summary.rows_removed == {name: count for name, count in gone.items() if count}
     assert {"offset_commits", "transaction_markers"} <= kept.summary.rows_removed.keys()
-    assert kept.foreseen.rows_removed["offset_commits"] == kept.summary.rows_removed["offset_commits"]
+    assert kept.foreseen.rows_removed == kept.summary.rows_removed
     # Old ends of topics go, but never the newest, however long ago both were.
-    assert kept.foreseen.rows_removed["topic_offsets"] == kept.summary.rows_removed["topic_offsets"] == 2
+    assert kept.summary.rows_removed["topic_offsets"] == 2
     assert ends_by(kept.after) == {kept.newest: 2}
     assert contents(kept.after, NOW) == contents(kept.before, NOW)
     lake = shutil.copytree(kept.after, tmp_path / "lake")
-    replayed, saved = state_of_history(spark, lake)
+    replayed, saved = state_of_history(session, lake)
     assert replayed == saved
-    audit(local, lake, log)
+    audit(session, lake, log)
     assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
     # A rebuild gives the same tables, versions included.
     before_rebuild = contents(lake)
-    run_rebuild(spark, RebuildOptions(lake=str(lake)))
+    run_rebuild(session, RebuildOptions(lake=str(lake)))
     assert contents(lake) == before_rebuild
 
 
-@pytest.mark.soak
-def test_keep_can_be_repeated_and_one_baseline_of_each_partition_is_enough(spark, kept, log, tmp_path):
+def test_by_spark_a_whole_maintenance_leaves_what_one_in_this_process_does(spark, kept, tmp_path):
+    """Dry and wet, with all that upkeep asks of Spark and Delta: OPTIMIZE, VACUUM, tasks, transactions."""
+    lake = shutil.copytree(kept.before, tmp_path / "lake")
+    old, young = (lake / "offset_commits" / f"part-of-a-task-that-failed-{age}.parquet" for age in ("old", "young"))
+    for file in (old, young):
+        file.write_bytes(b"x" * 1000)
+    eight_days_ago = old.stat().st_mtime - 8 * 86_400
+    os.utime(old, (eight_days_ago, eight_days_ago))
+    (lake / "_work" / "audit-1-of-a-dead-process").mkdir(parents=True)
+    before, files = contents(lake), set((lake / "offset_commits").glob("*.parquet"))
+    foreseen = maintain(spark, lake, keep_ms=kept.keep_ms, dry_run=True)
+    assert contents(lake) == before
+    assert set((lake / "offset_commits").glob("*.parquet")) == files
+    summary = maintain(spark, lake, keep_ms=kept.keep_ms)
+    assert foreseen.bytes_freed == summary.bytes_freed == 1000
+    assert foreseen.rows_removed == summary.rows_removed == kept.summary.rows_removed
+    assert contents(lake) == contents(kept.after)
+    assert contents(lake, ["state_corrections"]) == contents(kept.after, ["state_corrections"])
+    assert file_counts(lake) == file_counts(kept.after)
+    # Only old files that no version needs are deleted.
+    assert files - set((lake / "offset_commits").glob("*.parquet")) == {old}
+    assert not list((lake / "_work").iterdir())
+    # Who follows the table as a stream sees that rows go, but not that they lie in other files.
+    changes = [{action["dataChange"] for action in actions} for actions in newest_actions(lake, "group_events", 2)]
+    assert changes == [{False}, {True}]
+
+
+def test_keep_can_be_repeated_and_one_baseline_of_each_partition_is_enough(session, kept, log, tmp_path):
     lake = shutil.copytree(kept.after, tmp_path / "lake")
-    assert maintain(spark, lake, keep_ms=kept.keep_ms).rows_removed == {}
-    audit(spark, lake, log)
-    replayed, saved = state_of_history(spark, lake)
+    assert maintain(session, lake, keep_ms=kept.keep_ms).rows_removed == {}
+    audit(session, lake, log)
+    replayed, saved = state_of_history(session, lake)
     assert replayed == saved
-    maintain(spark, lake, keep_ms=1)
+    maintain(session, lake, keep_ms=1)
     of = {(row["offsets_partition"], row["audit_id"]) for row in rows(lake, "state_corrections")}
     assert len(of) == len({partition for partition, _ in of}) == 4
-    replayed, saved = state_of_history(spark, lake)
+    replayed, saved = state_of_history(session, lake)
     assert replayed == saved
 
 
-def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(spark, kept, chosen, tmp_path):
+def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(session, kept, chosen, tmp_path):
     broken = {table for table, operation, _ in kept.killed if operation in ("append", "replace")}
     assert {"state_corrections", "offset_commits", "transaction_markers"} <= broken
     now, history = contents(kept.before, NOW), contents(kept.after, HISTORY)
     for point, killed in kept.killed.items():
         assert contents(killed, NOW) == now, point
-    for number, point in enumerate(chosen.some(kept.killed, 1)):
+    for number, point in enumerate(chosen.some(kept.killed, 2)):
         lake = shutil.copytree(kept.killed[point], tmp_path / f"{number}")
-        maintain(spark, lake, keep_ms=kept.keep_ms)
+        maintain(session, lake, keep_ms=kept.keep_ms)
         assert contents(lake, HISTORY) == history, point
 
 
-@pytest.mark.soak
-def test_whatever_was_half_done_an_audit_goes_on_from_there(spark, kept, log, undisturbed, tmp_path):
+def test_whatever_was_half_done_an_audit_goes_on_from_there(session, kept, log, undisturbed, tmp_path):
     lake = shutil.copytree(list(kept.killed.values())[-1], tmp_path / "lake")
-    audit(spark, lake, log)
+    audit(session, lake, log)
     assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
-    replayed, saved = state_of_history(spark, lake)
+    replayed, saved = state_of_history(session, lake)
     assert replayed == saved
 
 
-@pytest.mark.soak
-def test_broken_again_and_again_it_is_done_in_the_end(spark, lake, log, undisturbed, monkeypatch):
+def test_broken_again_and_again_it_is_done_in_the_end(session, lake, log, undisturbed, monkeypatch):
     keep_ms, now, commit = half_of_the_log(lake), contents(lake, NOW), Lake.commit
     left = ["transaction_markers", "offset_commits", "group_traffic"]
 
@@ -249,10 +269,10 @@ def test_broken_again_and_again_it_is_done_in_the_end(spark, lake, log, undistur
         patch.setattr(Lake, "commit", break_each_once)
         while left:
             with pytest.raises(OSError, match="the storage is gone"):
-                maintain(spark, lake, keep_ms=keep_ms)
+                maintain(session, lake, keep_ms=keep_ms)
             assert contents(lake, NOW) == now
-        maintain(spark, lake, keep_ms=keep_ms)
-    replayed, saved = state_of_history(spark, lake)
+        maintain(session, lake, keep_ms=keep_ms)
+    replayed, saved = state_of_history(session, lake)
     assert replayed == saved
 
 
@@ -277,7 +297,7 @@ def test_after_a_killed_audit_the_tables_of_now_are_those_of_the_last_finished_o
     assert contents(lake) == undisturbed
 
 
-def test_a_rebuild_that_was_killed_comes_first(spark, lake, monkeypatch):
+def test_a_rebuild_that_was_killed_comes_first(session, lake, monkeypatch):
     commit = Lake.commit
 
     def break_at_members(self, table, operation, write):
@@ -288,38 +308,22 @@ def test_a_rebuild_that_was_killed_comes_first(spark, lake, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Lake, "commit", break_at_members)
         with pytest.raises(OSError, match="the storage is gone"):
-            run_rebuild(spark, RebuildOptions(lake=str(lake), release_version="3.9"))
+            run_rebuild(session, RebuildOptions(lake=str(lake), release_version="3.9"))
     with pytest.raises(KgroupsError, match="a rebuild that did not finish: run kgroups audit or kgroups rebuild"):
-        maintain(spark, lake)
+        maintain(session, lake)
 
 
-def test_only_old_files_that_no_version_needs_are_deleted(spark, lake):
-    old, young = (lake / "offset_commits" / f"part-of-a-task-that-failed-{age}.parquet" for age in ("old", "young"))
-    for file in (old, young):
-        file.write_bytes(b"x" * 1000)
-    eight_days_ago = old.stat().st_mtime - 8 * 86_400
-    os.utime(old, (eight_days_ago, eight_days_ago))
-    (lake / "_work" / "audit-1-of-a-dead-process").mkdir(parents=True)
-    assert maintain(spark, lake, dry_run=True).bytes_freed == 1000
-    assert old.exists()
-    before = set((lake / "offset_commits").glob("*.parquet"))
-    summary = maintain(spark, lake)
-    assert summary.bytes_freed == 1000
-    assert before - set((lake / "offset_commits").glob("*.parquet")) == {old}
-    assert not list((lake / "_work").iterdir())
-
-
-def test_what_is_refused(spark, lake, tmp_path):
+def test_what_is_refused(session, lake, tmp_path):
     with pytest.raises(UsageError, match="--vacuum below 7d is refused: somebody may still read"):
-        maintain(spark, lake, vacuum_ms=6 * 86_400_000)
+        maintain(session, lake, vacuum_ms=6 * 86_400_000)
     with pytest.raises(UsageError, match="no lake at"):
-        maintain(spark, tmp_path / "nothing")
+        maintain(session, tmp_path / "nothing")
     before = versions(lake)
-    with Claim.take(Lake.open(spark, str(lake))), pytest.raises(ClaimLost, match="is running"):
-        maintain(spark, lake)
-    Lake.create(spark, str(tmp_path / "empty"))
+    with Claim.take(Lake.open(session, str(lake))), pytest.raises(ClaimLost, match="is running"):
+        maintain(session, lake)
+    Lake.create(session, str(tmp_path / "empty"))
     with pytest.raises(KgroupsError, match="no finished audit: nothing to maintain"):
-        maintain(spark, tmp_path / "empty")
+        maintain(session, tmp_path / "empty")
     assert {**versions(lake), "audits": 0} == {**before, "audits": 0}
 
 
@@ -344,14 +348,14 @@ AS_BEFORE += ("partitions", "newest_log_timestamp", "notes")
 
 
 @pytest.fixture
-def asked(spark, lake):
+def asked(local, lake):
     """The lake, and the numbers of two audits that saw ends of topics, long ago."""
-    return lake, see_ends_of_topics(spark, lake)
+    return lake, see_ends_of_topics(local, lake)
 
 
-def see_ends_of_topics(spark, lake):
+def see_ends_of_topics(session, lake):
     """Two audits that did so and nothing else, long ago; their numbers."""
-    started, written = Lake.open(spark, str(lake)), []
+    started, written = Lake.open(session, str(lake)), []
     for seen_at in (LONG_AGO, LONG_AGO + timedelta(hours=1)):
         with Claim.take(started) as claim:
             writer = LakeWriter(started, claim.audit_id, "parts", claim.check)
@@ -367,20 +371,20 @@ def ends_by(lake):
     return Counter(row["audit_id"] for row in rows(lake, "topic_offsets"))
 
 
-def test_ends_of_topics_stay_through_upkeep_and_rebuilds(spark, asked):
+def test_ends_of_topics_stay_through_upkeep_and_rebuilds(session, asked):
     lake, written = asked
     before = contents(lake, ["topic_offsets"])
     assert len(DeltaTable(f"{lake}/topic_offsets").file_uris()) == 2
-    summary = maintain(spark, lake)
+    summary = maintain(session, lake)
     assert "  topic_offsets: 2 files to 1" in "\n".join(summary.lines())
-    run_rebuild(spark, RebuildOptions(lake=str(lake), release_version="4.2"))
+    run_rebuild(session, RebuildOptions(lake=str(lake), release_version="4.2"))
     assert contents(lake, ["topic_offsets"]) == before
     assert ends_by(lake) == dict.fromkeys(written, 2)
 
 
-def test_a_table_of_ends_that_somebody_deleted_is_made_again_and_rebuilds_nothing(spark, asked, log):
+def test_a_table_of_ends_that_somebody_deleted_is_made_again_and_rebuilds_nothing(session, asked, log):
     lake, _ = asked
     shutil.rmtree(lake / "topic_offsets")
-    row = audit(spark, lake, log).audit
+    row = audit(session, lake, log).audit
     assert not [note for note in row.notes if "rebuilt" in note]
     assert ends_by(lake) == {}

@@ -7,7 +7,9 @@ import copy
 import duckdb
 import pytest
 
-from kgroups_spark.state_logs.keep import BASELINE, FRAME, RULES, reduced_state_log
+from kgroups_spark.state_logs.keep import BASELINE, STATE_RULES, STATE_TABLES
+from kgroups_spark.upkeep.reduce_stage import Reduced
+from tests.audit.reduction_twin import reduced, state_twin
 from tests.audit.state_nights import StateNights
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
@@ -15,8 +17,6 @@ from tests.tables.table_rows import rows_of as table_rows
 from tests.transaction_coordinator import histories as transactions
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of
-
-pytestmark = pytest.mark.spark
 
 LENGTH, HORIZON = 90, 60
 RELEASES = {SHARE: ("4.4", "4.2", "4.1", "4.0"), TRANSACTION: ("4.4", "3.5", "0.11")}
@@ -41,27 +41,29 @@ def log_of(topic, seed):
 
 
 @pytest.fixture(scope="module", params=[(topic, seed) for topic in RELEASES for seed in SEEDS])
-def both(request, spark):
+def both(request):
     """The nights as they are, and those whose history is reduced."""
     topic, seed = request.param
     whole, log = StateNights(topic), log_of(topic, seed)
     whole.audit(log)
-    horizons = spark.createDataFrame([(topic, whole.partition, HORIZON)], FRAME)
-    reduced = copy.deepcopy(whole)
-    for name in RULES:
-        rows = whole.tables.get(name)
-        if rows:
-            frame = spark.createDataFrame(table_rows(name, *rows))
-            left = reduced_state_log(name, frame, horizons)
-            again = reduced_state_log(name, left, horizons)
-            reduced.tables[name] = sorted(left.toArrow().to_pylist(), key=lambda row: row["log_offset"])
-            assert sorted(map(repr, again.toArrow().to_pylist())) == sorted(map(repr, reduced.tables[name]))
-    return whole, reduced
+    horizons = {(topic, whole.partition): HORIZON}
+    tables = {name: table_rows(name, *whole.tables[name]) for name in STATE_RULES if name in whole.tables}
+    left = reduced(tables, {}, horizons, at_once=7)
+    assert reduced(left, {}, horizons) == left
+    few = copy.deepcopy(whole)
+    for name, rows in left.items():
+        few.tables[name] = rows.to_pylist()
+        expected = state_twin(name, tables[name].to_pylist(), horizons)
+        assert sorted(map(repr, few.tables[name])) == sorted(map(repr, expected))
+    if events := whole.tables.get("state_events"):
+        is_old = Reduced({}, horizons).is_old("state_events", table_rows("state_events", *events))
+        few.tables["state_events"] = [row for row, goes in zip(events, is_old, strict=True) if not goes]
+    return whole, few
 
 
 def test_less_is_left_and_nothing_of_what_is_not_old_goes(both):
     whole, reduced = both
-    for name in RULES:
+    for name in STATE_TABLES:
         rows, left = whole.tables.get(name, []), reduced.tables.get(name, [])
         assert [row for row in rows if row["log_offset"] >= HORIZON] == [
             row for row in left if row["log_offset"] >= HORIZON

@@ -178,7 +178,7 @@ def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(sessi
 
 @of_one_recording
 @by_each_writer
-def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(spark, audits, recorded, whole, tmp_path, writer):
+def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(audits, recorded, whole, tmp_path, writer):
     recording, log = recorded
     lake = tmp_path / "lake"
     audit(audits, lake, cut(log, tmp_path / "night", 0.7), writer)
@@ -187,17 +187,17 @@ def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(spark, audits
     before = contents(lake, COMPARED)
     # Below the newest record: of the recorded share log little has been replaced before. Files stay as they are.
     options = MaintainOptions(lake=str(lake), keep_ms=1, optimize=False, writer=writer)
-    foreseen = run_maintain(spark, replace(options, dry_run=True))
-    done = run_maintain(spark, options)
+    foreseen = run_maintain(audits, replace(options, dry_run=True))
+    done = run_maintain(audits, options)
     assert done.rows_removed[records] == foreseen.rows_removed[records]
     assert done.rows_removed[records] == len(before[records]) - len(rows(lake, records)) > 3
     assert bool(before["state_events"]) == recording.startswith("share")
     assert len(rows(lake, "state_events")) < max(len(before["state_events"]), 1)
     now = [each for each in COMPARED if TABLES[each].kind == "current"]
     assert contents(lake, now) == {each: before[each] for each in now}
-    run_rebuild.run_rebuild(spark, RebuildOptions(lake=str(lake), writer=writer))
+    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake), writer=writer))
     assert contents(lake, now) == {each: before[each] for each in now}
-    again = run_maintain(spark, options)
+    again = run_maintain(audits, options)
     assert records not in again.rows_removed
     audit(audits, lake, log, writer)
     assert contents(lake, now) == {each: contents(whole, now)[each] for each in now}

@@ -1,13 +1,12 @@
-"""Records stamped in the far future, with Spark and Delta: a lake that an earlier version let go by them recovers."""
+"""Records stamped in the far future: a lake that an earlier version let go by them recovers."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.history.known_times import newest_in_history
@@ -16,9 +15,6 @@ from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from tests.audit.cleaned_nights import write_folder
 from tests.audit.lakes import rows
 from tests.findings.logs import HOUR, Log
-from tests.protocol.local_spark import LocalSpark
-
-pytestmark = pytest.mark.spark
 
 OLD = 1_700_000_000_000
 YEAR_2040 = 2_208_988_800_000
@@ -29,12 +25,10 @@ def utc(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def test_a_lake_that_went_by_2040_recovers(
-    spark: SparkSession, local: LocalSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lake_that_went_by_2040_recovers(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def audit(log: Log) -> AuditSummary:
         write_folder(tmp_path / "log", log.files)
-        return run_audit(local, AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "log")], writer="parts"))
+        return run_audit(session, AuditOptions(str(tmp_path / "lake"), [str(tmp_path / "log")], writer="parts"))
 
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h")
     with monkeypatch.context() as patch:
@@ -43,8 +37,8 @@ def test_a_lake_that_went_by_2040_recovers(
         assert audit(log).audit.as_of == utc(YEAR_2040)
     # History is older than three years before 2040, and not older than three years before its own newest time.
     spared = MaintainOptions(str(tmp_path / "lake"), keep_ms=3 * 365 * 86_400_000, optimize=False, dry_run=True)
-    assert not any(run_maintain(spark, spared).rows_removed.values())
-    lake = Lake.open(cast(Any, local), str(tmp_path / "lake"))
+    assert not any(run_maintain(session, spared).rows_removed.values())
+    lake = Lake.open(session, str(tmp_path / "lake"))
     for latest, newest in ((YEAR_2040, {0: YEAR_2040}), (YEAR_2040 - 1, {0: OLD}), (OLD - 1, {})):
         assert newest_in_history(lake, {0, 7}, latest) == newest
     second = audit(log)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
+from kgroups_spark.lake.lake import table_properties
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
@@ -28,8 +29,7 @@ def write_lake(path: Path, tables: Mapping[str, pa.Table], *, layout: int = LAKE
     for name in TABLES:
         if name != without:
             rows = tables.get(name, arrow_schema(name).empty_table())
-            kept = {"delta.dataSkippingStatsColumns": ",".join(TABLES[name].statistics)}
-            create(path, name, rows.schema, {LAKE_VERSION_PROPERTY: str(layout)} | kept)
+            create(path, name, rows.schema, table_properties(TABLES[name]) | {LAKE_VERSION_PROPERTY: str(layout)})
             if name in tables:
                 add(path, name, rows, audit_id=1)
     return str(path)

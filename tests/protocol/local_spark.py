@@ -83,6 +83,10 @@ class LocalFrame:
         no_rows = _arrow_schema(_struct(schema) if isinstance(schema, str) else schema).empty_table()
         return LocalFrame(tables or [no_rows])
 
+    def unionByName(self, other: LocalFrame) -> LocalFrame:
+        names = [rows.column_names for rows in (*self.tasks, *other.tasks)]
+        return LocalFrame([rows.select(names[0]) for rows in (*self.tasks, *other.tasks)])
+
     def select(self, *columns: str) -> LocalFrame:
         return LocalFrame([rows.select(columns) for rows in self.tasks])
 

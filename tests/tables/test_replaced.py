@@ -109,13 +109,11 @@ class Asked:
         return self
 
 
-def test_spark_is_asked_for_the_rows_that_stay_or_for_the_others() -> None:
+def test_spark_is_asked_for_the_rows_that_stay() -> None:
     rows: Any = Asked()
     replaced = RANGES.condition("group_records")
-    assert RANGES.alone("group_records", rows).conditions == (replaced,)  # type: ignore[attr-defined]
     assert RANGES.left_out("group_records", rows).conditions == (f"NOT ({replaced})",)  # type: ignore[attr-defined]
     for nothing, name in ((NOTHING, "group_records"), (RANGES, "groups")):
-        assert nothing.alone(name, rows).conditions == ("false",)  # type: ignore[attr-defined]
         assert nothing.left_out(name, rows) is rows
 
 

@@ -18,17 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kgroups_spark.history.horizons import horizons_frame
-from kgroups_spark.history.reduction import (
-    reduced_group_records,
-    reduced_markers,
-    reduced_offset_commits,
-    reduced_quarantine,
-    reduced_versions,
-)
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.upkeep.reduce_stage import BY_SHARD
 from kgroups_spark.views import FUNCTIONS, definition, view_sql
 from kgroups_spark.views.known_history import KnownRow
+from tests.audit.reduction_twin import reduced
 from tests.chosen import some_of
 from tests.coordinator.replay_row import ReplayRow
 from tests.tables.table_rows import rows_of as table_rows
@@ -198,10 +192,10 @@ def test_a_moment_of_one_group_is_read_from_its_partition(lake: Lake, name: str)
 
 def test_reduced_history_says_the_same_of_later_moments(lake: Lake) -> None:
     horizons = halves(lake)
-    reduced = reduced_tables(lake, horizons)
+    left = reduced_tables(lake, horizons)
     for name in ("offset_commits", "group_member_versions", "transaction_markers"):
-        assert reduced[name].num_rows < lake.tables[name].num_rows
-    whole_views, reduced_views = views_over(lake.tables), views_over(reduced)
+        assert left[name].num_rows < lake.tables[name].num_rows
+    whole_views, reduced_views = views_over(lake.tables), views_over(left)
     told = 0
     for partition, records in records_of(REDUCED):
         later = later_moments(records, horizons[partition])
@@ -246,20 +240,9 @@ def later_moments(records: list[ReplayRow], horizon: int) -> list[int]:
 
 
 def reduced_tables(lake: Lake, horizons: dict[int, int]) -> dict[str, pa.Table]:
-    read, of = lake.spark.table, horizons_frame(lake.spark, horizons)
-    markers = read("transaction_markers")
-    frames: dict[str, Any] = {
-        "offset_commits": reduced_offset_commits(read("offset_commits"), markers, of),
-        "group_records": reduced_group_records(read("group_records"), markers, of),
-        "quarantine": reduced_quarantine(read("quarantine"), of),
-        "group_versions": reduced_versions(read("group_versions"), of),
-        "group_member_versions": reduced_versions(read("group_member_versions"), of),
-    }
-    records = [frames[name] for name in ("offset_commits", "group_records", "quarantine")]
-    frames["transaction_markers"] = reduced_markers(markers, *records, of)
+    left = reduced({name: lake.tables[name] for name in BY_SHARD["offsets_partition"]}, horizons)
     baselines = [
         {"offsets_partition": partition, "log_offset": at, "correction": "baseline", "payload": '{"topics": []}'}
         for partition, at in horizons.items()
     ]
-    reduced = {name: frame.toArrow() for name, frame in frames.items()}
-    return lake.tables | reduced | {"state_corrections": table_rows("state_corrections", *baselines)}
+    return lake.tables | left | {"state_corrections": table_rows("state_corrections", *baselines)}

@@ -1,0 +1,100 @@
+"""A function over the rows of stored tables, in tasks: over their files, or, where tasks cannot reach these, over
+Spark's frames. The driver gets lines of what it found."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+from pyspark.sql import DataFrame, SparkSession
+
+from kgroups_spark.lake.kernel import TableFile
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.storage.s3 import with_storage
+from kgroups_spark.tasks.outputs import MANIFEST, manifest_batch
+
+# (kind, something JSON can hold)
+Line = tuple[str, Any]
+# (table, path of a file as its log has it or None, its rows in lots) -> what is found there.
+Look = Callable[[str, str | None, Iterator[pa.Table]], Iterator[Line]]
+# What a lot of rows holds, roughly; a file is read in lots of its own.
+ROWS_PER_LOT = 1 << 17
+# What a task should have to do.
+BYTES_PER_TASK, FILES_PER_TASK = 64 << 20, 200
+
+
+def lots_of(
+    dataset: pa.dataset.Dataset, columns: Sequence[str], where: pc.Expression | None = None
+) -> Iterator[pa.Table]:
+    """The rows of a dataset, always in the same order; small row groups together."""
+    few: list[pa.RecordBatch] = []
+    for batch in dataset.to_batches(columns=[*columns], filter=where, use_threads=False):
+        if batch.num_rows:
+            few.append(batch)
+        if sum(each.num_rows for each in few) >= ROWS_PER_LOT:
+            yield pa.Table.from_batches(few)
+            few = []
+    if few:
+        yield pa.Table.from_batches(few)
+
+
+def in_tasks(spark: SparkSession, tasks: int, work: Callable[[int], Iterable[Line]]) -> list[Line]:
+    """The lines of all tasks, numbered from 0 on."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield manifest_batch([*work(number)])
+
+    return lines_of(spark.range(0, tasks, 1, numPartitions=tasks).mapInArrow(with_storage(run), MANIFEST))
+
+
+def lines_of(manifests: DataFrame) -> list[Line]:
+    return [(row.kind, json.loads(row.payload)) for row in manifests.collect()]
+
+
+def tasks_for(spark: SparkSession, files: Iterable[TableFile]) -> int:
+    """How many tasks are worth their start."""
+    sizes = [file.size for file in files]
+    wanted = 1 + sum(sizes) // BYTES_PER_TASK + len(sizes) // FILES_PER_TASK
+    return min(wanted, 2 * spark.sparkContext.defaultParallelism)
+
+
+def scan_files(
+    lake: Lake, files: Mapping[str, Sequence[TableFile]], columns: Mapping[str, Sequence[str]], look: Look
+) -> list[Line]:
+    """`look` at these columns of each file of tables, each in one task."""
+    folders = {name: lake.table(name).path for name in files}
+    places = [(name, file.path) for name, some in files.items() for file in sorted(some, key=_largest_first)]
+    tasks = tasks_for(lake.spark, itertools.chain.from_iterable(files.values()))
+
+    def work(number: int) -> Iterator[Line]:
+        for name, path in places[number::tasks]:
+            yield from look(name, path, lots_of(dataset_of(name, folders[name], [path]), columns[name]))
+
+    return in_tasks(lake.spark, tasks, work) if places else []
+
+
+def scan_tables(lake: Lake, columns: Mapping[str, Sequence[str]], look: Look, *, by_parts: bool) -> list[Line]:
+    """`look` at these columns of whole tables, replaced rows among them."""
+    if by_parts:
+        return scan_files(lake, {name: lake.table(name).files() for name in columns}, columns, look)
+    return [line for name, some in columns.items() for line in lines_of(_frame(lake, name, some, look))]
+
+
+def _frame(lake: Lake, name: str, columns: Sequence[str], look: Look) -> DataFrame:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield manifest_batch([*look(name, None, (pa.Table.from_batches([batch]) for batch in batches))])
+
+    return lake.read(name, replaced=NOTHING).select(*columns).mapInArrow(run, MANIFEST)
+
+
+def _largest_first(file: TableFile) -> int:
+    return -file.size

@@ -1,0 +1,272 @@
+"""The reduction of history as Spark runs it: a task takes some partitions, and writes parts of what stays of them.
+
+    look    which files have rows below H, and how many rows of which partition are in them     a file, one task
+    deal    the partitions to tasks, by rows
+    reduce  spark.range(tasks).mapInArrow(reduce)                                                a hand, one task
+
+A task reads of these files the keys of its partitions' rows, and then the rows themselves, in lots. Where tasks cannot
+reach the store, the rows come packed, partition by partition, and go back packed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import itemgetter
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+from pyspark.sql import DataFrame
+
+from kgroups_spark.history.reduction import (
+    MARKER_COLUMNS,
+    PRODUCER_COLUMNS,
+    RULES,
+    Lot,
+    NextMarkers,
+    looked_up,
+    markers_that_stay,
+    numbers,
+    producers_left,
+    rows_that_stay,
+)
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.lake.replaced import NOTHING, Replaced
+from kgroups_spark.offsets.numbers import I64, Flags
+from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES, StateHorizons, columns_of_place, state_horizons_of
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tasks.outputs import PartCollector, part_line
+from kgroups_spark.tasks.packed_rows import PACKED, packed_by_shard, packed_outputs
+from kgroups_spark.tasks.table_scan import Line, lots_of
+
+MARKERS = "transaction_markers"
+# Tables of records: markers stay while one of their transaction's does.
+OF_PRODUCERS = ("offset_commits", "group_records", "quarantine")
+# Tables of which rows stay because of others of the same shard, by the column that says the shard; in the order in
+# which it can be told.
+BY_SHARD: Mapping[str, tuple[str, ...]] = {
+    "offsets_partition": (*RULES, MARKERS),
+    "state_partition": (*STATE_RULES,),
+}
+SHARD_OF = {name: column for column, names in BY_SHARD.items() for name in names}
+
+
+class Read(Protocol):
+    """Rows of some shards."""
+
+    def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Those of a table that is reduced, in lots, and in an order that stays the same."""
+
+    def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """All rows of transaction_markers."""
+
+
+class Left(NamedTuple):
+    """Of some rows of a table, `seen` of them, those that stay."""
+
+    name: str
+    seen: int
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """History reduced below these places; `replaced`: rows that count for nothing."""
+
+    horizons: Mapping[int, int]
+    state_horizons: StateHorizons = field(default_factory=dict)
+    replaced: Replaced = NOTHING
+
+    def place(self, name: str) -> tuple[str, ...]:
+        """The columns of a table that say what is below H."""
+        of = columns_of_place(name) if name in STATE_TABLES else ("offsets_partition",)
+        return (*of, "log_offset", *(("audit_id",) if self.replaced.touches(name) else ()))
+
+    def horizon(self, name: str, rows: pa.Table) -> I64:
+        """The H of each row; -1: nothing is reduced there."""
+        if "state_partition" in rows.column_names:
+            return state_horizons_of(name, rows, self.state_horizons)
+        return looked_up(self.horizons, numbers(rows["offsets_partition"]))
+
+    def is_old(self, name: str, rows: pa.Table) -> Flags:
+        """Which rows lie below H."""
+        found: Flags = numbers(rows["log_offset"]) < self.horizon(name, rows)
+        return found
+
+    def left(self, read: Read, names: Sequence[str], *, is_dry: bool = False) -> Iterator[Left]:
+        """The rows of these tables of SHARD_OF that stay: all columns of them, or (`is_dry`) as few as can be."""
+        records = [pa.schema(map(arrow_schema(MARKERS).field, PRODUCER_COLUMNS)).empty_table()]
+        for name in (name for name in SHARD_OF if name in names):
+            for lot, stays in self._decided(name, read, records, is_dry):
+                rows = lot.rows.filter(pa.array(stays))
+                if name in OF_PRODUCERS:
+                    records.append(producers_left(rows, lot.horizon[stays]))
+                yield Left(name, len(stays), rows)
+
+    def _decided(self, name: str, read: Read, records: list[pa.Table], is_dry: bool) -> Iterator[tuple[Lot, Flags]]:
+        lots = self._lots(name, read.rows(name, self._columns_left(name, is_dry)))
+        if name == MARKERS:
+            needed = self._needed(read, pa.concat_tables(records))
+            yield from ((lot, markers_that_stay(lot, needed)) for lot in lots)
+            return
+        rule = {**RULES, **STATE_RULES}[name]
+        keys = self._lots(name, read.rows(name, [*dict.fromkeys((*self.place(name), *rule.columns))]))
+        stays, start = rows_that_stay(rule, keys, lambda: self._ends(read)), 0
+        for lot in lots:
+            yield lot, stays[start : start + len(lot.rows)]
+            start += len(lot.rows)
+
+    def _needed(self, read: Read, records: pa.Table) -> dict[int, I64]:
+        following = NextMarkers(records)
+        for rows in self._ends(read):
+            following.look(rows)
+        return following.places()
+
+    def _ends(self, read: Read) -> Iterator[pa.Table]:
+        """All markers but those that are replaced."""
+        for lot in self._lots(MARKERS, read.markers([*dict.fromkeys((*MARKER_COLUMNS, *self.place(MARKERS)))])):
+            yield lot.rows.filter(pa.array(~lot.is_replaced))
+
+    def _lots(self, name: str, tables: Iterable[pa.Table]) -> Iterator[Lot]:
+        for table in tables:
+            rows, is_replaced = self.replaced.parted(name, table)
+            yield Lot(rows, is_replaced, self.horizon(name, rows))
+
+    def _columns_left(self, name: str, is_dry: bool) -> Sequence[str]:
+        if not is_dry:
+            names: list[str] = arrow_schema(name).names
+            return names
+        of_records = (*PRODUCER_COLUMNS, *(("record_count",) if name == "quarantine" else ()))
+        more = MARKER_COLUMNS if name == MARKERS else of_records if name in OF_PRODUCERS else ()
+        return [*dict.fromkeys((*self.place(name), *more))]
+
+
+class RowFilter(NamedTuple):
+    """A table of which each row stays or goes by itself; `columns` decide."""
+
+    columns: tuple[str, ...]
+    stays: Callable[[pa.Table], Flags]
+
+
+@dataclass(frozen=True)
+class ReducedFiles:
+    """What tasks need that reduce files.
+
+    files    that are reduced, by table: paths as its log has them
+    markers  all files of transaction_markers
+    hands    for each task its shards: (column, number)
+    """
+
+    lake_uri: str
+    audit_id: int
+    reduced: Reduced
+    filters: Mapping[str, RowFilter]
+    files: Mapping[str, Sequence[str]]
+    markers: Sequence[str]
+    hands: Sequence[Sequence[tuple[str, int]]]
+    in_order: Callable[[str, list[pa.Table]], Iterable[pa.Table]]
+    is_dry: bool = False
+
+    def work(self, task: int) -> Iterator[Line]:
+        """What a task has done, as lines:
+
+        rows  [table, path or None, seen, left]; of tables of `filters` the files of which rows go, with their paths
+        part  that it wrote
+        """
+        collector = PartCollector(self.lake_uri, self.audit_id, self.in_order)
+        seen, left = Counter[str](), Counter[str]()
+        for name, count, rows in self.reduced.left(self._shards(task), [*self.files], is_dry=self.is_dry):
+            seen[name] += count
+            left[name] += len(rows)
+            yield from self._written(collector, name, rows)
+        yield from (("rows", [name, None, seen[name], left[name]]) for name in seen)
+        for name, path in self._own_files(task):
+            yield from self._filtered(collector, name, path)
+        yield from map(part_line, collector.rest())
+
+    def _shards(self, task: int) -> ShardFiles:
+        hand = self.hands[task] if len(self.hands) > 1 else None
+        return ShardFiles(self.lake_uri, self.files, self.markers, hand)
+
+    def _own_files(self, task: int) -> Iterator[tuple[str, str]]:
+        files = ((name, path) for name in self.filters for path in self.files.get(name, ()))
+        return itertools.islice(files, task, None, len(self.hands))
+
+    def _filtered(self, collector: PartCollector, name: str, path: str) -> Iterator[Line]:
+        dataset, (columns, stays) = dataset_of(name, f"{self.lake_uri}/{name}", [path]), self.filters[name]
+        found = [stays(rows) for rows in lots_of(dataset, columns)]
+        seen, left = sum(map(len, found)), sum(int(some.sum()) for some in found)
+        if left == seen:
+            return
+        yield "rows", [name, path, seen, left]
+        for rows in lots_of(dataset, arrow_schema(name).names) if left and not self.is_dry else ():
+            yield from self._written(collector, name, rows.filter(pa.array(stays(rows))))
+
+    def _written(self, collector: PartCollector, name: str, rows: pa.Table) -> Iterator[Line]:
+        if len(rows) and not self.is_dry:
+            yield from map(part_line, collector.add(name, rows))
+
+
+@dataclass
+class ShardFiles:
+    """Rows of some shards out of files that may hold those of others; `hand` None: of all."""
+
+    lake_uri: str
+    files: Mapping[str, Sequence[str]]
+    all_markers: Sequence[str]
+    hand: Sequence[tuple[str, int]] | None
+    _datasets: dict[tuple[str, int], pa.dataset.Dataset] = field(default_factory=dict)
+
+    def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        return self._of(name, self.files[name], columns)
+
+    def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        return self._of(MARKERS, self.all_markers, columns)
+
+    def _of(self, name: str, paths: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+        key = (name, len(paths))
+        if key not in self._datasets:  # which remembers the files' footers
+            self._datasets[key] = dataset_of(name, f"{self.lake_uri}/{name}", paths)
+        return lots_of(self._datasets[key], columns, self._is_mine(SHARD_OF[name]))
+
+    def _is_mine(self, column: str) -> pc.Expression | None:
+        if self.hand is None:
+            return None
+        return pc.field(column).isin([number for of, number in self.hand if of == column])
+
+
+@dataclass(frozen=True)
+class PackedShard:
+    """The rows of one shard, packed."""
+
+    tables: Mapping[str, Sequence[bytes]]
+
+    def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        for packed in self.tables.get(name, ()):
+            yield pa.ipc.open_stream(packed).read_all().select([*columns])
+
+    def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        return self.rows(MARKERS, columns)
+
+
+def reduced_frame(lake: Lake, names: Sequence[str], column: str, reduced: Reduced, tasks: int) -> DataFrame:
+    """For Spark's writer: the rows of these tables of BY_SHARD that stay, packed (packed_rows.py)."""
+    frames = [packed_by_shard(lake.read(name, replaced=NOTHING), name, shard=column) for name in names]
+    shards = reduce(lambda some, more: some.unionByName(more), frames).repartition(tasks, "offsets_partition")
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+        for _, of_one in itertools.groupby(rows, key=itemgetter("offsets_partition")):
+            tables: dict[str, list[bytes]] = {}
+            for row in of_one:
+                tables.setdefault(row["packed_table"], []).append(row["packed_rows"])
+            left = reduced.left(PackedShard(tables), [*tables])
+            yield from packed_outputs((name, some) for name, _, some in left if len(some))
+
+    return shards.sortWithinPartitions("offsets_partition").mapInArrow(task, PACKED)
