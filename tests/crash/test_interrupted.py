@@ -24,6 +24,7 @@ import pytest
 from kgroups_spark.commands.demo import SEGMENTS
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
+from tests.small_lakes import environment_of_small_lakes
 from tests.views.recorded import tables_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -37,6 +38,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (row,) = tables["audits"].to_pylist(maps_as_pydicts="strict")
     audits = ledger({name: value for name, value in row.items() if value is not None} | {"audit_id": 1})
     return Path(write_lake(tmp_path_factory.mktemp("recorded") / "lake", {**tables, "audits": audits}))
+
+
+@pytest.fixture(autouse=True)
+def spark_for_small_lakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How the processes here start Spark."""
+    for name, value in environment_of_small_lakes(tmp_path).items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
