@@ -15,8 +15,7 @@ from kgroups_spark.times import to_datetime
 from tests.chosen import some_of
 from tests.cli.group_questions import Said, gone_piece_by_piece, share_group
 from tests.cli.story_reader import ArrowReader
-from tests.views.arrow_tables import in_spark
-from tests.views.history_logs import with_functions_in_spark
+from tests.views.arrow_tables import InSpark
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +28,7 @@ class SparkArrowReader(ArrowReader):
     def __init__(self, spark: SparkSession, same: ArrowReader) -> None:
         spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")  # as SparkReader does
         self.tables = same.tables
-        self._views = with_functions_in_spark(in_spark(spark, same.tables))
+        self._views = InSpark(spark, same.tables)
 
     def rows(self, table_or_view: str) -> Rows:
         return self.sql(f"SELECT * FROM {table_or_view}")

@@ -3,46 +3,72 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
+import altair as alt
 import nbformat
+import pandas as pd
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from traitlets.config import Config
 
 import kgroups_spark
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.commands.demo import SEGMENTS
+from kgroups_spark.errors import UsageError
 from tests.protocol.local_spark import LocalSpark
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+Run = Callable[[str], nbformat.NotebookNode]
 
 
 @pytest.fixture(scope="module")
-def lake(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> str:
+def story(local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> str:
     location = str(tmp_path_factory.mktemp("story") / "lake")
     run_audit(local, AuditOptions(location, [str(SEGMENTS)]))
     return location
 
 
-def run(name: str, lake: str) -> nbformat.NotebookNode:
-    """The notebook with its outputs. Raises CellExecutionError for a cell that fails."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("KGROUPS_LAKE", lake)
-        # Columns of a table are not to be broken into several parts.
-        notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-        notebook.cells.insert(0, nbformat.v4.new_code_cell("import pandas\npandas.set_option('display.width', 1000)"))
-        notebook.cells.insert(1, nbformat.v4.new_code_cell("pandas.set_option('display.max_columns', 50)"))
-        NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+@pytest.fixture
+def lake(story: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake is the one that notebooks read."""
+    monkeypatch.setenv("KGROUPS_LAKE", story)
+
+
+def in_a_kernel(name: str) -> nbformat.NotebookNode:
+    """The notebook with its outputs, run as Jupyter does: a process, in which one on Spark starts a JVM. Raises
+    CellExecutionError for a cell that fails."""
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    # Columns of a table are not to be broken into several parts.
+    notebook.cells.insert(0, nbformat.v4.new_code_cell("import pandas\npandas.set_option('display.width', 1000)"))
+    notebook.cells.insert(1, nbformat.v4.new_code_cell("pandas.set_option('display.max_columns', 50)"))
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     return notebook
 
 
-@pytest.fixture(scope="module")
-def ran(lake: str):  # type: ignore[no-untyped-def]
-    """Notebooks by name, each run once."""
-    return cache(lambda name: run(name, lake))
+def in_this_process(name: str) -> nbformat.NotebookNode:
+    """The same without a kernel; on Spark its session is that of the tests. Raises what a cell raises."""
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    quiet = Config({"HistoryManager": {"enabled": False}})
+    shell = InteractiveShell(config=quiet, user_module=ModuleType("notebook"))
+    active = alt.renderers.active
+    with pd.option_context("display.width", 1000, "display.max_columns", 50):
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                done = shell.run_cell(cell.source)
+                done.raise_error()
+                data, _ = shell.display_formatter.format(done.result)
+                cell.outputs = [nbformat.v4.new_output("execute_result", data=data)]
+    alt.renderers.enable(active)
+    return notebook
+
+
+# A notebook on Spark takes most of a minute in a kernel, whose JVM knows nothing of a test's small lakes.
+by_each = pytest.mark.parametrize("run", [in_this_process, pytest.param(in_a_kernel, marks=pytest.mark.soak)])
 
 
 def answers(notebook: nbformat.NotebookNode) -> list[str]:
@@ -81,8 +107,9 @@ def test_they_use_the_public_api_alone(name: str) -> None:
     assert set(re.findall(r"kgroups_spark[\w.]*", code)) - public == {"kgroups_spark"}
 
 
-def test_the_incident_is_the_reset_of_the_story(ran) -> None:  # type: ignore[no-untyped-def]
-    notebook = ran("incident")
+@pytest.mark.usefixtures("lake")
+def test_the_incident_is_the_reset_of_the_story() -> None:
+    notebook = in_a_kernel("incident")
     at_night, near, rewound, sentence = answers(notebook)
     assert at_night.splitlines()[1:] == [
         "0 2026-11-11 02:47:36.564000+00:00 invoice-export payments no_members 3 12192"
@@ -107,16 +134,20 @@ def test_the_incident_is_the_reset_of_the_story(ran) -> None:  # type: ignore[no
     assert drawings(notebook) == 2
 
 
-def test_the_group_of_the_history_was_migrated(ran) -> None:  # type: ignore[no-untyped-def]
-    notebook = ran("group_history")
+@pytest.mark.usefixtures("lake")
+@by_each
+def test_the_group_of_the_history_was_migrated(run: Run) -> None:
+    notebook = run("group_history")
     [changes] = answers(notebook)
     [change] = changes.splitlines()[1:]
     assert change.split()[1:] == ["2026-11-07", "10:05:00.755000+00:00", "classic", "consumer"]
     assert drawings(notebook) == 2
 
 
-def test_what_expires_is_what_kgroups_expiring_says(ran) -> None:  # type: ignore[no-untyped-def]
-    notebook = ran("expiring_groups")
+@pytest.mark.usefixtures("lake", "spark")
+@by_each
+def test_what_expires_is_what_kgroups_expiring_says(run: Run) -> None:
+    notebook = run("expiring_groups")
     groups, what_if, if_empty = answers(notebook)
     assert [line.split()[1:5] for line in groups.splitlines()[1:]] == [
         ["one-off-export", "classic", "Empty", "2"],
@@ -137,6 +168,7 @@ def test_what_expires_is_what_kgroups_expiring_says(ran) -> None:  # type: ignor
     assert drawings(notebook) == 2
 
 
-def test_a_lake_that_is_not_there_fails_the_notebook(tmp_path: Path) -> None:
-    with pytest.raises(CellExecutionError, match="no lake at"):
-        run("incident", str(tmp_path / "none"))
+def test_a_lake_that_is_not_there_fails_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGROUPS_LAKE", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="no lake at"):
+        in_this_process("incident")

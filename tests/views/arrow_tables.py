@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
@@ -12,10 +12,11 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.views import FUNCTIONS, VIEWS, view_sql
+from kgroups_spark.views.needed import needed_for
 from kgroups_spark.views.record_views import RECORD_VIEWS
 
 Rows = list[dict[str, Any]]
@@ -52,19 +53,36 @@ def _database() -> Path:
     return path
 
 
-def in_spark(
-    spark: SparkSession, tables: Mapping[str, pa.Table], views: Sequence[str] = WITHOUT_RECORD_VIEWS
-) -> SparkSession:
-    """The same in a Spark session."""
-    for name, table in TABLES.items():
-        rows = tables.get(name, arrow_schema(name).empty_table())
-        spark.createDataFrame(rows, table.schema).createOrReplaceTempView(name)
-    for name in views:
-        spark.sql(view_sql(name, "spark"))
-    return spark
+class InSpark:
+    """The same in a Spark session: what a query needs is made when it is asked, as readers do."""
+
+    def __init__(self, spark: SparkSession, tables: Mapping[str, pa.Table]) -> None:
+        self.spark, self.tables = spark, tables
+        self._made: set[str] = set()
+
+    def sql(self, query: str, **options: Any) -> DataFrame:
+        """`options`: those of SparkSession.sql."""
+        for name in needed_for(query):
+            if name not in self._made:
+                self._make(name)
+                self._made.add(name)
+        return self.spark.sql(query, **options)
+
+    def _make(self, name: str) -> None:
+        if name in TABLES:
+            self.table(name).createOrReplaceTempView(name)
+        else:
+            self.spark.sql(self.view_sql(name))
+
+    def table(self, name: str) -> DataFrame:
+        rows = self.tables.get(name, arrow_schema(name).empty_table())
+        return self.spark.createDataFrame(rows, TABLES[name].schema)
+
+    def view_sql(self, name: str) -> str:
+        return view_sql(name, "spark")
 
 
-def rows_of(view: duckdb.DuckDBPyConnection | SparkSession, query: str) -> Rows:
+def rows_of(view: duckdb.DuckDBPyConnection | InSpark | SparkSession, query: str) -> Rows:
     """The rows of a query, in an order of their own."""
     answer = view.sql(query)
     table = answer.to_arrow_table() if hasattr(answer, "to_arrow_table") else answer.toArrow()

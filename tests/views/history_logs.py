@@ -11,10 +11,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
-from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.work import known_topics
-from kgroups_spark.views import FUNCTIONS, view_sql
 from tests.audit.dense_logs import dense_log
 from tests.audit.generated_logs import LOGS
 from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip
@@ -70,12 +68,6 @@ class HistoryLog:
     @cached_property
     def views(self) -> duckdb.DuckDBPyConnection:
         return in_duckdb(self.tables)
-
-
-def with_functions_in_spark(views: SparkSession) -> SparkSession:
-    for name in FUNCTIONS:
-        views.sql(view_sql(name, "spark"))
-    return views
 
 
 @cache

@@ -19,8 +19,7 @@ from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, waiting
 from tests.tables.table_rows import rows_of as table_rows
-from tests.views.arrow_tables import in_duckdb, in_spark
-from tests.views.history_logs import with_functions_in_spark
+from tests.views.arrow_tables import InSpark, in_duckdb
 from tests.views.recorded import tables_of
 
 CASES = {
@@ -151,7 +150,7 @@ def test_spark_takes_values(spark: SparkSession, moments: list[datetime], chosen
     """Its functions are not texts. It does not take columns of other tables (LATERAL) as their arguments at all."""
     tables = tables_of("kip848-4.3")
     more = {"audits": ledger({}), "offset_expiry": waiting(tables["committed_offsets"])}
-    views = with_functions_in_spark(in_spark(spark, tables | more))
+    views = InSpark(spark, tables | more)
     given = f"TIMESTAMP '{moments[1].astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}Z'"
     for function in ("groups_as_of", "expiring"):
         asked = f"SELECT {CASES[function]} FROM {function}"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.chosen import examples
 from tests.tables.table_rows import rows_of as table_rows
-from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
+from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 
 LOT = 65_536
 TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
@@ -120,5 +120,5 @@ def test_partitions_are_told_apart_and_both_dialects_agree(spark) -> None:
         there[name] = there[name].set_column(column, there[name].schema.field(column), pa.array(numbers, pa.int32()))
     tables = {**there, "audits": ledger((0, 10, 20), (0, 20, 30), (1, 40, 45), (2, 7, 7))}
     expected = [(0, 10, 10, 30), (1, 40, 43, 45), (2, None, 7, 7)]
-    for views in (in_duckdb(tables), in_spark(spark, tables)):
+    for views in (in_duckdb(tables), InSpark(spark, tables)):
         assert [tuple(row.values()) for row in rows_of(views, QUERY)] == expected

@@ -19,37 +19,29 @@ from tests.views import (
     test_topic_ids,
     test_unstable_periods,
 )
-from tests.views.arrow_tables import in_duckdb, in_spark
+from tests.views.arrow_tables import InSpark, in_duckdb
 from tests.views.shapes import shape
 
-# Views, what they stand on first, and tables with rows for each.
-HANDMADE: dict[str, tuple[tuple[str, ...], Callable[[], Mapping[str, pa.Table]]]] = {
-    "group_topics": (("group_topics",), test_group_topics.tables_of_cases),
-    "topic_health": (
-        ("last_audit", "audit_partitions", "log_totals", "topic_health"),
-        test_topic_health.tables_of_cases,
-    ),
-    "rebalances": (("rebalances",), rebalance_cases.tables_of_cases),
-    "unstable_periods": (
-        ("last_audit", "effective_commits", "unstable_periods"),
-        test_unstable_periods.tables_of_cases,
-    ),
-    "topic_ids": (("topic_ids",), test_topic_ids.tables_of_cases),
-    "stale_offsets": (("topic_ids", "stale_offsets"), test_topic_ids.tables_of_cases),
+# Views, and tables with rows for each.
+HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
+    "group_topics": test_group_topics.tables_of_cases,
+    "topic_health": test_topic_health.tables_of_cases,
+    "rebalances": rebalance_cases.tables_of_cases,
+    "unstable_periods": test_unstable_periods.tables_of_cases,
+    "topic_ids": test_topic_ids.tables_of_cases,
+    "stale_offsets": test_topic_ids.tables_of_cases,
 }
 
 
 @pytest.mark.parametrize("name", HANDMADE)
 def test_on_logs_made_by_hand(spark: SparkSession, name: str) -> None:
-    views, tables = HANDMADE[name]
-    assert compared(spark, tables(), views, name).num_rows > 3
+    assert compared(spark, HANDMADE[name](), name).num_rows > 3
 
 
 @pytest.mark.parametrize("name", some_of(2, *(name for name in HANDMADE if name != "stale_offsets")))
 def test_on_recorded_logs(spark: SparkSession, name: str) -> None:
     """All corpora and the story in one lake, where no committed offset is stale."""
-    views, _ = HANDMADE[name]
-    assert compared(spark, recorded.tables_of_all(), views, name).num_rows > 10
+    assert compared(spark, recorded.tables_of_all(), name).num_rows > 10
 
 
 def test_the_audit_whose_findings_count_is_the_last_one_that_looked(spark: SparkSession) -> None:
@@ -66,17 +58,17 @@ def test_the_audit_whose_findings_count_is_the_last_one_that_looked(spark: Spark
 
 def asked(spark: SparkSession, audits: list[dict[str, Any]]) -> list[int]:
     of_ledger = {"audits": rows_of("audits", *audits)}
-    numbers: list[int] = compared(spark, of_ledger, ("findings_audit",), "findings_audit")["audit_id"].to_pylist()
+    numbers: list[int] = compared(spark, of_ledger, "findings_audit")["audit_id"].to_pylist()
     return numbers
 
 
-def compared(spark: SparkSession, tables: Mapping[str, pa.Table], views: tuple[str, ...], name: str) -> pa.Table:
+def compared(spark: SparkSession, tables: Mapping[str, pa.Table], name: str) -> pa.Table:
     """Names, types, comments and rows by both; gives the rows."""
     with in_duckdb(tables) as connection:
         one = connection.sql(f"SELECT * FROM {name}").to_arrow_table()
         query = f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'"
         comments = dict(connection.sql(query).fetchall())
-    view = in_spark(spark, tables, views).table(name)
+    view = InSpark(spark, tables).sql(f"SELECT * FROM {name}")
     other = view.toArrow()
     assert one.column_names == other.column_names
     assert shape(one.schema) == shape(other.schema)

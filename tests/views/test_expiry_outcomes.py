@@ -13,7 +13,7 @@ from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import some_of
 from tests.views.arrow_lake import ArrowLake
-from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
+from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 from tests.views.outcome_cases import CASES, SLOT, Case, at, expected_rows, tables_of
 from tests.views.random_logs import RandomLog, expected_outcomes
 from tests.views.random_logs import tables_of as tables_of_logs
@@ -31,7 +31,7 @@ def test_all_in_one_lake_by_both_dialects(spark) -> None:
     duck = in_duckdb(tables_of(CASES))
     assert sorted(rows_of(duck, QUERY), key=lambda row: row["offsets_partition"]) == expected_rows(CASES)
     everything = "SELECT * FROM expiry_outcomes"
-    assert rows_of(in_spark(spark, tables_of(CASES)), everything) == rows_of(duck, everything)
+    assert rows_of(InSpark(spark, tables_of(CASES)), everything) == rows_of(duck, everything)
 
 
 def test_a_row_says_who_decided_what_and_why() -> None:

@@ -17,8 +17,7 @@ from tests.expiry.cases import DAY, NOW, R
 from tests.expiry.twin_cases import generated
 from tests.expiry.versions import parsed
 from tests.tables.table_rows import rows_of as table_rows
-from tests.views.arrow_tables import in_duckdb, in_spark, rows_of
-from tests.views.history_logs import with_functions_in_spark
+from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 
 SINCE_70, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
@@ -197,9 +196,9 @@ def test_what_expires_tells_the_groups_type_and_state() -> None:
 @pytest.mark.spark
 def test_spark_says_the_same(spark: SparkSession) -> None:
     named, tables = names(300), few("4.3.1")
-    views = with_functions_in_spark(in_spark(spark, groups_of(named, 50)))
+    views = InSpark(spark, groups_of(named, 50))
     assert_hashed(views, named)
-    views = with_functions_in_spark(in_spark(spark, in_tables(tables, "4.3.1")))
+    views = InSpark(spark, in_tables(tables, "4.3.1"))
     soon = f"{datetime.fromtimestamp(NOW / 1000 + 2 * 86_400, UTC):%Y-%m-%d %H:%M:%S.%f}Z"
     until = [row for row in expected(tables, "4.3.1", 3 * DAY) if row[-2] <= (NOW + 2 * DAY) * 1000]
     assert said(views, f"TIMESTAMP '{soon}', INTERVAL '3' DAY") == until

@@ -16,28 +16,26 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.upkeep.reduce_stage import BY_SHARD
-from kgroups_spark.views import FUNCTIONS, definition, view_sql
+from kgroups_spark.views import FUNCTIONS, definition
 from kgroups_spark.views.known_history import KnownRow
 from tests.audit.reduction_twin import reduced
 from tests.chosen import some_of
 from tests.coordinator.replay_row import ReplayRow
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views import arrow_tables
-from tests.views.arrow_tables import rows_of
-from tests.views.history_logs import history_log, with_functions_in_spark
+from tests.views.arrow_tables import InSpark, rows_of
+from tests.views.history_logs import history_log
 
 pytestmark = pytest.mark.spark
 
 LOGS = ("classic-4.3", "expiry-4.3-after", "kip848-4.3", "mixed-upgrade", "transactions-4.3", "dense-1", "dense-2")
 LOGS += ("ahead-1",)  # some of its records are stamped 2040
-# What the views of history need of the others.
-VIEWS = ("last_audit", "audit_partitions", "effective_commits", "partition_owners", "offset_history")
-VIEWS += ("known_state_history", "transactional_producers", "transactions", "group_history", "group_member_history")
-HISTORY_VIEWS = [name for name in VIEWS[2:] if name not in ("known_state_history", "transactional_producers")]
+HISTORY_VIEWS = ("effective_commits", "partition_owners", "offset_history", "transactions")
+HISTORY_VIEWS += ("group_history", "group_member_history")
 # Those of the two other logs have a test of their own (test_state_as_of.py).
 AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of") and "offsets_partition" in definition(name).columns]
 # Of these it is looked at what reduced history says: they have most transactions.
@@ -48,21 +46,35 @@ KNOWN = KnownRow(datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=
 PARTITIONS_PER_LOG = 100
 
 
+class FilesInSpark(InSpark):
+    """Tables as Parquet files, so that plans tell what is read of them."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        super().__init__(spark, {})
+        self.folder = folder
+
+    def table(self, name: str) -> DataFrame:
+        return self.spark.read.schema(TABLES[name].schema).parquet(str(self.folder / f"{name}.parquet"))
+
+    def view_sql(self, name: str) -> str:
+        return KNOWN.view_sql("spark") if name == "known_history" else super().view_sql(name)
+
+
 class Lake(NamedTuple):
     tables: dict[str, pa.Table]
-    spark: SparkSession
+    spark: InSpark
     duckdb: duckdb.DuckDBPyConnection
     moments: list[datetime]
 
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """All the logs in one, as Parquet files, so that plans tell what is read of them."""
+    """All the logs in one."""
     folder, tables = tmp_path_factory.mktemp("lake"), all_tables()
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet")
     moments = [middle(name) for name in ("kip848-4.3", "dense-1", "ahead-1")]
-    return Lake(tables, in_spark(spark, folder), in_duckdb(folder), moments)
+    return Lake(tables, FilesInSpark(spark, folder), in_duckdb(folder), moments)
 
 
 def all_tables() -> dict[str, pa.Table]:
@@ -81,15 +93,6 @@ def all_tables() -> dict[str, pa.Table]:
 def middle(log: str) -> datetime:
     moments = history_log(log).replayed.moments
     return datetime.fromtimestamp(moments[len(moments) // 2] / 1000, UTC)
-
-
-def in_spark(spark: SparkSession, folder: Path) -> SparkSession:
-    for name, table in TABLES.items():
-        spark.read.schema(table.schema).parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
-    for name in VIEWS:
-        spark.sql(view_sql(name, "spark"))
-    spark.sql(KNOWN.view_sql("spark"))
-    return with_functions_in_spark(spark)
 
 
 def in_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
@@ -137,10 +140,10 @@ BY_GROUP = ("offset_commits", "group_versions", "group_member_versions")
 MOMENT = "'2026-11-20 00:00:00Z'"
 
 
-def scans_of_spark(spark: SparkSession, query: str) -> Iterator[tuple[str, str]]:
+def scans_of_spark(views: InSpark, query: str) -> Iterator[tuple[str, str]]:
     """(table, filters that files and row groups are chosen by)."""
-    spark.conf.set("spark.sql.maxMetadataStringLength", "10000")
-    plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()
+    views.spark.conf.set("spark.sql.maxMetadataStringLength", "10000")
+    plan = views.sql(query)._jdf.queryExecution().executedPlan().toString()
     return re.findall(r"FileScan parquet.*?/(\w+)\.parquet\].*?PushedFilters: \[(.*?)\], ReadSchema", plan)  # type: ignore[return-value]
 
 

@@ -20,7 +20,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.spark_views import register_views
 from tests.chosen import by_each_writer
 from tests.tables.table_rows import MOMENT, rows_of
-from tests.views.arrow_tables import in_duckdb, in_spark
+from tests.views.arrow_tables import InSpark, in_duckdb
 from tests.views.arrow_tables import rows_of as view_rows
 
 LATER = MOMENT + timedelta(days=1)
@@ -101,7 +101,7 @@ def test_without_a_live_audit_the_committed_offsets_stand_alone() -> None:
 @pytest.mark.parametrize("topic_offsets", [SEEN, ()], ids=["a live audit", "none"])
 def test_both_dialects_agree_on_every_column(spark: SparkSession, topic_offsets: tuple[dict[str, Any], ...]) -> None:
     given, everything = tables(*topic_offsets), "SELECT * FROM lag"
-    by_duckdb, by_spark = (view_rows(view, everything) for view in (in_duckdb(given), in_spark(spark, given)))
+    by_duckdb, by_spark = (view_rows(view, everything) for view in (in_duckdb(given), InSpark(spark, given)))
     assert by_spark == by_duckdb
     names = TABLES["committed_offsets"].schema.names
     assert list(by_duckdb[0]) == [*names, "log_start_offset", "log_end_offset", "lag", "will_reset", "seen_at"]

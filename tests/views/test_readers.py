@@ -21,9 +21,11 @@ from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import duckdb_views
+from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views
 from tests.audit.corpora import ANSWERS
 from tests.audit.lakes import copy_until
@@ -153,8 +155,9 @@ def in_duckdb(path: Path) -> Contents:
 
 def in_spark(spark: SparkSession, lake: Lake) -> Contents:
     """The views; the tables of now stand behind them."""
-    register_views(spark, lake)
-    return {name: texts(spark.table(name).toArrow()) for name in ("last_audit", "coverage", "expiry_outcomes")}
+    names = ("last_audit", "coverage", "expiry_outcomes")
+    register_views(spark, lake, with_what_they_need(names))
+    return {name: texts(spark.table(name).toArrow()) for name in names}
 
 
 def read_by_duckdb(connection: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
@@ -206,22 +209,27 @@ def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lived_in:
 
 
 @pytest.fixture(scope="module")
-def views(spark: SparkSession, lived_in: LivedIn) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Those of DuckDB; Spark's are registered."""
-    register_views(spark, Lake.open(spark, str(lived_in.path)))
+def views(lived_in: LivedIn) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb_views(str(lived_in.path)) as connection:
         yield connection
 
 
+@pytest.fixture(scope="module")
+def spark_reader(spark: SparkSession, lived_in: LivedIn) -> SparkReader:
+    return SparkReader(spark, Lake.open(spark, str(lived_in.path)))
+
+
 @pytest.mark.parametrize("name", some_of(5, *WITHOUT_RECORD_VIEWS))
-def test_both_dialects_say_the_same(spark: SparkSession, views: duckdb.DuckDBPyConnection, name: str) -> None:
-    by_duckdb, by_spark = read_by_duckdb(views, name), spark.table(name).toArrow()
+def test_both_dialects_say_the_same(spark_reader: SparkReader, views: duckdb.DuckDBPyConnection, name: str) -> None:
+    """All are compared where their rules are shown, too; here they read Delta tables."""
+    asked = spark_reader.frame(f"SELECT * FROM {name}")
+    by_duckdb, by_spark = read_by_duckdb(views, name), asked.toArrow()
     commented = views.sql(f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'")
     comments = dict(commented.fetchall())
     assert by_duckdb.num_rows or name in EMPTY
     assert by_duckdb.schema.names == by_spark.schema.names
     assert texts(by_duckdb.cast(by_spark.schema)) == texts(by_spark)
-    assert comments == {column.name: column.metadata["comment"] for column in spark.table(name).schema}
+    assert comments == {column.name: column.metadata["comment"] for column in asked.schema}
 
 
 def test_an_earlier_audit_is_still_there_to_read(spark: SparkSession, lived_in: LivedIn) -> None:
