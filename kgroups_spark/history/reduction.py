@@ -41,7 +41,7 @@ PRODUCER_COLUMNS = ("offsets_partition", "producer_id", "log_offset")
 
 
 class Contest(NamedTuple):
-    """Of the rows of a key those from its last base on stay; without a base all of them.
+    """The rows of a key from its last base on stay; without a base all of them do.
 
     key           columns, a row for each row
     is_in         rows that take part; no other row stays because of it

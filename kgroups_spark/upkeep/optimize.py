@@ -164,7 +164,7 @@ def restore_files(writer: LakeWriter, name: str, version: int | None) -> None:
 
 
 def columns_of_order(name: str) -> list[str]:
-    """What the table's rows are sorted by."""
+    """The columns that the rows of a table are sorted by."""
     return [column for column in IN_ORDER_OF if column in TABLES[name].schema.names] or ["audit_id"]
 
 

@@ -68,7 +68,7 @@ class Read(Protocol):
 
 
 class Left(NamedTuple):
-    """Of some rows of a table, `seen` of them, those that stay."""
+    """The rows of a table that stay, and how many were `seen`."""
 
     name: str
     seen: int
@@ -156,7 +156,7 @@ class RowFilter(NamedTuple):
 
 @dataclass(frozen=True)
 class ReducedFiles:
-    """What tasks need that reduce files.
+    """The facts that tasks need to reduce files.
 
     files    that are reduced, by table: paths as its log has them
     markers  all files of transaction_markers
@@ -174,7 +174,7 @@ class ReducedFiles:
     is_dry: bool = False
 
     def work(self, task: int) -> Iterator[Line]:
-        """What a task has done, as lines:
+        """The lines that say what a task has done:
 
         rows  [table, path or None, seen, left]; of tables of `filters` the files of which rows go, with their paths
         part  that it wrote
