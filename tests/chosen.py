@@ -55,6 +55,12 @@ class Laws:
     in_a_soak = False
 
 
+def marks_of(case: str, *cases: str) -> tuple[pytest.MarkDecorator, ...]:
+    """The marks of a case of which `make test` takes one, by the seed: none, or that of the soak."""
+    taken = random.Random(f"{seed()} {cases}").choice(cases)
+    return () if case == taken else (pytest.mark.soak,)
+
+
 class Chosen:
     """The choices of one test: the same for the same seed and the same test."""
 

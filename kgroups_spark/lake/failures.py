@@ -40,6 +40,8 @@ def machine_failures_told(what_failed: str) -> Iterator[None]:
         raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
 
 
+# All that Java's sockets say when the other side is gone, such as a worker that was killed.
+BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer")
 # Errors of Python's and Arrow's own names that come of a disk, a network or too little memory.
 MACHINES_FAULTS = re.compile(
     r"^(OSError|PermissionError|FileNotFoundError|Connection\w*|TimeoutError|MemoryError|Arrow\w+)"
@@ -52,8 +54,10 @@ def reason_of(error: BaseException) -> str:
         cause = error.java_exception
         while cause.getCause() is not None:
             cause = cause.getCause()
-        said = str(cause.getMessage() or "")
-        return _told_by_task(said) or " ".join(f"{said} ({cause.getClass().getSimpleName()})".split())
+        said, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
+        if said in BROKEN_CONNECTIONS:
+            return f"the connection to a Python worker or to storage broke ({said}, {kind})"
+        return _told_by_task(said) or " ".join(f"{said} ({kind})".split())
     text = str(error).strip()
     if told := _told_by_task(text):
         return told

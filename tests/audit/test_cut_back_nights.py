@@ -19,6 +19,7 @@ from kgroups_spark.plan.cut_back import AnotherLog
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import DuckDbLake
+from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views
 from tests.audit.cleaned_nights import write_folder
 from tests.audit.cut_corpora import cut_log
@@ -80,7 +81,7 @@ class Cut:
 
 
 def told_by_spark(spark: SparkSession, lake: Path) -> dict[str, list[str]]:
-    register_views(spark, Lake.open(spark, str(lake)))
+    register_views(spark, Lake.open(spark, str(lake)), with_what_they_need([*HISTORY, *VIEWS]))
     queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *VIEWS)}
     return {
         name: told(spark.sql(query).toArrow().to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()

@@ -14,6 +14,7 @@ import pytest
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.session import PER_SESSION
 from tests.audit.lakes import contents, copy_until, rows
+from tests.chosen import marks_of
 from tests.cluster.data_files import data_files
 
 ROOT = Path(__file__).parents[2]
@@ -52,13 +53,18 @@ class Job:
     writer: str
 
 
+# `make test` takes one of them, by the seed: a job whose lake is on S3, or nights in which tasks and executors fail.
+SUBMITTED = ("a job", "disturbed nights")
 ONE_JOB = (Job(1.0, "s3a", "auto"),)
 TWO_JOBS = (Job(0.4, "s3a", "auto"), Job(1.0, "s3", "spark"))
 
 
 @pytest.fixture(
     scope="session",
-    params=[pytest.param(ONE_JOB, id="auto"), pytest.param(TWO_JOBS, id="auto, then spark", marks=pytest.mark.soak)],
+    params=[
+        pytest.param(ONE_JOB, id="auto", marks=marks_of("a job", *SUBMITTED)),
+        pytest.param(TWO_JOBS, id="auto, then spark", marks=pytest.mark.soak),
+    ],
 )
 def jobs(request):
     return request.param
@@ -87,7 +93,12 @@ def nights(cluster, store, shared, jobs):
 
 
 @pytest.fixture(
-    scope="session", params=[("parts",), pytest.param(("parts", "spark"), marks=pytest.mark.soak)], ids="+".join
+    scope="session",
+    params=[
+        pytest.param(("parts",), marks=marks_of("disturbed nights", *SUBMITTED)),
+        pytest.param(("parts", "spark"), marks=pytest.mark.soak),
+    ],
+    ids="+".join,
 )
 def writers(request):
     """By which the disturbed nights are written."""

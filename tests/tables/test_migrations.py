@@ -26,6 +26,7 @@ from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.duckdb_views import duckdb_views
+from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views
 from tests.audit.lakes import COMPARED, contents, copy_until
 from tests.audit.lakes import rows as rows_of
@@ -170,10 +171,11 @@ def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, t
 @pytest.mark.parametrize("layout", one_of(*LACKS))
 def test_the_views_stand_over_an_older_lake_too(spark, tmp_path, layout):
     old = lake_of(layout, tmp_path)
-    register_views(spark, Lake.open(spark, old))
+    names = (LACKS[layout], "committed_offsets", "lag", "last_audit")
+    register_views(spark, Lake.open(spark, old), with_what_they_need(names))
     with duckdb_views(old) as connection:
         counts = {}
-        for name in (LACKS[layout], "committed_offsets", "lag", "last_audit"):
+        for name in names:
             query = f"SELECT count(*) FROM {name}"
             counts[name] = connection.sql(query).fetchall()[0][0]
             assert spark.sql(query).collect()[0][0] == counts[name]
@@ -195,9 +197,10 @@ def test_entries_of_an_older_ledger_have_no_topic_in_any_reader(spark, tmp_path)
     reader = SparkReader(spark, Lake.open(spark, location))
     ended = [row["partitions"] for row in reader.table("audits").collect() if row["partitions"] is not None]
     assert {entry.topic for entries in ended for entry in entries} == {None}
-    register_views(spark, Lake.open(spark, location))
+    views = ("audit_partitions", "log_totals")
+    register_views(spark, Lake.open(spark, location), with_what_they_need(views))
     by_duckdb = duckdb_reader(location, must=True)
-    for view in ("audit_partitions", "log_totals"):
+    for view in views:
         rows = [row.asDict() for row in spark.sql(f"SELECT * FROM {view}").collect()]
         assert len(rows) == len(by_duckdb.rows(view)) > 3
 
