@@ -136,7 +136,7 @@ class _Rebuild:
         return Stored(self.work.lake, self.work.writer.name == "parts")
 
     def _history(self, tables: Mapping[str, StoredTable]) -> StoredHistory:
-        """All of it that counts. Nothing but what was decoded again stands under the number of this audit yet."""
+        """All history that counts. This audit has appended nothing yet but the records that it decoded again."""
         return StoredHistory(tables, self._dealt, self.last, self.work.audit_id, self.replaced)
 
     def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:

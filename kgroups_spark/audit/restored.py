@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
-from kgroups_spark.history.baseline_rows import history_below, state_task
+from kgroups_spark.history.baseline_rows import OnTopOfState, history_below, state_task
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
@@ -19,26 +19,17 @@ from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_rows import StoredTable
 from kgroups_spark.tables.rows import constant
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.replay_stage import STATE, ShardTask
+from kgroups_spark.tasks.replay_stage import STATE
 from kgroups_spark.tasks.replayed import replayed
 
 
 @dataclass(frozen=True)
-class RestoreTask:
+class RestoreTask(OnTopOfState):
     """The state of a shard: where its log was cut back as history says, of others as audit `saved_by` saved it."""
 
-    state: ShardTask
     cut: frozenset[int]
     saved: StoredTable
     saved_by: int | None
-
-    @property
-    def lake_uri(self) -> str:
-        return self.state.lake_uri
-
-    @property
-    def audit_id(self) -> int:
-        return self.state.audit_id
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         """(coordinator_state, rows)."""

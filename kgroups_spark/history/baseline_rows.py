@@ -53,12 +53,10 @@ def state_task(lake: Lake, history: StoredHistory, release_version: str, audit_i
 
 
 @dataclass(frozen=True)
-class BaselineTask:
-    """The state of a shard where its history ends, as rows of state_corrections."""
+class OnTopOfState:
+    """A task that goes on from what another one says of the state of its shards."""
 
     state: ShardTask
-    horizon: Horizons
-    release_version: str
 
     @property
     def lake_uri(self) -> str:
@@ -67,6 +65,14 @@ class BaselineTask:
     @property
     def audit_id(self) -> int:
         return self.state.audit_id
+
+
+@dataclass(frozen=True)
+class BaselineTask(OnTopOfState):
+    """The state of a shard where its history ends, as rows of state_corrections."""
+
+    horizon: Horizons
+    release_version: str
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         """(state_corrections, rows)."""

@@ -14,7 +14,8 @@ from kgroups_spark.tables.conditions import Condition
 
 PLACE = ("offsets_partition", "audit_id", "log_offset")
 RULES = ("release_version", "rules_version", "state_format")
-IS_BASELINE = Condition("correction", "==", "baseline")
+# Its offsets are left out: each baseline has a row that is none (baseline_rows.MARK), and may have millions that are.
+IS_BASELINE = (Condition("correction", "==", "baseline"), Condition("record_offset", "is null"))
 
 
 class Rows(Protocol):
@@ -26,7 +27,7 @@ class Rows(Protocol):
 def baseline_places(lake: Rows) -> pa.Table:
     """Where the baselines of a lake stand, and by which rules they were made: PLACE and RULES, each once."""
     columns = [*PLACE, *RULES]
-    return lake.rows(CORRECTIONS, columns=columns, conditions=[IS_BASELINE]).group_by(columns).aggregate([])
+    return lake.rows(CORRECTIONS, columns=columns, conditions=[*IS_BASELINE]).group_by(columns).aggregate([])
 
 
 def usable_baselines(places: pa.Table, release_version: str) -> dict[int, Baseline]:

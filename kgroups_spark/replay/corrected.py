@@ -52,8 +52,7 @@ def corrections_of(state_corrections: pa.Table) -> list[CorrectedAt]:
     Of several of the same entry at the same place the newest audit's counts. A `put` of another state format is left
     out: nobody can read it any more. Rows `baseline` are a state, and rows `wait` have changed nothing.
     """
-    changes = state_corrections.filter(pc.field("correction").isin([PUT, REMOVE]))
-    rows = changes.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
+    rows = state_corrections.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
     found = []
     for log_offset, of_place in groupby(rows, key=lambda row: row["log_offset"]):
         newest = {}

@@ -250,7 +250,7 @@ def _commits_by_group(packed: bytes) -> dict[str, int]:
 
 
 def rows_by_group(group_ids: pa.ChunkedArray) -> dict[str, int]:
-    """How often each group stands in a column."""
+    """The rows of each group in a column of group ids."""
     return {each["values"]: each["counts"] for each in group_ids.unify_dictionaries().value_counts().to_pylist()}
 
 

@@ -94,7 +94,7 @@ class StoredHistory:
         place, baseline = rows.column("log_offset"), self.baselines.get(offsets_partition)
         horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
         if name == CORRECTIONS:
-            # A correction is made where an audit's log ends: it belongs to what was before.
+            # An audit corrects the state where its log ends: the correction belongs to the records before.
             yield pc.is_in(rows.column("correction"), pa.array(["put", "remove"]))
             if baseline is not None:
                 later = pc.greater(rows.column("audit_id"), baseline.audit_id)

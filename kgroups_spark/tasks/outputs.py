@@ -33,7 +33,7 @@ BYTES_PER_BATCH = 8 << 20
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
 AS_THEY_COME = ("offset_commits", "coordinator_state")
-# Facts that a task tells the driver besides: rows of one column, JSON.
+# What a task reports to the driver beside its parts, as JSON.
 FACTS = "facts"
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 

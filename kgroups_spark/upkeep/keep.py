@@ -330,8 +330,9 @@ _Newest = Mapping[tuple[int, str, str | None], int]
 
 def _newest_of_baselines(lake: Lake) -> _Newest:
     columns = ["offsets_partition", "correction", "entry_type"]
-    is_one = Condition("correction", "in", ["baseline", BASELINE])
-    rows = lake.rows("state_corrections", columns=[*columns, "audit_id"], conditions=[is_one])
+    # Every baseline has a row that is no offset.
+    is_one = [Condition("correction", "in", ["baseline", BASELINE]), Condition("record_offset", "is null")]
+    rows = lake.rows("state_corrections", columns=[*columns, "audit_id"], conditions=is_one)
     found = dict[tuple[int, str, str | None], int]()
     for row in rows.group_by(columns).aggregate([("audit_id", "max")]).to_pylist():
         key = row["offsets_partition"], row["correction"], row["entry_type"] if row["correction"] == BASELINE else None

@@ -48,8 +48,8 @@ from kgroups_spark.tasks.table_scan import Line, lots_of
 MARKERS = "transaction_markers"
 # Tables of records: markers stay while one of their transaction's does.
 OF_PRODUCERS = ("offset_commits", "group_records", "quarantine")
-# Tables of which rows stay because of others of the same shard, by the column that says the shard; in the order in
-# which it can be told.
+# Tables whose rows stay because of other rows of their shard, by the column that names the shard. A table stands behind
+# those that decide about it.
 BY_SHARD: Mapping[str, tuple[str, ...]] = {
     "offsets_partition": (*RULES, MARKERS),
     "state_partition": (*STATE_RULES,),

@@ -148,7 +148,7 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_audit(session, logs, jav
 
 
 def test_a_rebuild_goes_on_from_baselines_whatever_is_gone_below_them(session, java, tmp_path):
-    """The first night is gone but for the state that it left, and what was made of its records."""
+    """The first night's history is deleted; its state and the rows that were made of its records are left."""
     place = shutil.copytree(java, tmp_path / "lake")
     expected = told(place)
     lake = Lake.open(session, str(place))

@@ -6,30 +6,11 @@ import re
 from collections.abc import Iterator
 from copy import deepcopy
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-PLAIN = {
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "smallint": ShortType(),
-    "string": StringType(),
-    "boolean": BooleanType(),
-    "timestamp": TimestampType(),
-    "binary": BinaryType(),
-}
+from kgroups_spark.tables.spark_types import ATOMS
+
+PLAIN = {kind.simpleString(): kind for kind in ATOMS.values()}
 TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\w+|[<>(),:.])")
 
 

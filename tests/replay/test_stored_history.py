@@ -128,7 +128,7 @@ def test_a_replay_begins_at_a_baseline_and_ends_at_a_horizon(lake: Lake) -> None
     found = shard(lake, baselines={0: Baseline(10, 5)}, horizons={0: 20})
     assert places(found.rows("offset_commits")) == [10, 19]
     corrections = found.rows("state_corrections")
-    # One is made where an audit's log ends, and belongs to what was before.
+    # An audit corrects the state where its log ends: the correction belongs to the records before.
     places_and_audits = sorted(
         zip(corrections["log_offset"].to_pylist(), corrections["audit_id"].to_pylist(), strict=True)
     )
@@ -220,12 +220,16 @@ def test_a_replay_starts_from_the_newest_baseline_of_todays_rules() -> None:
         for p, audit_id, at, more in given
     ]
     put = {"correction": "put", "offsets_partition": 0, "audit_id": 9, "log_offset": 90, **ours}
-    table = rows_of("state_corrections", *rows, *rows, put)
+    offsets = [{**row, "entry_type": "offset", "record_offset": 7} for row in rows]
+    table = rows_of("state_corrections", *rows, *rows, *offsets, put)
 
     class Lake:
         def rows(self, name: str, *, columns: list[str], conditions: list[Any]) -> pa.Table:
-            (condition,) = conditions
-            return table.filter(condition.of(pc.field(condition.column))).select(columns)
+            found = table
+            for condition in conditions:
+                found = found.filter(condition.of(pc.field(condition.column)))
+            assert len(found) == 2 * len(given), "no more than the rows that are no offsets"
+            return found.select(columns)
 
     places_found = baseline_places(Lake())
     assert places_found.num_rows == len(given)
