@@ -40,8 +40,8 @@ def machine_failures_told(what_failed: str) -> Iterator[None]:
         raise KgroupsError(f"{what_failed}: Spark's JVM has ended ({reason_of(error)})") from error
 
 
-# All that Java's sockets say when the other side is gone, such as a worker that was killed.
-BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer")
+# All that Java says of a socket or a process whose other side is gone, such as a worker that was killed.
+BROKEN_CONNECTIONS = ("Broken pipe", "Connection reset", "Connection reset by peer", "Stream closed")
 # Errors of Python's and Arrow's own names that come of a disk, a network or too little memory.
 MACHINES_FAULTS = re.compile(
     r"^(OSError|PermissionError|FileNotFoundError|Connection\w*|TimeoutError|MemoryError|Arrow\w+)"

@@ -12,6 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
 # What an audit of the small log takes on a busy machine, many times over.
 PATIENCE_S = 300
 
@@ -50,6 +54,21 @@ def until(there: Path, process: subprocess.Popen[str]) -> None:
     while not there.exists():
         assert process.poll() is None and time.monotonic() < deadline, f"ended before {there} was there"
         time.sleep(0.001)
+
+
+def until_python_runs(spark: SparkSession) -> None:
+    """Returns when the session's tasks have Python workers again.
+
+    Spark learns that a daemon is dead from the first tasks that it fails, and runs a task of a local session once.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+            return
+        except (Py4JJavaError, PySparkException):
+            if time.monotonic() > deadline:
+                raise
 
 
 def log_of(lake: Path, table: str, version: int) -> Path:

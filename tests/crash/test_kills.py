@@ -23,6 +23,7 @@ from tests.crash.processes import (
     said_by,
     started_audit,
     until,
+    until_python_runs,
 )
 from tests.small_lakes import environment_of_small_lakes
 
@@ -94,5 +95,6 @@ def test_python_workers_killed_while_they_read(local, spark, nights, tmp_path, c
     assert re.search("worker|pyspark.daemon", last_line(said)), said
     assert "Traceback" not in said
     assert tables_of_now(local, lake) == before
+    until_python_runs(spark)
     audit(spark, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)
