@@ -34,13 +34,13 @@ def tables_of_now(lake: Lake, as_of_audit: int | None = None) -> TablesOfNow:
     def version(name: str) -> int | None:
         return None if as_of_audit is None else LakeAsOfAudit(lake, as_of_audit).version(name)
 
-    groups = lake.rows("groups", version("groups")).select(["offsets_partition", "group_id", "state"]).to_pydict()
+    groups = lake.rows("groups", version("groups"), columns=["offsets_partition", "group_id", "state"]).to_pydict()
     rows = {
         name: sum(int(file.stats["numRecords"]) for file in lake.table(name).files(version(name)))
         for name, table in TABLES.items()
         if table.kind == "current"
     }
-    decisions = lake.rows("offset_expiry", version("offset_expiry")).column("decision")
+    decisions = lake.rows("offset_expiry", version("offset_expiry"), columns=["decision"]).column("decision")
     return TablesOfNow(
         dict(zip(zip(groups["offsets_partition"], groups["group_id"], strict=True), groups["state"], strict=True)),
         rows,

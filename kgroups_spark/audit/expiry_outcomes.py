@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
@@ -86,11 +87,36 @@ def _partitions_at_a_time(lake: Lake, files: list[TableFile]) -> Iterator[Condit
 def _count_unchanged(lake: Lake, decided: pa.Table, some: Condition, counts: Counter[str]) -> pa.Table:
     """Adds what is still there as it was to the counts; the other decisions, with log_offset_now (null: it is gone)."""
     now = lake.rows("committed_offsets", columns=[*SLOT, "log_offset"], conditions=[some])
-    decided = decided.join(now.rename_columns([*SLOT, "log_offset_now"]), SLOT, join_type="left outer")
-    is_the_same = pc.fill_null(pc.equal(decided["log_offset"], decided["log_offset_now"]), False)
-    unchanged = pc.and_(is_the_same, pc.equal(decided["decision"], "expire"))
-    counts["still_there"] += pc.sum(unchanged).as_py() or 0
-    return decided.filter(pc.invert(is_the_same))
+    # Where a log was cut back, another record may have the same log offset.
+    same, same_now = (np.zeros(0, np.int64),) * 2 if lake.replaced else _same_records(decided, now)
+    counts["still_there"] += int(pc.equal(decided["decision"], "expire").to_numpy()[same].sum())
+    now = _without(now, same_now).rename_columns([*SLOT, "log_offset_now"])
+    changed = _without(decided, same).join(now, SLOT, join_type="left outer")
+    is_the_same = pc.fill_null(pc.equal(changed["log_offset"], changed["log_offset_now"]), False)
+    counts["still_there"] += pc.sum(pc.and_(is_the_same, pc.equal(changed["decision"], "expire"))).as_py() or 0
+    return changed.filter(pc.invert(is_the_same))
+
+
+def _same_records(decided: pa.Table, now: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of both whose record is the same: where it stands says it. Nearly all are, and one sort finds them in a
+    tenth of the time of a join by slot.
+
+        decided: (0, 21), (0, 17), (1, 17)    now: (1, 17), (0, 30), (0, 21)    offsets_partition, log_offset
+        -> [0, 2], [2, 0]
+    """
+    partition, log_offset = (
+        np.concatenate([rows[name].to_numpy() for rows in (decided, now)])
+        for name in ("offsets_partition", "log_offset")
+    )
+    order = np.lexsort((log_offset, partition))  # stable: of two that are equal the decided one comes first
+    first, second = order[:-1], order[1:]
+    is_pair = (partition[first] == partition[second]) & (log_offset[first] == log_offset[second])
+    is_pair &= (first < len(decided)) & (second >= len(decided))
+    return first[is_pair], second[is_pair] - len(decided)
+
+
+def _without(rows: pa.Table, numbers: NDArray[np.int64]) -> pa.Table:
+    return rows.take(pa.array(np.setdiff1d(np.arange(len(rows)), numbers, assume_unique=True)))
 
 
 def _first_events(lake: Lake, changed: pa.Table, some: Condition, transactions: EndedTransactions) -> pa.Table:
