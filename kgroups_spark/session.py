@@ -23,6 +23,7 @@ from kgroups_spark.escapes import printable
 from kgroups_spark.interruption import still_in_force
 from kgroups_spark.java import NoJava, require_java
 from kgroups_spark.jvm import own_jvm
+from kgroups_spark.storage.arrow_memory import use_jemalloc
 
 try:
     import fcntl
@@ -99,6 +100,7 @@ def spark_session(
             "this is a session of Spark Connect, whose JVM cannot be reached, and Delta's log is written there: submit "
             "jobs/nightly_audit.py by spark-submit, or unset SPARK_REMOTE"
         )
+    use_jemalloc()
     active = SparkSession.getActiveSession()
     if active is not None:
         return _with_session_settings(active, extra or {})

@@ -19,6 +19,7 @@ from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.stored_rows import ROWS_AT_ONCE, Dealt, StoredTable
+from kgroups_spark.tables.rows import where
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Files that a reader keeps open.
@@ -158,7 +159,7 @@ class PartReader:
         for row_group in self._file(part.table, part.place).row_groups:
             if row_group.may_have(offsets_partition, groups):
                 rows = self._rows[part.table](part.table, part.place, row_group.number)
-                yield rows.filter(pc.equal(rows.column("offsets_partition"), offsets_partition))
+                yield where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
 
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:
         """Ranges of groups with some ROWS_AT_ONCE commits each, as far as the parts' row groups let tell them apart."""

@@ -18,20 +18,20 @@ from kgroups_spark.offsets.numbers import NEITHER, Markers
 from kgroups_spark.offsets.records import column
 from kgroups_spark.offsets.replay import ReplayedOffsets
 from kgroups_spark.offsets.transactions import Transactions
-from kgroups_spark.tables.rows import MICROSECONDS, constant, nearest_timestamps
+from kgroups_spark.tables.rows import MICROSECONDS, constant, nearest_timestamps, where
 from kgroups_spark.tables.schemas import arrow_schema
 
 
 def committed_rows(replayed: ReplayedOffsets, groups: Collection[str], **constants: Any) -> pa.Table:
     """Rows of `committed_offsets`, by slot. `groups`: those that exist; offsets of others are orphans."""
-    rows = replayed.state.offsets.filter(pa.array(~replayed.is_pending))
+    rows = where(replayed.state.offsets, ~replayed.is_pending)
     known = pa.array(list(groups), pa.string())
     return _rows("committed_offsets", rows, {"is_orphan": pc.invert(pc.is_in(_texts(rows), known))}, constants)
 
 
 def pending_rows(replayed: ReplayedOffsets, **constants: Any) -> pa.Table:
     """Rows of `pending_offsets`, by slot and producer. transactional_id is null: the offsets log does not name it."""
-    rows = replayed.state.offsets.filter(pa.array(replayed.is_pending))
+    rows = where(replayed.state.offsets, replayed.is_pending)
     open_ = replayed.state.transactions
     at = pc.index_in(rows.column("producer_id"), open_.column("producer_id").combine_chunks())
     of_transaction = open_.select(["transaction_start_offset", "open_since"]).take(at)

@@ -22,7 +22,7 @@ from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.internal import COORDINATOR_STATE, STATE_OFFSET
-from kgroups_spark.tables.rows import constant
+from kgroups_spark.tables.rows import constant, where
 from kgroups_spark.tables.schemas import arrow_schema
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, anything else a payload.
@@ -97,9 +97,9 @@ def _offsets_of_entries(entries: pa.Table) -> pa.Table:
 def loaded(entries: pa.Table, release: Release) -> ShardState:
     """The state that the rows (ENTRIES) hold; their order does not matter. Rows `topics` are left out: the table has
     them. States up to format 1 have the offsets in the payloads of their groups and producers."""
-    is_offset = pc.equal(entries.column("entry_type"), OFFSET)
-    offsets = _offsets_of_entries(entries.filter(is_offset))
-    plain = entries.filter(pc.invert(is_offset)).select(StateRow._fields).to_pylist()
+    is_offset = pc.equal(entries.column("entry_type"), OFFSET).to_numpy()
+    offsets = _offsets_of_entries(where(entries, is_offset))
+    plain = where(entries, ~is_offset).select(StateRow._fields).to_pylist()
     return _with_offsets(offsets, [StateRow(**row) for row in plain], release)
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kgroups_spark.errors import UsageError
+from kgroups_spark.storage.arrow_memory import use_jemalloc
 
 # The same storage, by whatever name: s3 is AWS's and pyarrow's, s3a Hadoop's, s3n Hadoop's of old.
 SCHEMES = ("s3", "s3a", "s3n")
@@ -102,11 +103,13 @@ def use(settings: S3Settings) -> None:
 
 
 def with_storage(task: Task) -> Task:
-    """The task for `mapInArrow`, with the settings of the process that calls this, wherever it runs."""
+    """The task for `mapInArrow`, with the settings of the process that calls this, wherever it runs, and with
+    jemalloc."""
     settings = _settings
 
     def on_storage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         use(settings)
+        use_jemalloc()
         yield from task(batches)
 
     return on_storage

@@ -59,6 +59,14 @@ def timestamps(ms: NDArray[np.int64], none: NDArray[np.bool_] | None = None) -> 
     return pa.array(micros, mask=missing if missing.any() else None).cast(MICROSECONDS)
 
 
+def where(rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.Table:
+    """The chosen rows. Where they stand in one run, as those of a shard do in a file, nothing is copied."""
+    at = np.flatnonzero(chosen)
+    if len(at) and at[-1] - at[0] + 1 > len(at):
+        return rows.filter(pa.array(chosen))
+    return rows.slice(at[0], len(at)) if len(at) else rows.slice(0, 0)
+
+
 def constant(value: Any, rows: int, data_type: pa.DataType) -> pa.Array:
     """The same value `rows` times."""
     return pa.nulls(rows, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), rows)

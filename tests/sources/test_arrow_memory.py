@@ -1,0 +1,25 @@
+"""Tasks take Arrow's memory from jemalloc, unless somebody has chosen another pool."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+TASK = """
+import pyarrow as pa
+from kgroups_spark.storage.s3 import with_storage
+
+def task(batches):
+    print(pa.default_memory_pool().backend_name)
+    yield from batches
+
+list(with_storage(task)(iter([])))
+"""
+
+
+@pytest.mark.parametrize(("chosen", "pool"), [("", "jemalloc"), ("system", "system")])
+def test_the_pool_of_a_task(chosen, pool):
+    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": chosen}
+    done = subprocess.run([sys.executable, "-c", TASK], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [pool]
