@@ -22,7 +22,8 @@
 # make bench  how fast it is, against others (benchmarks/README.md; needs Go, too)
 # A fresh machine needs Python 3.11, Java 17 and make. A first run downloads Spark (~400 MB) and Delta's jars (~90 MB).
 # The tests start real brokers: 40 MB of Kafka's jars for each of three releases, downloaded once, too, and
-# 50 MB of their classes as brokers load them, which the first broker of each writes. The report is looked
+# 50 MB of their classes as brokers load them, which the first broker of each writes. So do the first tests with Spark:
+# 200 MB of its classes, in .venv. The report is looked
 # at in Chromium: where there is none, and apt-get may install it, `make test` does.
 
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do command -v $$python && break; done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from kgroups_spark import attempts
 from kgroups_spark.session import spark_session
 from tests.chosen import VARIABLE, Chosen, Laws, seed
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
-from tests.small_lakes import FOR_SMALL_LAKES
+from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
+from tests.spark_classes import with_shared_classes
 
 # Files of minutes, the longest first: whichever process is free takes the next file, and one that begins a long one
 # last lets the others wait for it. Whatever is not named here comes behind.
@@ -89,6 +91,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("soak")]
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """JVMs of tests with Spark or processes of their own share an archive of classes."""
+    starts_jvms = any(item.get_closest_marker(name) for item in session.items for name in ("spark", "processes"))
+    if starts_jvms and not session.config.option.collectonly:
+        os.environ[JVM_OPTIONS] = with_shared_classes()
 
 
 def _starts_processes(path: Path) -> bool:

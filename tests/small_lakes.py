@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
+# What Spark's start script gives to the JVM, without a word to stderr.
+JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
 STORE_OF_KERNEL = "io.delta.kernel.logStore.file.impl"
 
 FOR_SMALL_LAKES = {
@@ -17,7 +19,7 @@ FOR_SMALL_LAKES = {
 }
 
 
-def environment_of_small_lakes(folder: Path) -> dict[str, str]:
-    """What the environment of a process has whose Spark has these settings; they lie in the folder."""
-    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in FOR_SMALL_LAKES.items()))
-    return {"SPARK_CONF_DIR": str(folder)}
+def environment_of_small_lakes() -> dict[str, str]:
+    """What the environment of a process has whose Spark has these settings, beside the options that it has already."""
+    settings = [f"-D{name}={value}" for name, value in FOR_SMALL_LAKES.items()]
+    return {JVM_OPTIONS: " ".join([*os.environ.get(JVM_OPTIONS, "").split(), *settings])}

@@ -41,9 +41,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def spark_for_small_lakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def spark_for_small_lakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """How the processes here start Spark."""
-    for name, value in environment_of_small_lakes(tmp_path).items():
+    for name, value in environment_of_small_lakes().items():
         monkeypatch.setenv(name, value)
 
 

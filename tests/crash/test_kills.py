@@ -29,9 +29,9 @@ from tests.small_lakes import environment_of_small_lakes
 
 
 @pytest.fixture
-def environment(tmp_path):
+def environment():
     """Where one process commits at a time."""
-    return environment_of_small_lakes(tmp_path)
+    return environment_of_small_lakes()
 
 
 def statuses(lake):

@@ -1,0 +1,87 @@
+"""An archive of the classes that Spark and Delta load, with which each JVM of the tests starts with half the work (JVMs
+call it class data sharing). Without it the session of the tests and each process with Spark load them from some 300
+jars, 10 s of CPU each.
+
+It lies in the virtual environment, whose jars it knows by their places and times; a JVM that has others, or a folder
+with a configuration among its classes, does without it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyspark
+
+from kgroups_spark.session import ivy_folder, spark_session
+from tests.maven import one_at_a_time
+from tests.small_lakes import FOR_SMALL_LAKES
+
+ROOT = Path(__file__).parents[1]
+
+
+def with_shared_classes() -> str:
+    """A JVM's options. The first process that asks writes the archive, which takes half a
+    minute of CPU; others wait for it."""
+    archive = _archive()
+    with one_at_a_time(archive.with_suffix(".lock")):
+        if not archive.is_file():
+            _write(archive)
+    return f"-XX:SharedArchiveFile={archive}"
+
+
+def _archive() -> Path:
+    java = Path(shutil.which("java") or "java").resolve()
+    known = [f"{file} {file.stat().st_mtime_ns}" for file in (java, *_jars())]
+    return Path(sys.prefix) / f"spark-classes-{zlib.crc32(repr(known).encode()):08x}.jsa"
+
+
+def _jars() -> Iterator[Path]:
+    yield from sorted((Path(pyspark.__file__).parent / "jars").iterdir())
+    yield from sorted(ivy_folder().glob("jars/io.delta_*.jar"))
+
+
+def _write(archive: Path) -> None:
+    for older in archive.parent.glob("spark-classes-*.jsa"):
+        older.unlink()
+    with TemporaryDirectory(dir=archive.parent) as folder:
+        whole = Path(folder) / archive.name
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, str(whole)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode or not whole.is_file():
+            raise RuntimeError(f"no archive of Spark's classes was written: {done.stdout[-3000:]}")
+        whole.rename(archive)
+
+
+def main(archive: str) -> None:
+    """Writes what a JVM has loaded after a write, a change and a query."""
+    settings = {
+        **FOR_SMALL_LAKES,
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:ArchiveClassesAtExit={archive}",
+    }
+    spark = spark_session("classes", settings)
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    with TemporaryDirectory() as folder:
+        spark.range(3).mapInArrow(lambda batches: batches, "id long").write.format("delta").save(folder)
+        spark.sql(f"DELETE FROM delta.`{folder}` WHERE id = 1")
+        spark.sql(f"SELECT id, count(*) FROM delta.`{folder}` GROUP BY id").collect()
+    spark.stop()
+    # The JVM ends with its input, and writes then.
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
