@@ -12,7 +12,11 @@ from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.tables.schemas import arrow_schema
 
 # Texts that repeat from row to row.
-DICTIONARIES = {"offset_commits": ["group_id", "topic", "topic_id"]}
+DICTIONARIES = {
+    "offset_commits": ["group_id", "topic", "topic_id"],
+    "coordinator_state": ["entry_type", "group_id", "topic", "topic_id"],
+    "offset_expiry": ["group_id", "topic", "decision", "reason", "base"],
+}
 
 
 def dataset_of(name: str, table_uri: str, paths: Sequence[str], *, as_dictionaries: bool = False) -> pa.dataset.Dataset:

@@ -32,7 +32,7 @@ BYTES_PER_BATCH = 8 << 20
 # What rows of most tables are sorted by, as far as they have it.
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
-AS_THEY_COME = ("offset_commits", "coordinator_state")
+AS_THEY_COME = ("offset_commits", "coordinator_state", "previous_offset_expiry")
 # What a task reports to the driver beside its parts, as JSON.
 FACTS = "facts"
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
