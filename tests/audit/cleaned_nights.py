@@ -1,73 +1,46 @@
-"""Nights over a log that grows and is cleaned in between: its files are in a folder, the plan is the audit's own."""
+"""Nights over a log that grows and is cleaned in between."""
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
-from kgroups_spark.plan.audit_plan import AuditPlan, plan_audit
-from kgroups_spark.plan.cut_back import KnownReadings
-from kgroups_spark.plan.delete_retention import DeleteRetention
-from kgroups_spark.plan.read_to import read_now
-from kgroups_spark.sources.segment_log import segment_logs
+from kgroups_spark.lake.ledger import AuditRow
 from tests.audit.cleaner import GrowingLog, records_of
-from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit_plan
+from tests.audit.log_files import Files
+from tests.audit.nights_here import Audited, How, new_lake
+from tests.audit.told_tables import RECORD_TABLES
 
-DAY = datetime(2026, 11, 20, tzinfo=UTC)
+# Longer than any test takes: nothing need be read again for its age.
+NEVER_MS = 10**14
 
 
 @dataclass
 class Nights:
-    """Audits of what stands in a folder, without Spark. `seen`: every record that stood there at a night's reading and
-    had not been read before, by partition and offset."""
+    """Audits of one log into one lake. `seen`: every record that stood there at a night's reading and had not been read
+    before, by partition and offset. `topic_id`: that of the log."""
 
-    folder: Path
     how: How = field(default_factory=How)
-    audited: Audited = field(default_factory=Audited)
-    last: AuditRow | None = None
-    seen: set[tuple[int, int]] = field(default_factory=set)
     topic_id: str | None = None
-    ledger: list[AuditRow] = field(default_factory=list)
+    audited: Audited = field(default_factory=new_lake)
+    seen: set[tuple[int, int]] = field(default_factory=set)
 
     def audit(
-        self,
-        files: Files,
-        *,
-        full: bool = False,
-        delete_retention: DeleteRetention | None = None,
-        accept: bool = False,
-    ) -> AuditPlan:
-        """One night; what it read."""
-        write_folder(self.folder, files)
-        for folder in self.folder.iterdir() if self.topic_id else ():
-            (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {self.topic_id}\n")
-        logs = segment_logs([str(self.folder)])
-        readings = KnownReadings(self._earlier, self.audited.replaced, lambda _: 0, accept)
-        plan = plan_audit(logs, self.last, full=full, delete_retention=delete_retention, readings=readings)
-        start = {p.offsets_partition: p.start_offset for p in plan.partitions}
+        self, files: Files, *, full: bool = False, delete_retention_ms: int = NEVER_MS, accept: bool = False
+    ) -> AuditRow:
+        """One night; what the ledger says of it."""
+        identity = f"version: 0\ntopic_id: {self.topic_id}\n".encode()
+        folders = {path.split("/")[0] for path in files} if self.topic_id else set()
+        given = {**files, **{f"{folder}/partition.metadata": identity for folder in folders}}
+        how = replace(self.how, full=full, delete_retention_ms=delete_retention_ms, accept_log_change=accept)
+        row = self.audited.night(given, how).audit
+        start = {each.offsets_partition: each.start_offset for each in row.partitions or ()}
         self.seen |= {(p, record.offset) for p, record in records_of(files) if record.offset >= start[p]}
-        by_path = {str(self.folder / path): data for path, data in files.items()}
-        read = len(self.audited.progress)
-        self.audited = audit_plan(by_path, plan, self.how, self.audited)
-        partitions = [
-            read_now(p, [r for r in self.audited.progress[read:] if r.offsets_partition == p.offsets_partition])
-            for p in plan.partitions
-        ]
-        self.last = AuditRow(self.audited.audits, FINISHED, "host", DAY, partitions=tuple(partitions))
-        self.ledger.append(self.last)
-        return plan
-
-    def _earlier(self, offsets_partition: int) -> Iterator[tuple[int, PartitionProgress]]:
-        for row in reversed(self.ledger):
-            if (progress := row.progress(offsets_partition)) is not None:
-                yield row.audit_id, progress
+        return row
 
     def history(self) -> Counter[tuple[int, int]]:
         """How often each record stands in the tables that together are the log, by partition and offset."""

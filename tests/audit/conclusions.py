@@ -32,7 +32,10 @@ from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
 from kgroups_spark.sources.partition_log import PartitionLog
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.audit.pipeline import CURRENT, Audited, Files, How, audit_night, segments_of, whole_ranges
+from tests.audit.decoded import whole_ranges
+from tests.audit.log_files import Files, segments_of
+from tests.audit.pipeline import Audited, How, audit_night
+from tests.audit.told_tables import CURRENT
 from tests.findings.found import ArrowTables
 from tests.views.replayed_logs import tables_of
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.audit.pipeline import Audited, How, audit, read_zip
+from tests.audit.log_files import read_zip
+from tests.audit.pipeline import Audited, How, audit
 from tests.recorded_logs import CORPORA
 
 # Those of 4.4.0: compared with their broker's answers here, while other tests take samples from the older releases.

@@ -8,7 +8,7 @@ from tests.audit.cut_logs import CutLog, batches_in
 from tests.audit.dense_logs import dense_log
 from tests.audit.forgetful_logs import forgetful_log
 from tests.audit.generated_logs import LOGS
-from tests.audit.pipeline import read_zip
+from tests.audit.log_files import read_zip
 
 
 def cut_log(seed: int, release: str, partition: int = 0) -> CutLog:

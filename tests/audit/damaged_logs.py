@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.audit.pipeline import Files
+from tests.audit.log_files import Files
 
 
 def damaged(files: Files, rng: random.Random) -> Files:

@@ -6,7 +6,7 @@ import random
 import struct
 from collections.abc import Callable
 
-from tests.audit.pipeline import Files
+from tests.audit.log_files import Files
 from tests.records.build import KeyValue, batch
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, text
-from tests.audit.pipeline import Files
+from tests.audit.log_files import Files
 from tests.records.build import KeyValue, batch
 
 MINUTE = 60_000

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tests.audit.cleaner import GrowingLog
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, text
-from tests.audit.pipeline import Files
+from tests.audit.log_files import Files
 from tests.records.build import KeyValue, batch
 
 GROUPS, CONSUMER_GROUPS, MEMBERS = ("a", "b", "c"), ("m", "n"), ("x", "y")

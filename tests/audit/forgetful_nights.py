@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
-from kgroups_spark.decoding.topic_names import TopicNames
-from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
+import pyarrow.compute as pc
+
+from kgroups_spark.history.names import sightings
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.times import to_epoch_ms
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import Files
-from tests.audit.pipeline import (
-    CURRENT,
-    VERSIONS,
-    Audited,
-    How,
-    Row,
-    audit_night,
-    rebuild,
-    whole_ranges,
-)
+from tests.audit.nights_here import Audited, How
+from tests.audit.object_nights import ObjectTables, by_objects, rebuilt_by_objects
+from tests.audit.told_tables import CURRENT, VERSIONS, Row, Told
 
-DAY_MS = 86_400_000
 # The place and time of the record behind a row: a state that was carried has seen records that the log has lost.
 PROVENANCE = {"groups": ("state_since", "log_offset"), "group_members": ("log_offset",)}
 
 
-def long_after(nights: Nights, age_ms: int = 2 * DAY_MS) -> DeleteRetention | None:
-    """As if the audits so far had been so long ago."""
-    if nights.last is None:
-        return None
-    return DeleteRetention(DAY_MS, LastReads(nights.last, list), to_epoch_ms(nights.last.started_at) + age_ms)
-
-
-def now(audited: Audited) -> dict[str, Any]:
+def now(audited: Told) -> dict[str, Any]:
     """The rows of the current tables, without PROVENANCE."""
     tables = {name: audited.rows(name) for name in CURRENT}
     for name, columns in PROVENANCE.items():
@@ -45,23 +29,21 @@ def now(audited: Audited) -> dict[str, Any]:
     return tables
 
 
-def log_as_it_is(files: Files, nights: Nights) -> Audited:
-    """One audit of all that the log still holds; what topic ids are called is known for good."""
-    names = TopicNames()
-    names.merge(nights.audited.names.rows())
-    return audit_night(files, whole_ranges(files), nights.how, Audited(names=names))
+def log_as_it_is(files: Files, nights: Nights) -> ObjectTables:
+    """The slow twin of one audit of all that the log still holds; what topic ids are called is known for good."""
+    return by_objects(files, nights.how, sightings(nights.audited.table("topics").to_pylist()))
 
 
-def corrections(audited: Audited) -> list[Row]:
+def corrections(audited: Told) -> list[Row]:
     return audited.rows("state_corrections")
 
 
-def groups_by_versions(audited: Audited) -> list[Row]:
+def groups_by_versions(audited: Told) -> list[Row]:
     """The last version of each group, if it did not remove it, with the columns of `groups` that versions have."""
     last: dict[tuple[int, str], Row] = {}
     for row in sorted(audited.rows("group_versions"), key=lambda row: row["log_offset"]):
         last[row["offsets_partition"], row["group_id"]] = row
-    dropped = ("is_removed", "log_offset", "log_timestamp")
+    dropped = ("is_removed", "log_offset", "log_timestamp", "is_misplaced")
     return [
         {name: value for name, value in row.items() if name not in dropped}
         for _, row in sorted(last.items())
@@ -69,24 +51,24 @@ def groups_by_versions(audited: Audited) -> list[Row]:
     ]
 
 
-def groups_now(audited: Audited) -> list[Row]:
+def groups_now(audited: Told) -> list[Row]:
     """The rows of `groups`, with the columns that versions have."""
-    of_versions = {*arrow_schema("group_versions").names} - {"log_offset"}
+    of_versions = {*arrow_schema("group_versions").names} - {"log_offset", "is_misplaced"}
     return [{name: value for name, value in row.items() if name in of_versions} for row in audited.rows("groups")]
 
 
-def members_by_versions(audited: Audited) -> set[tuple[int, str, str]]:
+def members_by_versions(audited: Told) -> set[tuple[int, str, str]]:
     last: dict[tuple[int, str, str], bool] = {}
     for row in sorted(audited.rows("group_member_versions"), key=lambda row: row["log_offset"]):
         last[row["offsets_partition"], row["group_id"], row["member_id"]] = row["is_removed"]
     return {member for member, is_removed in last.items() if not is_removed}
 
 
-def members_now(audited: Audited) -> set[tuple[int, str, str]]:
+def members_now(audited: Told) -> set[tuple[int, str, str]]:
     return {(row["offsets_partition"], row["group_id"], row["member_id"]) for row in audited.rows("group_members")}
 
 
-def assert_versions_say_what_is(audited: Audited) -> None:
+def assert_versions_say_what_is(audited: Told) -> None:
     for name in VERSIONS:
         keys = Counter(
             (r["offsets_partition"], r["log_offset"], r["group_id"], r.get("member_id")) for r in audited.rows(name)
@@ -97,11 +79,11 @@ def assert_versions_say_what_is(audited: Audited) -> None:
 
 
 def assert_rebuild_says_the_same(audited: Audited, how: How) -> None:
-    rebuilt = rebuild(audited, how)
+    rebuilt = audited.rebuilt(how)
     for name in (*CURRENT, *VERSIONS):
         assert rebuilt.rows(name) == audited.rows(name), name
     assert rebuilt.state() == audited.state()
-    twin = rebuild(audited, replace(how, by_objects=True))
+    twin = rebuilt_by_objects(audited, how)
     for name in (*CURRENT, *VERSIONS, "group_events"):
         assert rebuilt.rows(name) == twin.rows(name), name
     assert rebuilt.state() == twin.state()
@@ -109,8 +91,7 @@ def assert_rebuild_says_the_same(audited: Audited, how: How) -> None:
 
 def waiting(audited: Audited) -> set[tuple[int, str]]:
     """Groups that the last audit could not correct yet."""
-    last = audited.history["state_corrections"]
-    rows = [row for table in last for row in table.to_pylist() if row["audit_id"] == audited.audits]
+    rows = audited.table("state_corrections").filter(pc.field("audit_id") == audited.audits).to_pylist()
     return {(row["offsets_partition"], row["group_id"]) for row in rows if row["correction"] == "wait"}
 
 

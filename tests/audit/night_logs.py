@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 from typing import Any
 
 from tests.audit.generated_logs import LOGS
-from tests.audit.pipeline import (
-    CURRENT,
-    VERSIONS,
-    Audited,
-    Files,
-    Row,
-    read_zip,
-)
+from tests.audit.log_files import Files, of_one_leader, read_zip
+from tests.audit.told_tables import CURRENT, VERSIONS, Row, Told
 
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java", "2.8")
 
@@ -23,22 +16,31 @@ RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java", "2.8")
 def logs(release: str) -> dict[str, Files]:
     """Every fourth log, other ones for each of four releases."""
     found = read_zip(LOGS)
-    return {name: found[name] for name in sorted(found)[RELEASES.index(release) % 4 :: 4]}
+    return {name: of_one_leader(found[name]) for name in sorted(found)[RELEASES.index(release) % 4 :: 4]}
 
 
-def told(audited: Audited) -> dict[str, Any]:
-    """Everything that must not depend on cuts."""
+def told(audited: Told, files: Files) -> dict[str, Any]:
+    """Everything that must not depend on cuts. `files`: the segments, which may be cut in any way."""
     return {
         **{name: audited.rows(name) for name in (*CURRENT, *VERSIONS, "transaction_markers", "group_records")},
         "offset_commits": [without_outcome(row) for row in audited.rows("offset_commits")],
-        "quarantine": audited.rows("quarantine"),
+        "quarantine": [in_whole_log(row, files) for row in audited.rows("quarantine")],
         "traffic": audited.traffic(),
         "state": audited.state(),
-        "topics": sorted(audited.names.rows(), key=str),
-        "record_counts": sum((each.record_counts for each in audited.progress), Counter()),
+        "topics": audited.rows("topics"),
+        "record_counts": audited.record_counts(),
     }
 
 
 def without_outcome(row: Row) -> Row:
     """The row but for what is null where its marker lies outside the range that wrote it."""
     return {name: value for name, value in row.items() if name not in ("outcome", "marker_offset")}
+
+
+def in_whole_log(row: Row, files: Files) -> Row:
+    """The row with its place in the bytes of its whole partition, not in a segment; a replay knows none."""
+    if row["file"] is None:
+        return row
+    folder = f"__consumer_offsets-{row['offsets_partition']}/"
+    before = sum(len(data) for path, data in files.items() if path.startswith(folder) and path < row["file"])
+    return {**row, "file": folder, "file_position": before + row["file_position"]}

@@ -5,18 +5,14 @@ Files are bytes in memory, by path: `{"__consumer_offsets-3/00000000000000000000
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
-import zipfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
@@ -31,7 +27,6 @@ from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.offsets.replay import ALL_GROUPS
 from kgroups_spark.plan.audit_plan import AuditPlan
-from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.replay.corrected import HistoryReplay, corrections_of
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
 from kgroups_spark.replay.replay_shard import AuditSpans, Night
@@ -42,16 +37,12 @@ from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.tasks.read_stage import PASSED_ON
+from tests.audit.decoded import MemoryFile, plain, whole_ranges
+from tests.audit.log_files import Border, Files, segments_of
 from tests.audit.object_replay import replay_partitions
 from tests.audit.object_rows import correction_rows, in_log_order, object_entries, replay_rows
+from tests.audit.told_tables import CURRENT, RECORD_TABLES, Row, unordered
 from tests.replay.state_entries import entries
-
-Files = Mapping[str, bytes]
-Row = dict[str, Any]
-
-CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
-RECORD_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
-VERSIONS = ("group_versions", "group_member_versions")
 
 
 @dataclass
@@ -134,75 +125,6 @@ class Audited:
         return found
 
 
-def unordered(value: Any) -> Any:
-    """The value with its lists sorted: members, offsets and topics have no order."""
-    if isinstance(value, dict):
-        return {key: unordered(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return sorted((unordered(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
-    return value
-
-
-class MemoryFile(io.BytesIO):
-    """A segment in memory, of which nobody knows which one it is."""
-
-    def version(self) -> None:
-        return None
-
-
-def read_folder(folder: Path) -> dict[str, bytes]:
-    """The segments of __consumer_offsets below a folder."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("__consumer_offsets-*/*.log"))}
-
-
-def read_zip(path: Path) -> dict[str, dict[str, bytes]]:
-    """Logs of a zip file of `logs/<name>/__consumer_offsets-<p>/<base offset>.log`, by name."""
-    logs: dict[str, dict[str, bytes]] = defaultdict(dict)
-    with zipfile.ZipFile(path) as archive:
-        for name in sorted(archive.namelist()):
-            if name.startswith("logs/") and name.endswith(".log"):
-                _, log, file = name.split("/", 2)
-                logs[log][file] = archive.read(name)
-    return dict(logs)
-
-
-def segments_of(files: Files) -> dict[int, list[str]]:
-    """Paths of the segments by offsets partition, in log order."""
-    found: dict[int, list[str]] = defaultdict(list)
-    for path in sorted(files):
-        found[int(path.split("/")[-2].rsplit("-", 1)[1])].append(path)
-    return dict(sorted(found.items()))
-
-
-def whole_ranges(files: Files) -> list[LogRange]:
-    """One range per offsets partition."""
-    return [
-        LogRange(partition, 0, 0, tuple(SegmentPiece(path, 0, len(files[path])) for path in paths), begins_log=True)
-        for partition, paths in segments_of(files).items()
-    ]
-
-
-@dataclass(frozen=True)
-class Border:
-    """A place between two batches: `position` in the segment of that number, and the offset that comes next."""
-
-    segment: int
-    position: int
-    next_offset: int
-
-
-def borders(files: Files, partition: int) -> list[Border]:
-    """Every place where an offsets partition's log can be cut, its beginning and end included."""
-    paths = segments_of(files)[partition]
-    found = [Border(0, 0, 0)]
-    for number, path in enumerate(paths):
-        batches = scan_batches(io.BytesIO(files[path]))
-        for end, last in zip((batches.position + batches.size).tolist(), batches.last_offset.tolist(), strict=True):
-            found.append(Border(number, end, last + 1))
-    found.append(Border(len(paths) - 1, len(files[paths[-1]]), found[-1].next_offset))
-    return found
-
-
 def range_between(files: Files, partition: int, number: int, start: Border, end: Border) -> LogRange:
     """The range of the batches between two borders."""
     paths = segments_of(files)[partition]
@@ -217,32 +139,6 @@ def range_between(files: Files, partition: int, number: int, start: Border, end:
     return LogRange(
         partition, number, start.next_offset, tuple(pieces), ends_log=ends_log, begins_log=start == Border(0, 0, 0)
     )
-
-
-def cut_ranges(files: Files, cuts: Mapping[int, Sequence[Sequence[Border]]]) -> list[list[LogRange]]:
-    """Ranges by night. `cuts`: per offsets partition and night the borders at which its ranges end; the last border of
-    a night is where the next one goes on."""
-    nights: list[list[LogRange]] = []
-    for partition, per_night in cuts.items():
-        start = Border(0, 0, 0)
-        for night, ends in enumerate(per_night):
-            while len(nights) <= night:
-                nights.append([])
-            for number, end in enumerate(ends):
-                nights[night].append(range_between(files, partition, number, start, end))
-                start = end
-    return [[r for r in night if r.pieces] for night in nights]
-
-
-def random_cuts(files: Files, rng: np.random.Generator, nights: int, ranges: int) -> dict[int, list[list[Border]]]:
-    """Cuts of every partition into so many nights of so many ranges, at random borders; some are empty."""
-    cuts = {}
-    for partition in segments_of(files):
-        places = borders(files, partition)
-        chosen = sorted(rng.integers(0, len(places), nights * ranges - 1).tolist()) + [len(places) - 1]
-        ends = [places[i] for i in chosen]
-        cuts[partition] = [ends[i : i + ranges] for i in range(0, len(ends), ranges)]
-    return cuts
 
 
 @dataclass(frozen=True)
@@ -334,7 +230,7 @@ def _read(files: Files, ranges: Sequence[LogRange], how: How, audited: Audited) 
     for log_range in ranges:
         reading = RangeDecoder(log_range, context, records)
         for name, rows in reading.outputs():
-            _take(audited, name, _plain(name, rows), is_again=log_range.is_reread, replay=how.replay)
+            _take(audited, name, plain(name, rows), is_again=log_range.is_reread, replay=how.replay)
         audited.progress.append(reading.progress)
         audited.names.merge(reading.progress.topics)
 
@@ -369,7 +265,7 @@ def _replay(
 
 def _write_replayed(replay: HistoryReplay | CorrectedReplay, audited: Audited) -> None:
     for name, made in replay.outputs():
-        (audited.now if name in CURRENT else audited.history)[name].append(_plain(name, made))
+        (audited.now if name in CURRENT else audited.history)[name].append(plain(name, made))
     kept = saved(replay.state)
     if len(kept):
         constants = {"audit_id": audited.audits, "offsets_partition": replay.offsets_partition}
@@ -387,7 +283,7 @@ def _replay_rows(rows: Sequence[pa.Table], how: How, audited: Audited, audits: A
     night = replace(_night(how, audited), audits=audits or {})
     for name, made in replay_partitions(in_log_order(rows), night):
         is_now = name in CURRENT or name == "coordinator_state"
-        (audited.now if is_now else audited.history)[name].append(_plain(name, made))
+        (audited.now if is_now else audited.history)[name].append(plain(name, made))
 
 
 def _night(how: How, audited: Audited) -> Night:
@@ -409,14 +305,3 @@ def _history(tables: Mapping[str, Sequence[pa.Table]], partition: int) -> ShardH
 def _of_partition(tables: Mapping[str, Sequence[pa.Table]], name: str, partition: int) -> pa.Table:
     rows = pa.concat_tables([arrow_schema(name).empty_table(), *tables.get(name, ())])
     return rows.filter(pc.equal(rows.column("offsets_partition"), partition))
-
-
-def _plain(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
-    """Rows in exactly the table's schema, nulls only where it allows them."""
-    table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
-    assert table.column_names == arrow_schema(name).names, name
-    table = table.unify_dictionaries().cast(arrow_schema(name))
-    for column in table.schema:
-        assert column.nullable or not table.column(column.name).null_count, f"{name}.{column.name} has nulls"
-    table.validate(full=True)
-    return table

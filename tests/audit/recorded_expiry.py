@@ -11,7 +11,8 @@ from typing import Any
 from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
 from tests.audit.corpora import CORPORA_44
-from tests.audit.pipeline import Border, Files, Row, read_zip, segments_of
+from tests.audit.log_files import Border, Files, read_zip, segments_of
+from tests.audit.told_tables import Row
 from tests.recorded_logs import CORPORA
 
 FILES = {

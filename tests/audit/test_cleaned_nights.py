@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,10 @@ from tests.audit.cleaned_nights import Nights, random_night
 from tests.audit.cleaner import Files, GrowingLog
 from tests.audit.dense_logs import dense_log
 from tests.audit.generated_logs import LOGS
+from tests.audit.log_files import of_one_leader, read_zip
 from tests.audit.night_logs import told
-from tests.audit.pipeline import CURRENT, Audited, How, audit, read_zip
+from tests.audit.nights_here import Audited, How, audit, how_of
+from tests.audit.told_tables import CURRENT, Told
 from tests.audit.written_nights import written
 from tests.chosen import Chosen, one_of
 
@@ -27,12 +28,12 @@ def some_logs(release: str, profiles: tuple[str, ...], share: int) -> Iterator[t
     found = read_zip(LOGS)
     names = [name for name in sorted(found) if name.startswith(profiles)]
     for seed, name in enumerate(names[RELEASES.index(release) :: share]):
-        yield seed, name, found[name]
+        yield seed, name, of_one_leader(found[name])
 
 
-def nights_of(log: GrowingLog, seed: int, folder: Path, how: How, clean_share: float, *, before: bool) -> Nights:
+def nights_of(log: GrowingLog, seed: int, how: How, clean_share: float, *, before: bool) -> Nights:
     """Ten nights; the cleaner runs in some of them, before or after the audit has read the log."""
-    rng, nights = np.random.default_rng(seed), Nights(folder, how)
+    rng, nights = np.random.default_rng(seed), Nights(how)
     for night in range(NIGHTS):
         random_night(log, rng, NIGHTS - night)
         if before and rng.random() < clean_share:
@@ -45,13 +46,13 @@ def nights_of(log: GrowingLog, seed: int, folder: Path, how: How, clean_share: f
 
 def without_places(audited: Audited) -> dict[str, Any]:
     """Everything that must not depend on cuts, nor on how the log was rolled into segments."""
-    tables = told(audited)
+    tables = told(audited, audited.files)
     for row in tables["quarantine"]:
         del row["file"], row["file_position"]
     return tables
 
 
-def now(audited: Audited) -> dict[str, Any]:
+def now(audited: Told) -> dict[str, Any]:
     """The tables of now. Since when a group is in its state is known only from records that were read."""
     tables = {name: audited.rows(name) for name in CURRENT}
     for row in tables["groups"]:
@@ -67,29 +68,32 @@ def assert_holds_all_it_saw(nights: Nights) -> None:
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_what_goes_after_it_was_read_changes_nothing(release: str, tmp_path: Path, chosen: Chosen) -> None:
+def test_what_goes_after_it_was_read_changes_nothing(release: str, chosen: Chosen) -> None:
     logs = list(some_logs(release, ("",), 12)) + [(seed, f"dense {seed}", dense_log(seed, 40)) for seed in range(4)]
     shrunk = 0
     for number in chosen.some(range(len(logs)), 2):
         seed, name, files = logs[number]
         log = GrowingLog(files)
-        nights = nights_of(log, seed, tmp_path / name, How(release), 0.6, before=False)
+        nights = nights_of(log, seed, how_of(release), 0.6, before=False)
         whole = written(files)
-        assert without_places(nights.audited) == without_places(audit(whole, How(release))), (name, seed)
+        assert without_places(nights.audited) == without_places(audit(whole, how_of(release))), (
+            name,
+            seed,
+        )
         assert_holds_all_it_saw(nights)
         shrunk += size(log.files) < size(whole)
     assert shrunk > len(logs) // 2 or not chosen.every
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_what_went_before_it_was_read_leaves_the_tables_of_now(release: str, tmp_path: Path, chosen: Chosen) -> None:
+def test_what_went_before_it_was_read_leaves_the_tables_of_now(release: str, chosen: Chosen) -> None:
     """As long as the cleaner leaves tombstones and markers: what it takes was overwritten or aborted."""
     missed = 0
     logs = list(some_logs(release, ("wellformed", "compacted"), 5))
     for number in chosen.some(range(len(logs)), 1):
         seed, name, files = logs[number]
-        nights = nights_of(GrowingLog(files), seed, tmp_path / name, How(release), 0.9, before=True)
-        whole = audit(written(files), How(release))
+        nights = nights_of(GrowingLog(files), seed, how_of(release), 0.9, before=True)
+        whole = audit(written(files), how_of(release))
         assert now(nights.audited) == now(whole), (name, seed)
         assert_holds_all_it_saw(nights)
         missed += whole.record_count() > nights.audited.record_count()

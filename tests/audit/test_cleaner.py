@@ -17,7 +17,7 @@ from tests.audit.cleaner import (
 )
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, dense_log
 from tests.audit.generated_logs import LOGS
-from tests.audit.pipeline import read_zip
+from tests.audit.log_files import read_zip
 from tests.chosen import Chosen
 from tests.records.build import KeyValue, batch, message
 from tests.records.rows import read_all

@@ -21,7 +21,7 @@ from kgroups_spark.compare.differences import (
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
 from tests.audit.corpora import ANSWERS
-from tests.audit.pipeline import read_zip, segments_of
+from tests.audit.log_files import read_zip, segments_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.oracle_answers import replay_all
 from tests.recorded_logs import CORPORA

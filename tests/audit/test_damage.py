@@ -12,7 +12,9 @@ import pytest
 
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
-from tests.audit.pipeline import RECORD_TABLES, Audited, Files, How, audit, read_zip, segments_of
+from tests.audit.log_files import Files, read_zip, segments_of
+from tests.audit.pipeline import Audited, How, audit
+from tests.audit.told_tables import RECORD_TABLES
 from tests.chosen import Chosen, one_of
 from tests.recorded_logs import CORPORA
 

@@ -15,7 +15,9 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, GroupRow, MemberRow, PendingRow, Task
 from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
 from tests.audit.generated_logs import LOGS
-from tests.audit.pipeline import Audited, How, Row, audit, read_zip
+from tests.audit.log_files import read_zip
+from tests.audit.pipeline import Audited, How, audit
+from tests.audit.told_tables import Row
 from tests.chosen import Chosen
 from tests.coordinator.generated_logs import UNLOADED_AT_THE_END
 from tests.coordinator.oracle_answers import differences

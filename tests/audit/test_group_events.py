@@ -14,20 +14,12 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import scan_batches
+from tests.audit.decoded import cut_ranges
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, dense_log
 from tests.audit.event_logs import MINUTE, EventLog
-from tests.audit.pipeline import (
-    Audited,
-    How,
-    Row,
-    audit,
-    audit_nights,
-    borders,
-    cut_ranges,
-    random_cuts,
-    read_zip,
-    rebuild,
-)
+from tests.audit.log_files import borders, random_cuts, read_zip
+from tests.audit.pipeline import Audited, How, audit, audit_nights, rebuild
+from tests.audit.told_tables import Row
 from tests.chosen import Chosen, one_of, some_of
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows

@@ -28,8 +28,11 @@ from kgroups_spark.replay.member_columns import member_batches, member_version_b
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.corpora import ALL, ANSWERS, CORPORA_44
+from tests.audit.log_files import Files, random_cuts, read_zip
 from tests.audit.night_logs import RELEASES, logs, told
-from tests.audit.pipeline import Audited, How, audit, audit_nights, cut_ranges, random_cuts, read_zip, unordered
+from tests.audit.nights_here import audit, audit_nights, how_of
+from tests.audit.object_nights import by_objects
+from tests.audit.told_tables import Told, unordered
 from tests.chosen import Chosen, some_of
 from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots, group_metadata
 from tests.recorded_logs import CORPORA
@@ -245,16 +248,16 @@ def first_string(text: bytes) -> bytes:
 # ---- in whole audits
 
 
-def everything(audited: Audited) -> dict[str, Any]:
-    return {**told(audited), "group_events": audited.rows("group_events")}
+def everything(audited: Told, files: Files) -> dict[str, Any]:
+    return {**told(audited, files), "group_events": audited.rows("group_events")}
 
 
 @pytest.mark.parametrize("corpus", some_of(len(ALL) // 6, *sorted(ALL)))
 def test_logs_of_real_brokers_say_the_same_in_blocks_and_one_by_one(corpus: str) -> None:
     files, release_version = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus], ALL[corpus]["release"]
     with blocks_of(20_000):
-        found = everything(audit(files, How(release_version)))
-    assert found == everything(audit(files, How(release_version, by_objects=True)))
+        found = everything(audit(files, how_of(release_version)), files)
+    assert found == everything(by_objects(files, how_of(release_version)), files)
 
 
 @pytest.mark.parametrize("version", some_of(2, *RELEASES))
@@ -262,7 +265,7 @@ def test_generated_logs_say_the_same_in_nights_in_blocks_and_one_by_one(version:
     rng = np.random.default_rng(7)
     for log in chosen.some(logs(version), 2):
         files = logs(version)[log]
-        nights = cut_ranges(files, random_cuts(files, rng, 2, 2))
+        cuts = random_cuts(files, rng, 2, 2)
         with blocks_of(20_000):
-            found = everything(audit_nights(files, nights, How(version)))
-        assert found == everything(audit_nights(files, nights, How(version, by_objects=True)))
+            nights = audit_nights(files, cuts, how_of(version))
+        assert everything(nights, nights.files) == everything(by_objects(files, how_of(version)), files)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kgroups_spark.decoding import range_decoder as decode_range
-from kgroups_spark.decoding import ranges
+from kgroups_spark.decoding.range_decoder import RangeDecoder
+from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages import group_records, known_keys
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.tables.schemas import TABLES
@@ -20,8 +20,9 @@ from tests.audit.cleaner import GrowingLog
 from tests.audit.damaged_logs import damaged
 from tests.audit.dense_logs import dense_log, offset_commit
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
+from tests.audit.log_files import random_cuts
 from tests.audit.night_logs import logs, told
-from tests.audit.pipeline import RECORD_TABLES, Audited, How, audit, audit_nights, cut_ranges, random_cuts, rebuild
+from tests.audit.nights_here import Audited, How, audit, audit_nights
 from tests.chosen import Chosen, some_of
 from tests.records.build import batch, message
 from tests.records.legacy_bytes import wrapper
@@ -31,9 +32,8 @@ STAMPS = (1_700_000_000_000, -1, 0, 2**61, 2**62, 253_402_300_800_000, 2**63 - 1
 
 def require_keys(audited: Audited) -> None:
     """Of every table that audits wrote and others read; and each record read is in one of those that are the log."""
-    for name in {*audited.history, *audited.now} - {"coordinator_state", "state_corrections"}:
-        rows = [row for table in (*audited.history[name], *audited.now[name]) for row in table.to_pylist()]
-        keys = Counter(tuple(row[column] for column in TABLES[name].key) for row in rows)
+    for name in (name for name, table in TABLES.items() if table.kind in ("history", "current")):
+        keys = Counter(tuple(row[column] for column in TABLES[name].key) for row in audited.table(name).to_pylist())
         assert [key for key, times in keys.items() if times > 1] == [], name
     assert audited.record_count() == audited.records_read()
     counted = sum(row["commits"] + row["tombstones"] for row in audited.rows("group_traffic"))
@@ -87,33 +87,30 @@ def test_keys_hold_for_logs_that_are_cut(chosen: Chosen) -> None:
         files, rng = dense_log(seed), np.random.default_rng(seed)
         cuts = random_cuts(files, rng, nights=int(rng.integers(1, 4)), ranges=int(rng.integers(2, 5)))
         how = How(("4.3", "3.9")[seed % 2], chunk_bytes=(None, 256)[seed // 2 % 2])
-        audited = audit_nights(files, cut_ranges(files, cuts), how)
+        audited = audit_nights(files, cuts, how)
         require_keys(audited)
-        require_keys_of_what_is_made(rebuild(audited, how))
+        require_keys(audited.rebuilt(how))
         assert audited.traffic() == audit(files, how).traffic(), seed
 
 
-def test_keys_hold_for_partitions_that_are_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
-) -> None:
+def test_keys_hold_for_partitions_that_are_read_again(monkeypatch: pytest.MonkeyPatch, chosen: Chosen) -> None:
     """Their log is cleaned between the nights, of which each is cut at its segments."""
-    monkeypatch.setattr(ranges, "SMALLEST_CUT_BYTES", 1)
+    numbers: list[int] = []
+    begun = RangeDecoder.__init__
+
+    def noted(self: RangeDecoder, log_range: LogRange, *rest: Any) -> None:
+        numbers.append(log_range.number)
+        begun(self, log_range, *rest)
+
+    monkeypatch.setattr(RangeDecoder, "__init__", noted)
     for seed in chosen.some(range(30), 1):
-        log, nights = GrowingLog(forgetful_log(seed)), Nights(tmp_path / str(seed))
+        log, nights = GrowingLog(forgetful_log(seed)), Nights(How(in_ranges=True))
         for left in range(5, 0, -1):
             forgetful_night(log, left)
             nights.audit(log.files, full=left % 2 == 1)
             require_keys(nights.audited)
-        assert max(progress.number for progress in nights.audited.progress) > 0, seed
-        require_keys_of_what_is_made(rebuild(nights.audited, nights.how))
-
-
-def require_keys_of_what_is_made(rebuilt: Audited) -> None:
-    """A rebuild reads no records, so that it writes neither them nor what is counted of them."""
-    for name in (*RECORD_TABLES, "group_traffic"):
-        rebuilt.history.pop(name, None)
-    assert rebuilt.rows("group_versions")
-    require_keys(rebuilt)
+        assert max(numbers) > 0, seed
+        require_keys(nights.audited.rebuilt(nights.how))
 
 
 def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own() -> None:
@@ -161,9 +158,9 @@ def test_keys_of_commits_are_forgotten_above_so_many_bytes_and_rows_are_the_same
 
     for log in chosen.some(sorted(logs(release)), 2):
         files = logs(release)[log]
-        whole = told(audit(files, How(release, chunk_bytes=512)))
+        whole = told(audit(files, How(release, chunk_bytes=512)), files)
         with monkeypatch.context() as small:
             small.setattr(decode_range, "KEYS_BYTES", 300)
             small.setattr(OffsetKeys, "__init__", counted)
-            assert told(audit(files, How(release, chunk_bytes=512))) == whole, log
+            assert told(audit(files, How(release, chunk_bytes=512)), files) == whole, log
     assert forgotten > 20 or not chosen.every

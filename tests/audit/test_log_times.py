@@ -24,7 +24,9 @@ from kgroups_spark.records.segment import read_segment
 from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
 from tests.audit.conclusions import CLOCK_MS, night
-from tests.audit.pipeline import How, borders, cut_ranges
+from tests.audit.decoded import cut_ranges
+from tests.audit.log_files import borders
+from tests.audit.pipeline import How
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.records.build import batch, message, record
 

@@ -27,7 +27,7 @@ from kgroups_spark.tables.internal import STATE_OFFSET
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.upkeep.maintain import MaintainOptions, MaintainSummary, run_maintain
 from tests.audit.lakes import contents, copy_until, rows, versions
-from tests.audit.pipeline import unordered
+from tests.audit.told_tables import unordered
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.recorded_logs import CORPORA
 from tests.tables.table_rows import rows_of

@@ -16,7 +16,8 @@ from tests.audit.cleaner import GrowingLog
 from tests.audit.dense_logs import dense_log
 from tests.audit.generated_logs import LOGS
 from tests.audit.lakes import COMPARED, contents, rows, versions
-from tests.audit.pipeline import Audited, Files, How, read_zip, rebuild
+from tests.audit.log_files import Files, read_zip
+from tests.audit.pipeline import Audited, How, rebuild
 from tests.audit.pipeline import audit as audit_files
 from tests.audit.written_nights import written
 

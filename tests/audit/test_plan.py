@@ -14,8 +14,8 @@ from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
 from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.storage.files import open_file
 from tests.audit.cleaner import clean
-from tests.audit.pipeline import Row
 from tests.audit.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
+from tests.audit.told_tables import Row
 from tests.records.build import batch, message
 
 

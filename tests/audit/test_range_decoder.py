@@ -11,7 +11,7 @@ from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, Re
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources.partition_log import SegmentPiece
-from tests.audit.pipeline import MemoryFile
+from tests.audit.decoded import MemoryFile
 from tests.messages.vectors import ALL, KEY_OF_TYPE
 from tests.records.build import KeyValue, batch
 

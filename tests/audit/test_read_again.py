@@ -4,39 +4,30 @@ what the log says, to readers of the tables of now, of the versions, and to a re
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import accumulate
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
-from kgroups_spark.audit.read_again import damaged_batches
-from kgroups_spark.audit.result import quarantined_by_reason
 from kgroups_spark.coordinator import group_snapshots
-from kgroups_spark.plan.audit_plan import plan_audit
 from kgroups_spark.replay import replay_shard
-from kgroups_spark.sources.segment_log import segment_logs
-from tests.audit.cleaned_nights import Nights, random_night, write_folder
+from tests.audit.cleaned_nights import NEVER_MS, Nights, random_night
 from tests.audit.cleaner import Files, GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night, gone, joined, offset_tombstones
 from tests.audit.forgetful_nights import (
-    DAY_MS,
     assert_as_the_log_is,
     assert_rebuild_says_the_same,
     assert_versions_say_what_is,
     corrections,
     log_as_it_is,
-    long_after,
     members_now,
     now,
 )
 from tests.audit.generated_logs import LOGS
-from tests.audit.pipeline import (
-    How,
-    audit_plan,
-    read_zip,
-)
+from tests.audit.log_files import read_zip
+from tests.audit.nights_here import how_of
 from tests.chosen import Chosen, one_of
 from tests.records.build import KeyValue, batch
 
@@ -44,19 +35,17 @@ RELEASES = ("4.3", "4.0.0", "3.9", "2.8")
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(
-    release: str, tmp_path: Path, chosen: Chosen
-) -> None:
+def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(release: str, chosen: Chosen) -> None:
     corrected: Counter[tuple[str, str]] = Counter()
     for seed in chosen.some(range(8), 2):
-        log, nights = GrowingLog(forgetful_log(seed)), Nights(tmp_path / str(seed), How(release))
+        log, nights = GrowingLog(forgetful_log(seed)), Nights(how_of(release))
         for left in range(5, 0, -1):
             forgetful_night(log, left)
             nights.audit(log.files, full=left % 2 == 1)
             if left % 2 == 1:
                 assert_as_the_log_is(nights, log.files)
             assert_versions_say_what_is(nights.audited)
-        assert_rebuild_says_the_same(nights.audited, How(release))
+        assert_rebuild_says_the_same(nights.audited, nights.how)
         assert nights.audited.record_count() == nights.audited.records_read()  # R1
         corrected.update((row["entry_type"], row["correction"]) for row in corrections(nights.audited))
     assert corrected
@@ -67,13 +56,17 @@ def test_a_log_that_forgets_is_read_again_and_corrects_what_was_carried(
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
 def test_any_log_read_again_in_any_night_says_what_it_says(
-    release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
+    release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
 ) -> None:
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
     monkeypatch.setattr(replay_shard, "RECORDS_AT_ONCE", 1)
     found = read_zip(LOGS)
     for seed, name in chosen.some(enumerate(sorted(found)[RELEASES.index(release) :: 13]), 1):
-        rng, log, nights = np.random.default_rng(seed), GrowingLog(found[name]), Nights(tmp_path / name, How(release))
+        rng, log, nights = (
+            np.random.default_rng(seed),
+            GrowingLog(found[name]),
+            Nights(how_of(release)),
+        )
         for left in range(5, 0, -1):
             random_night(log, rng, left)
             if rng.random() < 0.8:
@@ -83,32 +76,29 @@ def test_any_log_read_again_in_any_night_says_what_it_says(
             if again:
                 assert_as_the_log_is(nights, log.files)
             assert_versions_say_what_is(nights.audited)
-        assert_rebuild_says_the_same(nights.audited, How(release))
+        assert_rebuild_says_the_same(nights.audited, nights.how)
 
 
-def test_a_partition_is_read_again_by_itself_when_its_last_read_is_too_old_and_offsets_are_missing(
-    tmp_path: Path,
-) -> None:
-    log, nights = GrowingLog(forgetful_log(1)), Nights(tmp_path)
+def test_a_partition_is_read_again_by_itself_when_its_last_read_is_too_old_and_offsets_are_missing() -> None:
+    log, nights = GrowingLog(forgetful_log(1)), Nights(how_of())
     for left in range(5, 1, -1):
         forgetful_night(log, left)
-        nights.audit(log.files, delete_retention=long_after(nights, DAY_MS))
+        nights.audit(log.files)
     assert corrections(nights.audited) == []
     assert now(nights.audited) != now(log_as_it_is(log.files, nights))
     forgetful_night(log, 1)
-    plan = nights.audit(log.files, delete_retention=long_after(nights, DAY_MS + 1))
-    assert [p.offsets_partition for p in plan.read_again] == [0]
+    row = nights.audit(log.files, delete_retention_ms=1)
+    assert [each.offsets_partition for each in row.partitions or () if each.records_reread] == [0]
+    assert any("partition 0 was read again from its start" in note for note in row.notes or ())
     assert corrections(nights.audited) != []
     assert_as_the_log_is(nights, log.files)
 
 
-def test_where_nothing_is_new_a_group_with_a_version_at_the_last_offset_waits_until_more_has_come(
-    tmp_path: Path,
-) -> None:
+def test_where_nothing_is_new_a_group_with_a_version_at_the_last_offset_waits_until_more_has_come() -> None:
     """No second version may stand there. Another group is corrected at once."""
     first = [joined("m", "x", 1), joined("m", "y", 1), joined("n", "x", 1)]
     forgotten, last = [gone("m", "x"), gone("n", "x")], joined("m", "y", 2)
-    log, nights = GrowingLog(log_of([*first, *forgotten, last, offset_tombstones(Random(0))])), Nights(tmp_path)
+    log, nights = GrowingLog(log_of([*first, *forgotten, last, offset_tombstones(Random(0))])), Nights(how_of())
     log.append(0, 3)
     nights.audit(log.files)
     log.append(0, 2)
@@ -128,7 +118,7 @@ def test_where_nothing_is_new_a_group_with_a_version_at_the_last_offset_waits_un
     assert members_now(nights.audited) == {(0, "m", "y")}
     assert_as_the_log_is(nights, log.files)
     assert_versions_say_what_is(nights.audited)
-    assert_rebuild_says_the_same(nights.audited, How())
+    assert_rebuild_says_the_same(nights.audited, nights.how)
 
 
 def log_of(batches: list[list[KeyValue]]) -> Files:
@@ -138,41 +128,36 @@ def log_of(batches: list[list[KeyValue]]) -> Files:
     return {"__consumer_offsets-0/00000000000000000000.log": data}
 
 
-def test_what_is_damaged_by_now_corrects_nothing_and_is_not_quarantined_again(tmp_path: Path) -> None:
-    log, nights = GrowingLog(forgetful_log(1)), Nights(tmp_path)
+def test_what_is_damaged_by_now_corrects_nothing_and_is_not_quarantined_again() -> None:
+    log, nights = GrowingLog(forgetful_log(1)), Nights(how_of())
     for left in range(5, 0, -1):
         forgetful_night(log, left)
         if left > 1:
             nights.audit(log.files)
-    path, carried = min(log.files), nights.audited
+    path, carried = min(log.files), members_now(nights.audited)
     data = bytearray(log.files[path])
     data[80] ^= 1
-    files = {**log.files, path: bytes(data)}
-    write_folder(nights.folder, files)
-    plan = plan_audit(segment_logs([str(nights.folder)]), nights.last, full=True)
-    audited = audit_plan({str(nights.folder / path): data for path, data in files.items()}, plan, How(), carried)
-    assert plan.read_again
-    progress = audited.progress[-2:]
-    assert [(each.number, each.quarantined["corrupt_batch"]) for each in progress] == [(-1, 1), (0, 0)]
-    assert damaged_batches(progress) == {0: 1}
-    assert quarantined_by_reason(progress, 0) == {}
-    assert audited.rows("quarantine") == corrections(audited) == []
-    assert members_now(audited) >= members_now(carried) != set()
+    how = replace(nights.how, full=True, delete_retention_ms=NEVER_MS)
+    row = nights.audited.night({**log.files, path: bytes(data)}, how).audit
+    (partition,) = row.partitions or ()
+    assert partition.records_reread and row.quarantined == {}
+    assert nights.audited.rows("quarantine") == corrections(nights.audited) == []
+    assert members_now(nights.audited) >= carried != set()
+    assert [note for note in row.notes or () if "what was read again is damaged in 1 place" in note]
 
 
-def test_what_lay_before_the_logs_start_is_gone_when_it_is_read_again(tmp_path: Path) -> None:
+def test_what_lay_before_the_logs_start_is_gone_when_it_is_read_again() -> None:
     """The first segments were deleted before they were read (`lost_from`): nothing lies before what is new."""
-    log, nights = GrowingLog(forgetful_log(3)), Nights(tmp_path)
+    log, nights = GrowingLog(forgetful_log(3)), Nights(how_of())
     for left in (3, 2, 1):
         log.append(0, log.left(0) // left)
         log.roll(0)
         if left == 3:
             nights.audit(log.files)
     rest = dict(sorted(log.files.items())[2:])
-    plan = nights.audit(rest, delete_retention=long_after(nights))
-    (partition,) = plan.partitions
-    assert partition.lost_from is not None and partition.read_again and partition.reread is None
+    (partition,) = nights.audit(rest, delete_retention_ms=1).partitions or ()
+    assert partition.lost_from is not None and partition.records_reread == 0
     assert corrections(nights.audited) != []
     assert_as_the_log_is(nights, rest)
     assert_versions_say_what_is(nights.audited)
-    assert_rebuild_says_the_same(nights.audited, How())
+    assert_rebuild_says_the_same(nights.audited, nights.how)

@@ -23,9 +23,10 @@ from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
 from tests.audit.cleaned_nights import Nights, write_folder
 from tests.audit.cleaner import Files, GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
-from tests.audit.forgetful_nights import assert_as_the_log_is, corrections, long_after
+from tests.audit.forgetful_nights import assert_as_the_log_is, corrections
 from tests.audit.lakes import assert_every_record_is_in_one_table, rows
-from tests.audit.pipeline import CURRENT, VERSIONS, Audited, How, Row
+from tests.audit.nights_here import Audited, how_of
+from tests.audit.told_tables import CURRENT, VERSIONS, Row
 from tests.chosen import by_each_writer
 
 TOLD = (*CURRENT, *VERSIONS, "state_corrections", "transaction_markers", "quarantine")
@@ -46,11 +47,11 @@ def audit(session: Any, lake: Path, segments: Path, writer: str, **options: Any)
 
 
 @pytest.fixture(scope="module")
-def in_one_process(tmp_path_factory: pytest.TempPathFactory) -> Audited:
+def in_one_process() -> Audited:
     first, second, third = three_nights()
-    nights = Nights(tmp_path_factory.mktemp("nights"), How(offsets_partitions=50))
+    nights = Nights(how_of())
     nights.audit(first)
-    nights.audit(second, delete_retention=long_after(nights))
+    nights.audit(second, delete_retention_ms=1)
     assert_as_the_log_is(nights, second)
     nights.audit(third)
     assert {row["correction"] for row in corrections(nights.audited)} == {"put", "remove"}

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.audit.corpora import ALL
-from tests.audit.pipeline import Audited, Border, How, audit_night, range_between, segments_of
+from tests.audit.log_files import Border, segments_of
+from tests.audit.pipeline import Audited, How, audit_night, range_between
 from tests.audit.recorded_expiry import FILES, in_ms, tombstone_batches
 from tests.expiry.twin import expires, judge_group, judge_offset
 

@@ -22,9 +22,11 @@ from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
 from tests.audit.conclusions import CLOCK_MS, Night, night
 from tests.audit.damaged_logs import damaged
+from tests.audit.decoded import cut_ranges, whole_ranges
 from tests.audit.dense_logs import dense_log
 from tests.audit.event_logs import EventLog
-from tests.audit.pipeline import Files, How, cut_ranges, random_cuts, read_zip, whole_ranges
+from tests.audit.log_files import Files, random_cuts, read_zip
+from tests.audit.pipeline import How
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
 from tests.findings.record_bytes import record

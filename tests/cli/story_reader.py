@@ -15,7 +15,8 @@ from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_datetime
-from tests.audit.pipeline import How, audit, read_folder
+from tests.audit.log_files import read_folder
+from tests.audit.pipeline import How, audit
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb
 from tests.views.replayed_logs import tables_of

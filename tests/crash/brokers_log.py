@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.audit.cleaned_nights import random_night, write_folder
 from tests.audit.cleaner import Files, GrowingLog, batches_of, clean
-from tests.audit.pipeline import segments_of
+from tests.audit.log_files import segments_of
 
 
 class BrokersLog:

@@ -23,7 +23,7 @@ from kgroups_spark.lake.claim import ClaimLost
 from kgroups_spark.lake.last_finished import FINISHED, STATUSES
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from tests.audit.lakes import contents
-from tests.audit.pipeline import read_folder
+from tests.audit.log_files import read_folder
 from tests.crash.brokers_log import BrokersLog
 from tests.crash.commit_points import (
     AFTER,

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.audit.cleaner import records_of
-from tests.audit.pipeline import read_folder, read_zip
+from tests.audit.log_files import read_folder, read_zip
 from tests.crash.brokers_log import BrokersLog
 from tests.recorded_logs import CORPORA
 

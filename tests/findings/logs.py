@@ -7,7 +7,7 @@ import struct
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.audit.pipeline import Files
+from tests.audit.log_files import Files
 from tests.findings.record_bytes import Json, blob, record
 from tests.records.build import KeyValue, batch
 

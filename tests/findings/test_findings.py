@@ -17,7 +17,9 @@ from kgroups_spark.findings.finders import FINDERS, all_findings
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.corpora import ANSWERS, audited
-from tests.audit.pipeline import How, audit, audit_nights, borders, cut_ranges, read_folder
+from tests.audit.decoded import cut_ranges
+from tests.audit.log_files import borders, read_folder
+from tests.audit.pipeline import How, audit, audit_nights
 from tests.chosen import some_of
 from tests.expiry.versions import parsed
 from tests.findings.cases import CASES, Case

@@ -12,7 +12,8 @@ from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.findings import lots
 from kgroups_spark.findings.evidence import Condition, Evidence, Tables
 from kgroups_spark.findings.finders import BY_GROUP, FINDERS, all_findings
-from tests.audit.pipeline import How, audit, read_folder
+from tests.audit.log_files import read_folder
+from tests.audit.pipeline import How, audit
 from tests.chosen import Chosen
 from tests.findings.cases import CASES
 from tests.findings.found import evidence_of

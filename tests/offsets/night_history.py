@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.tables.schemas import arrow_schema
-from tests.audit.pipeline import Audited, Files, segments_of
+from tests.audit.log_files import Files, segments_of
+from tests.audit.pipeline import Audited
 from tests.coordinator.log_rows import replay_rows
 
 

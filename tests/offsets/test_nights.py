@@ -13,7 +13,9 @@ from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
-from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip, segments_of
+from tests.audit.decoded import cut_ranges
+from tests.audit.log_files import Files, random_cuts, read_zip, segments_of
+from tests.audit.pipeline import Audited, How, audit_nights
 from tests.offsets.night_history import history, transactional_garbage
 from tests.recorded_logs import CORPORA
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, St
 from kgroups_spark.lake import lake
 from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
 from kgroups_spark.lake.kernel import TableFile
-from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version
+from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version, opened_once
 
 # Each writes files of its own, which is what most of a small audit costs.
 SLOTS = 1
@@ -41,8 +41,8 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 class LocalSpark(FakeSpark):
     """As a session, as far as audits and maintenance by parts use one."""
 
-    def __init__(self) -> None:
-        super().__init__(StoreOnDisk())
+    def __init__(self, store: FakeStore | None = None) -> None:
+        super().__init__(store or StoreOnDisk())
         tracker = SimpleNamespace(getActiveStageIds=list)
         self.sparkContext = SimpleNamespace(master="local", defaultParallelism=SLOTS, statusTracker=lambda: tracker)
         self.read = Reader(self.store)
@@ -250,6 +250,13 @@ class LocalKernel(FakeKernel):
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
         stats = {path.name: path.stat() for path in folder_of(folder).iterdir() if path.is_file()}
         return {name: (each.st_size, int(each.st_mtime * 1000)) for name, each in stats.items()}
+
+
+@contextmanager
+def in_memory() -> Iterator[None]:
+    """The same for lakes whose logs are in memory, a file of which is opened once: no file is ever changed."""
+    with without_a_jvm(), opened_once(), mock.patch.object(lake.Lake, "files_in_reach", True):
+        yield
 
 
 @contextmanager

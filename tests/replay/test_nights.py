@@ -16,17 +16,10 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.pipeline import (
-    Audited,
-    Files,
-    How,
-    audit_nights,
-    cut_ranges,
-    random_cuts,
-    read_zip,
-    segments_of,
-    unordered,
-)
+from tests.audit.decoded import cut_ranges
+from tests.audit.log_files import Files, random_cuts, read_zip, segments_of
+from tests.audit.pipeline import Audited, How, audit_nights
+from tests.audit.told_tables import unordered
 from tests.offsets.night_history import history, transactional_garbage
 from tests.recorded_logs import CORPORA
 from tests.replay.state_entries import entries

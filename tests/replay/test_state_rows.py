@@ -18,7 +18,7 @@ from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import ENTRIES, loaded, saved, state_of
-from tests.audit.pipeline import unordered
+from tests.audit.told_tables import unordered
 from tests.chosen import Chosen
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import replay

@@ -13,9 +13,11 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from kgroups_spark.audit.work import known_topics
+from tests.audit.decoded import cut_ranges
 from tests.audit.dense_logs import dense_log
 from tests.audit.generated_logs import LOGS
-from tests.audit.pipeline import Audited, Files, How, audit_nights, cut_ranges, random_cuts, read_zip
+from tests.audit.log_files import Files, random_cuts, read_zip
+from tests.audit.pipeline import Audited, How, audit_nights
 from tests.chosen import some_of
 from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import in_duckdb

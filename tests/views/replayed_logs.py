@@ -21,7 +21,9 @@ from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, Pend
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.audit.pipeline import CURRENT, Audited, Files, segments_of
+from tests.audit.log_files import Files, segments_of
+from tests.audit.pipeline import Audited
+from tests.audit.told_tables import CURRENT
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.oracle_answers import replay_all

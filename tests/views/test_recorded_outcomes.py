@@ -13,7 +13,8 @@ import pytest
 
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.corpora import ANSWERS
-from tests.audit.pipeline import Audited, Border, How, audit_night, borders, range_between, segments_of
+from tests.audit.log_files import Border, borders, segments_of
+from tests.audit.pipeline import Audited, How, audit_night, range_between
 from tests.audit.recorded_expiry import FILES as FILES_BY_RELEASE
 from tests.audit.recorded_expiry import in_ms, tombstone_batches
 from tests.expiry.twin import expires, judge_offset

@@ -12,7 +12,8 @@ import pytest
 
 from kgroups_spark.decoding.log_times import believed_until_ms
 from kgroups_spark.times import to_epoch_ms
-from tests.audit.pipeline import How, audit_nights, whole_ranges
+from tests.audit.decoded import whole_ranges
+from tests.audit.pipeline import How, audit_nights
 from tests.chosen import Chosen
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of

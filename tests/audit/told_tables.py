@@ -1,0 +1,81 @@
+"""What the tables of audits say, as rows of Python: those of a lake, and those of the slow twin."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.tables.schemas import TABLES
+from tests.replay.state_entries import entries
+
+Row = dict[str, Any]
+
+CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
+RECORD_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
+VERSIONS = ("group_versions", "group_member_versions")
+
+
+class Told:
+    """Tables, of which subclasses say where they come from."""
+
+    def table(self, name: str) -> pa.Table:
+        """The rows of a table as its readers get them."""
+        raise NotImplementedError
+
+    def record_counts(self) -> Counter[tuple[int, int | None]]:
+        """How many records of a type and value version were read."""
+        raise NotImplementedError
+
+    def rows(self, name: str) -> list[Row]:
+        """Rows of a table by its key, without audit_id."""
+        return rows_of(name, self.table(name))
+
+    def traffic(self) -> dict[tuple[int, str, Any], list[int]]:
+        """Counts of `group_traffic` by offsets partition, group and hour, of all audits together."""
+        sums: dict[tuple[int, str, Any], list[int]] = {}
+        counts = ("commits", "tombstones", "transactional_commits", "other_records", "bytes")
+        for row in self.rows("group_traffic"):
+            key = (row["offsets_partition"], row["group_id"], row["hour"])
+            before = sums.get(key, [0] * len(counts))
+            sums[key] = [total + row[name] for total, name in zip(before, counts, strict=True)]
+        return sums
+
+    def state(self) -> dict[tuple[Any, ...], Any]:
+        """The saved state, without regard to the order of what has none."""
+        by_partition = itertools.groupby(self.rows("coordinator_state"), itemgetter("offsets_partition"))
+        return {
+            (partition, entry.entry_type, entry.group_id or told.get("producer_id")): unordered(told)
+            for partition, rows in by_partition
+            for entry in entries(rows)
+            for told in [json.loads(entry.payload)]
+        }
+
+    def record_count(self, offsets_partition: int | None = None) -> int:
+        """Records that the four tables hold that together are the log."""
+        return sum(
+            row.get("record_count", 1)
+            for name in RECORD_TABLES
+            for row in self.rows(name)
+            if offsets_partition in (None, row["offsets_partition"])
+        )
+
+
+def rows_of(name: str, table: pa.Table) -> list[Row]:
+    """A table's rows by its key, without audit_id."""
+    rows: list[Row] = table.drop_columns("audit_id").to_pylist(maps_as_pydicts="strict")
+    key = [column for column in TABLES[name].key if column != "audit_id"]
+    return sorted(rows, key=lambda row: [(row[column] is not None, row[column]) for column in key])
+
+
+def unordered(value: Any) -> Any:
+    """The value with its lists sorted: members, offsets and topics have no order."""
+    if isinstance(value, dict):
+        return {key: unordered(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return sorted((unordered(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
