@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark import attempts
 from kgroups_spark.session import spark_session
+from tests import one_session
 from tests.chosen import VARIABLE, Chosen, Laws, seed
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
 from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
@@ -91,6 +92,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("soak")]
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=left_out)
+        unseen = {str(i.path) for i in items if i.get_closest_marker("spark") and not one_session.has_session(i.path)}
+        assert not unseen, f"no test there names its fixture spark, and pytestmark does not, either: {unseen}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> one_session.OneSession | None:
+    """In a soak all processes have a session."""
+    if config.option.dist != "loadfile" or "soak" in config.option.markexpr:
+        return None
+    return one_session.OneSession(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
