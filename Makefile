@@ -13,7 +13,8 @@
 #             commit point; ten nights with both writers; a rebuild killed before every table; every size of a full disk;
 #             two audits as processes at once; lakes of layout 2; upkeep of the ledger by Spark's writer; audits by Spark's
 #             tasks of brokers that restart, lose leaders or change their logs, and of all nights of both coordinators;
-#             state logs of 4.3.1; two of three coordinators that 3.9.2 can have; a broker that is killed; each view,
+#             nights of each of two releases, and those around the expiry (`make test` has each of the two once); state
+#             logs of all releases; two of three coordinators that 3.9.2 can have; a broker that is killed; each view,
 #             function and question by Spark over each lake; whole rebuilds and upkeep that stall; the
 #             notebook on Spark as Jupyter runs it.
 # make kafka-watch   what a Kafka release (the newest on Maven; KAFKA_WATCH_ARGS="--release 4.4.0") writes or takes as a

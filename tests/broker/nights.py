@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Expected, Lab, Scenario
 from tests.broker.scenarios import BOTH, EXPIRING, JAVA_COORDINATOR
+from tests.chosen import marks_of
 
 Row = dict[str, Any]
 LIVE, COPY = "live", "copy"
@@ -34,6 +35,12 @@ NIGHTS = [
     *((release, name) for release in SCENARIOS for name in USUAL),
     *((release, AFTER_EXPIRY) for release in SCENARIOS),
 ]
+# `make test` plays the usual nights of one release, by the seed, and of the other one those around the expiry.
+MARKS = {
+    (release, names): marks_of(usual, *SCENARIOS)
+    for release, other in zip(SCENARIOS, reversed(SCENARIOS), strict=True)
+    for names, usual in ((USUAL, release), (EXPIRY, other))
+}
 # What librdkafka commits as metadata when there is none (12.13).
 LIBRDKAFKAS_EMPTY = "\0"
 
@@ -154,22 +161,23 @@ class Nights:
 
 
 class Played:
-    """Nights by release and name, played in their order when they are first asked for.
+    """Nights of these clusters by release and name, played in their order when they are first asked for.
 
     What broke a night breaks those after it, too. Each cluster ends with its last night.
     """
 
     def __init__(self, clusters: Mapping[tuple[str, tuple[str, ...]], Nights]) -> None:
         self._clusters = clusters
+        self._nights = [(release, name) for release, name in NIGHTS if (release, names_with(name)) in clusters]
         self._played: dict[tuple[str, str], Night | Exception] = {}
 
     def __getitem__(self, of: tuple[str, str]) -> Night:
-        for each in NIGHTS[: NIGHTS.index(of) + 1]:
+        for each in self._nights[: self._nights.index(of) + 1]:
             if each not in self._played:
                 try:
                     self._played[each] = self._play(*each)
                 except Exception as error:
-                    self._played.update(dict.fromkeys(set(NIGHTS) - self._played.keys(), error))
+                    self._played.update(dict.fromkeys(set(self._nights) - self._played.keys(), error))
         night = self._played[of]
         if isinstance(night, Exception):
             raise night
@@ -194,8 +202,11 @@ def names_with(name: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def played(sessions: Mapping[str, Any], folder: Path) -> Iterator[Played]:
-    """Nights of brokers of each release; `sessions`: what audits the live broker and the copy of its log."""
+def played(
+    sessions: Mapping[str, Any], folder: Path, asked: Collection[tuple[str, tuple[str, ...]]]
+) -> Iterator[Played]:
+    """Nights of brokers by release and the names of their nights; `sessions`: what audits the live broker and the copy
+    of its log."""
     with ExitStack() as stack:
         # No check before the first audit, however long that takes.
         expiry = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "3600000"}
@@ -204,6 +215,7 @@ def played(sessions: Mapping[str, Any], folder: Path) -> Iterator[Played]:
             (release, names): Brokers(release, folder / f"brokers-{release}-{names[0]}", properties[names])
             for names in (EXPIRY, USUAL)
             for release in SCENARIOS
+            if (release, names) in asked
         }
         for brokers in clusters.values():
             stack.callback(brokers.close)

@@ -19,18 +19,24 @@ from tests.broker.nights import (
     AFTER_EXPIRY,
     BEFORE_EXPIRY,
     COPY,
+    EXPIRY,
     LIVE,
+    MARKS,
     NIGHTS,
     RESTARTED,
     SCENARIOS,
     Played,
     Row,
+    names_with,
     played,
 )
 from tests.broker.scenarios.offsets import RETENTION_MS
 from tests.protocol.local_spark import LocalSpark
 
-every_night = pytest.mark.parametrize(("release", "name"), NIGHTS)
+every_night = pytest.mark.parametrize(
+    ("release", "name"),
+    [pytest.param(release, name, marks=MARKS[release, names_with(name)]) for release, name in NIGHTS],
+)
 each_lake = pytest.mark.parametrize("lake", [LIVE, COPY])
 
 # A log alone names topics by id in some places and by name in others.
@@ -38,8 +44,13 @@ ONLY_A_CLUSTER_SAYS = {"topics", "topic_offsets", "group_members"}
 
 
 @pytest.fixture(scope="module")
-def nights(session: Any, local: LocalSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    with played({LIVE: session, COPY: local}, tmp_path_factory.mktemp("nights")) as nights:
+def nights(
+    request: pytest.FixtureRequest, session: Any, local: LocalSpark, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Played]:
+    """Of the clusters that the tests of this run ask for."""
+    params = [item.callspec.params for item in request.session.items if item.path == request.path]
+    asked = {(each["release"], names_with(each.get("name", BEFORE_EXPIRY))) for each in params}
+    with played({LIVE: session, COPY: local}, tmp_path_factory.mktemp("nights"), asked) as nights:
         yield nights
 
 
@@ -163,7 +174,7 @@ def test_a_live_audit_also_says_what_topics_there_are_and_where_they_end(
     assert night.contents[COPY]["topic_offsets"] == []
 
 
-@pytest.mark.parametrize("release", SCENARIOS)
+@pytest.mark.parametrize("release", [pytest.param(each, marks=MARKS[each, EXPIRY]) for each in SCENARIOS])
 @each_lake
 def test_what_expires_is_what_was_foreseen(nights: Played, release: str, lake: str) -> None:
     before, after = nights[release, BEFORE_EXPIRY], nights[release, AFTER_EXPIRY]

@@ -25,6 +25,7 @@ from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
 from tests.broker.producers import transactions_of_every_end, transactions_that_hang
+from tests.chosen import marks_of
 from tests.protocol.local_spark import LocalSpark
 
 SHARE, RESET, TOPIC = "shared-jobs", "shared-again", "shared-topic"
@@ -32,12 +33,15 @@ STATE_TABLES = ("share_group_state_records", "transaction_state_records", "share
 STATE_TABLES += ("transactional_ids", "state_events")
 
 
-# 3.9.2 has neither share groups nor those of KIP-848, and its transactions are of version 1.
-KAFKA_4 = (pytest.param("4.3.1", marks=pytest.mark.soak), "4.4.0")
+# 3.9.2 has neither share groups nor those of KIP-848, and its transactions are of version 1. `make test` takes the
+# newest release or the oldest one, by the seed.
+ENDS = ("4.4.0", "3.9.2")
+NEWEST, OLDEST = (pytest.param(release, marks=marks_of(release, *ENDS)) for release in ENDS)
+KAFKA_4 = (pytest.param("4.3.1", marks=pytest.mark.soak), NEWEST)
 of_kafka_4 = pytest.mark.parametrize("lab", KAFKA_4, indirect=True, scope="module")
 
 
-@pytest.fixture(scope="module", params=[*KAFKA_4, "3.9.2"])
+@pytest.fixture(scope="module", params=[*KAFKA_4, OLDEST])
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A share group that has read everything and left, one that Admin has reset; transactions of every end."""
     release = request.param.rpartition(".")[0].replace(".", "_")
