@@ -32,7 +32,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with object_store(tmp_path_factory.mktemp("store"), ("lakes", "logs", "locked")) as store:
+    with object_store(tmp_path_factory.mktemp("store"), ("lakes", "logs", "locked", "versions")) as store:
         yield store
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.session import DELTA_JAR, NOT_FOR_S3, S3_JARS, SHIPPED_WITH_SPARK
+from kgroups_spark.storage import s3
+from kgroups_spark.storage.files import file_system, list_folder, open_file, read_text_if_there
 from tests.audit.lakes import contents, rows
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +80,31 @@ def test_no_secret_is_printed_or_stored(facts, process, store, local_lake):
     for folder in (store.folder, local_lake):
         for path in folder.rglob("*"):
             assert not path.is_file() or store.secret_key.encode() not in path.read_bytes(), path
+
+
+def test_which_object_has_a_name_is_told_by_size_and_time_then_by_its_etag(store, monkeypatch):
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(s3, "_file_systems", {})
+    system, inside = file_system("s3://versions/log/0.log")
+
+    def put(data):
+        with system.open_output_stream(inside) as file:
+            file.write(data)
+
+    put(b"one")
+    (listed,) = list_folder("s3://versions/log")
+    assert listed.version is not None
+    with open_file("s3://versions/log/0.log") as file:
+        opened = file.version()
+        assert listed.version.is_still(opened)
+        assert opened.is_still(file.version())
+        put(b"two")  # of the same size, perhaps in the same second
+        assert not opened.is_still(file.version())
+        system.delete_file(inside)
+        with pytest.raises(FileNotFoundError):
+            file.version()
+    assert read_text_if_there("s3://versions/log/0.log") is None
 
 
 def test_the_conf_file_names_the_jars_and_settings_that_are_tested():
