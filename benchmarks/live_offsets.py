@@ -23,8 +23,7 @@ from benchmarks.process_tree import cpu_of
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.session import spark_session
-from kgroups_spark.tasks.read_stage import CURRENT
-from kgroups_spark.tasks.replay_stage import PREVIOUS, STATE
+from kgroups_spark.tasks.replay_stage import CURRENT, PREVIOUS, STATE
 
 REPLACED = (*CURRENT, "topics", PREVIOUS, STATE)
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kgroups_spark.audit.night import replace_current
 from kgroups_spark.audit.rebuild_tasks import LOOKED_AT, KeptRows, LookTask, RebuildTask
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
 from kgroups_spark.audit.work import AuditWork
@@ -31,22 +31,18 @@ from kgroups_spark.decoding.topic_names import CLUSTER
 from kgroups_spark.history.baselines import baseline_places, usable_baselines
 from kgroups_spark.history.names import HistoryNames, names_of_shards, sightings
 from kgroups_spark.history.stored import Stored, dealt
-from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.ledger import record_counts
 from kgroups_spark.lake.ledger_rows import records_read, what_was_read
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import AuditSpans
 from kgroups_spark.replay.stored_history import Baseline, StoredHistory
 from kgroups_spark.replay.stored_rows import Dealt, StoredTable
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.packed_rows import packed_by_shard
-from kgroups_spark.tasks.read_stage import CURRENT
-from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, STATE, ShardTask
-from kgroups_spark.tasks.replayed import Replayed, replayed
+from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, STATE, ShardTask, replay_shards
+from kgroups_spark.tasks.sinks import Sink, sink_of
 
 MADE_OF_RECORDS = ("group_versions", "group_member_versions", "group_events")
 PLACE = ["offsets_partition", "log_offset"]
@@ -110,15 +106,14 @@ class _Rebuild:
         work = replace(work, state=replace(work.state, names=names))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
         decoded = self._decoded()
-        with self._replayed(work, decoded, baselines) as replayed:
+        with sink_of(self.writer) as sink:
+            self._replay(sink, work, decoded, baselines)
             say("rebuilding from history: committing")
             for name in (*MADE_OF_RECORDS, "quarantine"):
-                replayed.replace(self.writer, name)
-            for name in self.current:
-                replayed.replace(work.writer, name)
+                sink.replace(self.writer, name)
             if self.current:
-                work.writer.replace_table("topics", work.topics_table([]))
-            replayed.replace(self.writer, STATE, keep_audit=work.state.kept_audit_id)
+                replace_current(work, sink, [])
+            sink.replace(self.writer, STATE, keep_audit=work.state.kept_audit_id)
         state = replace(
             state_of_audit(work.lake, work.audit_id),
             why_rebuilt=work.state.why_rebuilt,
@@ -132,9 +127,6 @@ class _Rebuild:
         records = records_read(self.read)
         return dealt({shard: records[shard] for shard in self.work.shards}, self.work.slots)
 
-    def _stored(self) -> Stored:
-        return Stored(self.work.lake, self.work.writer.name == "parts")
-
     def _history(self, tables: Mapping[str, StoredTable]) -> StoredHistory:
         """All history that counts. This audit has appended nothing yet but the records that it decoded again."""
         return StoredHistory(tables, self._dealt, self.last, self.work.audit_id, self.replaced)
@@ -142,21 +134,20 @@ class _Rebuild:
     def _look(self, *, is_reduced: bool) -> tuple[Counter[str], HistoryNames]:
         """Appends what now decodes; how many rows by table, and the names in all records. An audit that goes on counts
         the traffic itself, together with that of what it reads."""
-        stored, lake = self._stored(), self.work.lake
+        stored = Stored.by(self.writer)
         tables = {
             name: stored.table(name, name, columns or arrow_schema(name).names) for name, columns in LOOKED_AT.items()
         }
-        task = LookTask(lake.uri, self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
-        added = Counter[str]()
-        with replayed(stored.shards(self._dealt), task, self.writer) as found:
+        task = LookTask(self.work.audit_id, self._history(tables), counts_traffic=bool(self.current))
+        with sink_of(self.writer) as sink:
+            found = sink.run(stored.shards(self._dealt.hands), partial(replay_shards, task))
             for name in DECODED_TABLES:
-                if rows := found.rows(name):
-                    added[name] = rows
-                    found.append(self.writer, name)
-            names = names_of_shards(found.facts)
-        kept = sightings(LakeAsOfAudit(lake, self.last).rows("topics").to_pylist())
+                sink.append(self.writer, name)
+        kept = sightings(self.work.then.rows("topics").to_pylist())
         # The table alone knows what a cluster said, and what records said that are gone.
-        return added, names.with_topics(each for each in kept if is_reduced or each[3] == CLUSTER)
+        return found.rows, names_of_shards(found.facts).with_topics(
+            each for each in kept if is_reduced or each[3] == CLUSTER
+        )
 
     def _decoded(self) -> pa.Table:
         """Places and kinds of the records that were decoded again."""
@@ -165,15 +156,12 @@ class _Rebuild:
         names = ("offset_commits", "group_records")
         return pa.concat_tables([self.work.lake.rows(name, columns=columns, conditions=ours) for name in names])
 
-    def _replayed(
-        self, work: AuditWork, decoded: pa.Table, baselines: dict[int, Baseline]
-    ) -> AbstractContextManager[Replayed]:
-        stored = self._stored()
+    def _replay(self, sink: Sink, work: AuditWork, decoded: pa.Table, baselines: dict[int, Baseline]) -> None:
+        stored = Stored.by(self.writer)
         history = replace(self._history(stored.tables()), decoded=_by_partition(decoded), baselines=baselines)
         task = RebuildTask(
             ShardTask(
                 replace(work.night([], self.as_of_ms), audits=self._spans()),
-                work.lake.uri,
                 stored=history,
                 read_by=self.read_by,
                 tables=frozenset((*MADE_OF_RECORDS, "quarantine", *self.current, STATE)),
@@ -182,17 +170,17 @@ class _Rebuild:
             self._kept(stored, baselines),
             MADE_OF_RECORDS,
         )
-        parts = list[HistoryPart]()
         if self.current:
-            parts = [HistoryPart(EXPIRY, uri) for uri in work.files_before(EXPIRY)]
-            if not stored.by_reference:
-                stored.packed.append(packed_by_shard(work.rows_before(EXPIRY), EXPIRY))
-        return replayed(stored.shards(self._dealt, parts), task, work.writer)
+            stored.give(EXPIRY, work.then)
+        sink.run(stored.shards(self._dealt.hands), partial(replay_shards, task))
 
     def _kept(self, stored: Stored, baselines: dict[int, Baseline]) -> KeptRows:
         """Rows that no replay makes again: of reduced history, and those that are replaced."""
-        then = LakeAsOfAudit(self.work.lake, self.last)
-        versions = {name: then.version(name) for name in (*MADE_OF_RECORDS, "quarantine") if baselines or self.replaced}
+        versions = {
+            name: self.work.then.version(name)
+            for name in (*MADE_OF_RECORDS, "quarantine")
+            if baselines or self.replaced
+        }
         tables = {
             name: stored.table(f"{name} before", name, arrow_schema(name).names, version)
             for name, version in versions.items()

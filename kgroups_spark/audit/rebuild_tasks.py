@@ -20,7 +20,7 @@ from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.replay.stored_rows import StoredTable
 from kgroups_spark.tables.rows import constant, table_batch
-from kgroups_spark.tasks.outputs import facts
+from kgroups_spark.tasks.outputs import Fact, TaskOutput
 from kgroups_spark.tasks.replay_stage import TRAFFIC, ShardTask
 
 
@@ -31,13 +31,12 @@ class LookTask:
     `counts_traffic`: group_traffic gets them, too.
     """
 
-    lake_uri: str
     audit_id: int
     stored: StoredHistory
     counts_traffic: bool
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        """(table, rows) of one shard, and its names as facts."""
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
+        """(table, rows) of one shard, and its names as a fact."""
         shard = self.stored.shard(reader, offsets_partition, parts)
         names, traffic = NamesOfShard(offsets_partition), list[pa.Table]()
         for name, rows in decoded_again(decodable(shard.rows("quarantine")), offsets_partition, self.audit_id):
@@ -51,7 +50,7 @@ class LookTask:
         for groups in shard.ranges():
             names.see("offset_commits", shard.rows("offset_commits", groups))
         names.see("group_records", shard.rows("group_records"))
-        yield facts(names.rest())
+        yield Fact(names.rest())
 
 
 # The tables that a LookTask reads, and what it asks of them.
@@ -92,14 +91,6 @@ class RebuildTask:
     made_of_records: Sequence[str]
 
     @property
-    def lake_uri(self) -> str:
-        return self.replay.lake_uri
-
-    @property
-    def audit_id(self) -> int:
-        return self.replay.audit_id
-
-    @property
     def _replayed(self) -> StoredHistory:
         assert self.replay.stored is not None
         return self.replay.stored
@@ -118,7 +109,7 @@ class RebuildTask:
         rows = self.stored.shard(reader, number, parts).rows("quarantine")
         rows = rows.filter(pc.field("reason") != LOAD_WOULD_FAIL["reason"])
         now = pc.and_(self.stored.is_decoded(rows, number), pc.is_null(rows.column("resolved_by")))
-        ours = constant(self.audit_id, len(rows), pa.int64())
+        ours = constant(self.replay.audit_id, len(rows), pa.int64())
         yield (
             "quarantine",
             _with(

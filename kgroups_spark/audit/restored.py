@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +20,8 @@ from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_rows import StoredTable
 from kgroups_spark.tables.rows import constant
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.replay_stage import STATE
-from kgroups_spark.tasks.replayed import replayed
+from kgroups_spark.tasks.replay_stage import STATE, replay_shards
+from kgroups_spark.tasks.sinks import sink_of
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,13 @@ def restored_state(work: AuditWork) -> SavedState:
     cuts = {number: cut.from_offset for number, cut in work.plan.replaced.items()}
     work.progress(f"replaying what stood before the cut of {counted(len(cuts), 'partition')}")
     lake, release_version = work.lake, work.settings.release_version
-    stored = Stored(lake, work.writer.name == "parts")
+    stored = Stored.by(work.writer)
     history = history_below(lake, stored, cuts, release_version, work.shards)
     saved = stored.table(STATE, STATE, arrow_schema(STATE).names)
-    state = state_task(lake, history, release_version, work.audit_id)
+    state = state_task(history, release_version, work.audit_id)
     writer = replace(work.writer, app_id=REBUILD_APP_ID)
     task = RestoreTask(state, frozenset(cuts), saved, work.state.audit_id)
-    with replayed(stored.shards(history.dealt), task, writer) as restored:
-        restored.replace(writer, STATE, keep_audit=work.state.kept_audit_id)
+    with sink_of(writer) as sink:
+        sink.run(stored.shards(history.dealt.hands), partial(replay_shards, task))
+        sink.replace(writer, STATE, keep_audit=work.state.kept_audit_id)
     return replace(state_of_audit(lake, work.audit_id), kept_audit_id=work.state.kept_audit_id)

@@ -16,14 +16,13 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark import __version__
 from kgroups_spark.attempts import attempt
-from kgroups_spark.audit.by_parts import audit_by_parts
-from kgroups_spark.audit.by_spark import audit_by_spark
 from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
 from kgroups_spark.audit.decide_again import decide_again
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.log_source import LogSource, open_source
 from kgroups_spark.audit.moment import Moment
+from kgroups_spark.audit.night import audit_night
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.audit.rebuild import rebuild
 from kgroups_spark.audit.restored import restored_state
@@ -142,7 +141,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
         states = audit_state_logs(work, from_history=rebuilt is not None)
         if work.states.shards:
             work = replace(work, writer=NamingWriter.of(work.writer))
-        result = audit_by_parts(work) if writer.name == "parts" else audit_by_spark(work)
+        result = audit_night(work)
         result = replace(result, states=states)
         if states.share_partitions is not None:
             complete_share_partitions(work.writer, states.share_partitions)

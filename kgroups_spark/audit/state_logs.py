@@ -3,18 +3,17 @@
     saved state, or all history --+
     ranges to read ---------------+--> a task per partition: read, decode, replay --> rows of STATE_LOG_TABLES
 
-A partition is a shard, and one task reads and replays it (state_logs/partition.py). By `parts` tasks read the stored
-files themselves, write Parquet, and the manifest is committed; by `spark` stored rows come in the frame, and the packed
-rows that come out are committed. An audit without such logs, in a lake that never saw any, does nothing here.
+A partition is a shard, and one task reads and replays it (state_logs/partition.py). Tasks read the stored files
+themselves; where they cannot reach these, the stored rows come in the frame. An audit without such logs, in a lake that
+never saw any, does nothing here.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -24,24 +23,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.audit.saved_state import state_files
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.parts_reader import dataset_of
-from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, LeaderLost
 from kgroups_spark.state_logs.partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay
-from kgroups_spark.state_logs.range_decoder import RECORDS, Output
+from kgroups_spark.state_logs.range_decoder import RECORDS
 from kgroups_spark.state_logs.replay import KEPT, Settings, StateRecord
-from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
-from kgroups_spark.tasks.outputs import MANIFEST, PartCollector, manifest_batch, part_line
-from kgroups_spark.tasks.packed_rows import PACKED, packed, packed_outputs, row_counts, unpacked
-from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json, require_read_once
+from kgroups_spark.tasks.outputs import Fact, ShardBegins, ShardLost, TaskOutput
+from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
+from kgroups_spark.tasks.sinks import Work, sink_of
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.work import AuditWork
@@ -53,8 +49,6 @@ NAMES = {SHARE_LOG.topic: ("group_id", "topic_id", "partition"), TRANSACTION_LOG
 HISTORY = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "history")
 STORED = "share_partitions"
 NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" and name != STORED)
-READ = "read"
-READ_TEXT = StructType([StructField(READ, StringType(), False)])
 
 # What a task gets of a partition: a row that names it, then, by Spark's writer, its saved state and its history.
 WORK, STATE, RECORD = range(3)
@@ -85,13 +79,20 @@ def audit_state_logs(work: AuditWork, *, from_history: bool = False) -> StateLog
     if not shards:
         return StateLogsResult()
     work.progress(f"reading and replaying {counted(len(shards), 'partition')} of share-group and transaction state")
-    with ExitStack() as stack:
-        write = _by_parts if work.writer.name == "parts" else _by_spark
-        given = _Input(work, {shard.place: shard for shard in shards}, from_history)
-        reads, rows_added, stored = write(work, given, stack)
+    given = _Input(work, {shard.place: shard for shard in shards}, from_history)
+    with sink_of(work.writer) as sink:
+        made = sink.run(given.frame(), given.task())
+        for name in HISTORY:
+            sink.append(work.writer, name)
+        for name in NOW:
+            sink.replace(work.writer, name)
+        sink.replace(work.writer, STATE_TABLE, given.saved_audit_id)
+        stored = sink.table(work.writer, STORED)
+        sink.require_read_once()
+    reads = list(map(_from_json, made.facts))
     return StateLogsResult(
         tuple(work.states.entries(reads)),
-        rows_added,
+        Counter({name: made.rows[name] for name in HISTORY}),
         _quarantined(reads),
         tuple(work.states.notes(reads)),
         stored,
@@ -121,11 +122,17 @@ class _Input:
         written = state_files(self.work.lake, STATE_TABLE) if before else {}
         return max((audit_id for audit_id in written if before and audit_id <= before.audit_id), default=None)
 
-    def names(self) -> DataFrame:
-        """Rows of INPUT that name the partitions, dealt to tasks."""
-        return self._dealt(self._names())
+    @property
+    def _by_reference(self) -> bool:
+        """Whether tasks read the stored files themselves."""
+        return self.work.writer.name == "parts"
 
-    def files(self) -> _StoredFiles:
+    def task(self) -> Work:
+        """The work of a task on rows of INPUT."""
+        stored = self._files() if self._by_reference else None
+        return partial(_read_and_replay, self.shards, self.work.read_context(), self.work.settings.states, stored)
+
+    def _files(self) -> _StoredFiles:
         """Where tasks find what is stored of these partitions."""
         lake, before = self.work.lake, self.work.before
         tables = [STATE_TABLE, *(RECORDS.values() if self.from_history and before else ())]
@@ -134,27 +141,22 @@ class _Input:
 
     def frame(self) -> DataFrame:
         """Rows of INPUT, a partition's all in one task, in the order of their kinds and places."""
-        rows = self._names()
-        if (saved := self._state()) is not None:
-            rows = rows.unionByName(saved, allowMissingColumns=True)
-        if self.from_history and self.work.before is not None:
-            for topic, name in RECORDS.items():
-                rows = rows.unionByName(self._history(topic, name), allowMissingColumns=True)
-        return self._dealt(rows)
-
-    def _names(self) -> DataFrame:
         names = [(topic, number, WORK, *[None] * 11) for topic, number in self.shards]
-        return self.work.spark.createDataFrame(names, INPUT)
-
-    def _dealt(self, rows: DataFrame) -> DataFrame:
+        rows = self.work.spark.createDataFrame(names, INPUT)
+        for stored in () if self._by_reference else self._stored():
+            rows = rows.unionByName(stored, allowMissingColumns=True)
         tasks = min(len(self.shards), FETCHERS_PER_BROKER if self.work.is_live else 2 * self.work.slots)
         placed = rows.repartition(tasks, "log", "state_partition")
         return placed.sortWithinPartitions("log", "state_partition", "kind", "log_offset")
 
-    def _state(self) -> DataFrame | None:
-        audit_id = self.saved_audit_id
-        if audit_id is None:
-            return None
+    def _stored(self) -> Iterator[DataFrame]:
+        if (audit_id := self.saved_audit_id) is not None:
+            yield self._state(audit_id)
+        if self.from_history and self.work.before is not None:
+            for topic, name in RECORDS.items():
+                yield self._history(topic, name)
+
+    def _state(self, audit_id: int) -> DataFrame:
         rows = self.work.lake.read(STATE_TABLE).where(F.col("audit_id") == audit_id)
         if self.from_history:
             rows = rows.where(F.col("entry_type").isin(*KEPT))
@@ -215,11 +217,7 @@ class _StoredFiles:
         return dataset_of(table, path, files).to_table(columns=list(columns), filter=condition)
 
 
-# Progress of each partition, rows added by table, and the rows of share_partitions as stored.
-Written = tuple[list[StateShardRead], Counter[str], pa.Table]
 Records = Iterator[StateRecord]
-# How a task gives away what it made of a partition: (work, state, context, settings, records) -> rows.
-Emit = Callable[[StateShardWork, list[StateRow], "ReadContext", Settings | None, Records], Iterator[pa.RecordBatch]]
 
 
 def _each(
@@ -252,19 +250,30 @@ def _record(row: dict[str, Any]) -> StateRecord:
     )
 
 
-def _task(
-    given: _Input, emit: Emit, stored: _StoredFiles | None = None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    shards, context, settings = given.shards, given.work.read_context(), given.work.settings.states
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with context.connected() as reading:
-            for work, state, records in _each(shards, batches):
-                if stored is not None:
-                    state, records = stored.state(work.place), stored.records(work.place)
-                yield from emit(work, state, reading, settings, records)
-
-    return with_storage(task)
+def _read_and_replay(
+    shards: dict[Place, StateShardWork],
+    context: ReadContext,
+    settings: Settings | None,
+    stored: _StoredFiles | None,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[TaskOutput]:
+    """Rows of INPUT -> rows of tables, and how far each partition was read as a fact."""
+    with context.connected() as reading:
+        for work, state, records in _each(shards, batches):
+            if stored is not None:
+                state, records = stored.state(work.place), stored.records(work.place)
+            # A leader can be lost only where there is one; then its history is replayed once more.
+            history = records if context.fetcher is None else list(records)
+            read = StateShardRead(work.topic)
+            yield ShardBegins(f"{work.topic}-{work.partition}")
+            try:
+                yield from read_and_replay(work, state, reading, settings, read, history)
+            except LeaderLost as err:
+                reading.lose_patience()
+                yield ShardLost()
+                outputs, read = left_as_it_was(work, state, reading, settings, str(err), history)
+                yield from outputs
+            yield Fact(_to_json(read))
 
 
 def _to_json(read: StateShardRead) -> dict[str, Any]:
@@ -274,78 +283,3 @@ def _to_json(read: StateShardRead) -> dict[str, Any]:
 def _from_json(payload: dict[str, Any]) -> StateShardRead:
     progress = [progress_from_json(each) for each in payload["progress"]]
     return StateShardRead(payload["topic"], progress, payload["gone"])
-
-
-def _by_parts(work: AuditWork, given: _Input, _: ExitStack) -> Written:
-    lake_uri, audit_id = work.lake.uri, work.audit_id
-
-    def emit(
-        shard: StateShardWork, state: list[StateRow], context: ReadContext, settings: Settings | None, records: Records
-    ) -> Iterator[pa.RecordBatch]:
-        collector, read = PartCollector(lake_uri, audit_id), StateShardRead(shard.topic)
-        history = list(records) if context.fetcher is not None else records
-        try:
-            lines = _lines(collector, read_and_replay(shard, state, context, settings, read, history))
-        except LeaderLost as err:
-            context.lose_patience()
-            # Parts that have left with rows of this partition are named by nobody.
-            collector = PartCollector(lake_uri, audit_id)
-            outputs, read = left_as_it_was(shard, state, context, settings, str(err), history)
-            lines = _lines(collector, outputs)
-        yield manifest_batch([*lines, *map(part_line, collector.rest()), (READ, _to_json(read))])
-
-    told = given.names().mapInArrow(_task(given, emit, given.files()), MANIFEST).collect()
-    parts = [Part(**json.loads(line.payload)) for line in told if line.kind == "part"]
-    by_table: dict[str, list[Part]] = {name: [] for name in STATE_LOG_TABLES}
-    for part in parts:
-        by_table[part.table].append(part)
-    for name in HISTORY:
-        work.writer.append_parts(name, by_table[name])
-    for name in NOW:
-        work.writer.replace_parts(name, by_table[name])
-    work.writer.replace_parts(STATE_TABLE, by_table[STATE_TABLE], given.saved_audit_id)
-    rows_added = Counter({name: sum(part.records for part in by_table[name]) for name in HISTORY})
-    stored = dataset_of(STORED, work.lake.table(STORED).path, [part.path for part in by_table[STORED]]).to_table()
-    return [_from_json(json.loads(line.payload)) for line in told if line.kind == READ], rows_added, stored
-
-
-def _lines(collector: PartCollector, outputs: Iterable[Output]) -> list[tuple[str, Any]]:
-    return [part_line(part) for name, rows in outputs if rows.num_rows for part in collector.add(name, rows)]
-
-
-def _by_spark(work: AuditWork, given: _Input, stack: ExitStack) -> Written:
-    def emit(
-        shard: StateShardWork, state: list[StateRow], context: ReadContext, settings: Settings | None, records: Records
-    ) -> Iterator[pa.RecordBatch]:
-        read = StateShardRead(shard.topic)
-        history = list(records) if context.fetcher is not None else records
-        rows = packed_outputs(read_and_replay(shard, state, context, settings, read, history))
-        try:
-            # A leader can be lost only where there is one.
-            yield from list(rows) if context.fetcher is not None else rows
-        except LeaderLost as err:
-            context.lose_patience()
-            outputs, read = left_as_it_was(shard, state, context, settings, str(err), history)
-            yield from packed_outputs(outputs)
-        text = json.dumps(_to_json(read))
-        yield packed(READ, pa.RecordBatch.from_arrays([pa.array([text])], names=READ_TEXT.names))
-
-    frame = given.frame().mapInArrow(_task(given, emit), PACKED).persist()
-    stack.callback(frame.unpersist)
-    told = _texts(frame)
-    counts = row_counts(frame, STATE_LOG_TABLES)
-    for name in HISTORY:
-        if counts[name]:
-            work.writer.append(name, unpacked(frame, name))
-    for name in NOW:
-        if counts[name] or work.lake.table(name).files():
-            work.writer.replace(name, unpacked(frame, name))
-    work.writer.replace(STATE_TABLE, unpacked(frame, STATE_TABLE), given.saved_audit_id)
-    stored = unpacked(frame, STORED).toArrow().select(TABLES[STORED].columns.names)
-    require_read_once(told, _texts(frame))
-    rows_added = Counter({name: counts[name] for name in HISTORY})
-    return [_from_json(json.loads(text)) for text in told], rows_added, stored
-
-
-def _texts(frame: DataFrame) -> list[str]:
-    return sorted(row.read for row in unpacked(frame, READ, READ_TEXT).collect())

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from urllib.parse import unquote
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kgroups_spark.audit.log_source import LogSource
 from kgroups_spark.audit.read_again import groups_with_versions, read_again
@@ -172,7 +171,7 @@ class AuditWork:
     def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored) -> ShardTask:
         """The facts that the tasks of stage 2 need; `stored`: how they get what the lake has stored."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        task = ShardTask(self.night(progress, as_of_ms), self.lake.uri, again)
+        task = ShardTask(self.night(progress, as_of_ms), again)
         if not self.has_decoded_again:
             return task
         quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)
@@ -204,7 +203,7 @@ class AuditWork:
             return [list(counts) for counts in self.state.names.partition_counts]
         if self.before is None:
             return []
-        groups = self._as_it_was(self.before).rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
+        groups = self.then.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
         return fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
 
     @cached_property
@@ -214,22 +213,12 @@ class AuditWork:
             return list(self.state.names.topics)
         if self.before is None:
             return []
-        return sightings(self._as_it_was(self.before).rows("topics").to_pylist())
+        return sightings(self.then.rows("topics").to_pylist())
 
-    def files_before(self, name: str) -> list[str]:
-        """URIs of the files of a current table as the last finished audit left it."""
-        version = None if self.before is None else self._as_it_was(self.before).version(name)
-        log = self.lake.table(name)
-        return [] if version is None else [f"{log.path}/{unquote(file.path)}" for file in log.files(version)]
-
-    def rows_before(self, name: str) -> DataFrame:
-        """The rows of the same; an audit must have finished."""
-        assert self.before is not None
-        return self._as_it_was(self.before).read(name)
-
-    def _as_it_was(self, before: AuditRow) -> LakeAsOfAudit:
-        """The current tables as the last finished audit left them: a killed one may have rewritten them since."""
-        return LakeAsOfAudit(self.lake, before.audit_id)
+    @property
+    def then(self) -> LakeAsOfAudit:
+        """The tables as the last finished audit left them (none: empty): a killed one may have rewritten them since."""
+        return LakeAsOfAudit(self.lake, self.before.audit_id if self.before else 0)
 
     def topics_table(self, progress: list[RangeProgress]) -> pa.Table:
         """The rows of `topics`."""

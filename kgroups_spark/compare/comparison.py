@@ -218,7 +218,7 @@ class _History:
             yield Difference(*json.loads(row.line))
 
     def _mapped(self, history: StoredHistory, task: Task, schema: StructType) -> DataFrame:
-        return self.stored.shards(history.dealt).mapInArrow(with_storage(task), schema)
+        return self.stored.shards(history.dealt.hands).mapInArrow(with_storage(task), schema)
 
 
 def _shards_in(history: StoredHistory, batches: Iterable[pa.RecordBatch]) -> Iterator[ComparedShard]:

@@ -46,10 +46,10 @@ def history_below(
     )
 
 
-def state_task(lake: Lake, history: StoredHistory, release_version: str, audit_id: int) -> ShardTask:
+def state_task(history: StoredHistory, release_version: str, audit_id: int) -> ShardTask:
     """Makes coordinator_state of a history."""
     night = Night(audit_id, release_version, None, Topics())
-    return ShardTask(night, lake.uri, stored=history, tables=frozenset({STATE}))
+    return ShardTask(night, stored=history, tables=frozenset({STATE}))
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,6 @@ class OnTopOfState:
     """A task that goes on from what another one says of the state of its shards."""
 
     state: ShardTask
-
-    @property
-    def lake_uri(self) -> str:
-        return self.state.lake_uri
 
     @property
     def audit_id(self) -> int:
@@ -94,6 +90,6 @@ def baseline_rows(lake: Lake, horizon: Horizons, release_version: str, audit_id:
     """Rows of state_corrections: the state at H of each partition."""
     stored = Stored.of(lake)
     history = history_below(lake, stored, horizon, release_version)
-    state = state_task(lake, history, release_version, audit_id)
+    state = state_task(history, release_version, audit_id)
     task = BaselineTask(state, dict(horizon), release_version)
-    return shard_rows(stored.shards(history.dealt), task, CORRECTIONS)
+    return shard_rows(stored.shards(history.dealt.hands), task, CORRECTIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +15,12 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.offsets.records import milliseconds
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
-from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.replay.stored_rows import RECORDS_AT_ONCE
 from kgroups_spark.tables.schemas import LOG_TABLES
-from kgroups_spark.tasks.outputs import facts
-from kgroups_spark.tasks.replay_stage import replayed_parts
+from kgroups_spark.tasks.outputs import Fact
+from kgroups_spark.tasks.replay_stage import replay_shards
+from kgroups_spark.tasks.sinks import PartsSink
 from kgroups_spark.times import to_epoch_ms
 
 COLUMNS = ("audit_id", "offsets_partition", "log_offset", "log_timestamp")
@@ -45,8 +46,7 @@ def newest_in_history(lake: Lake, offsets_partitions: Collection[int], latest_ms
     tables = {name: stored.table(name, name, COLUMNS) for name in LOG_TABLES}
     shards = dealt(dict.fromkeys(offsets_partitions, RECORDS_AT_ONCE), lake.spark.sparkContext.defaultParallelism)
     task = NewestTask(StoredHistory(tables, shards, replaced=lake.replaced), latest_ms)
-    _, told = replayed_parts(stored.shards(shards), task)
-    return dict(told)
+    return dict(PartsSink({}, audit_id=0).run(stored.shards(shards.hands), partial(replay_shards, task)).facts)
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,8 @@ class NewestTask:
 
     stored: StoredHistory
     latest_ms: int
-    lake_uri: str = ""  # it writes nothing
-    audit_id: int = 0
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Fact]:
         """[offsets partition, ms] as a fact; nothing if there is none."""
         shard = self.stored.shard(reader, offsets_partition, parts)
         times = pa.chunked_array(
@@ -67,4 +65,4 @@ class NewestTask:
         )
         newest = pc.max(times.filter(pc.less_equal(times, self.latest_ms))).as_py()
         if newest is not None:
-            yield facts([offsets_partition, newest])
+            yield Fact([offsets_partition, newest])

@@ -1,10 +1,10 @@
-"""A lake's tables as references for tasks: their files; where tasks cannot reach these, packed rows."""
+"""History for tasks: references to the files that have it; where tasks cannot reach these, packed rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,6 +14,7 @@ from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
 from kgroups_spark.replay.stored_history import CORRECTIONS
 from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
@@ -28,16 +29,23 @@ RECORDS_OF_A_TASK = 250_000
 
 @dataclass
 class Stored:
-    """Tables of a lake for tasks. `by_reference`: tasks reach their files; else `packed` has their rows."""
+    """Tables of a lake for tasks, and the parts of their shards. `by_reference`: tasks reach the lake's files; else
+    `packed` has all rows."""
 
     lake: Lake
     by_reference: bool
+    parts: list[HistoryPart] = field(default_factory=list)
     packed: list[DataFrame] = field(default_factory=list)
 
     @classmethod
     def of(cls, lake: Lake) -> Stored:
         """By reference, if tasks can read the lake's files."""
         return cls(lake, tasks_read(lake, HISTORY))
+
+    @classmethod
+    def by(cls, writer: LakeWriter, parts: Sequence[HistoryPart] = (), packed: Sequence[DataFrame] = ()) -> Stored:
+        """As the tasks of a writer reach them, with the history that a sink has."""
+        return cls(writer.lake, writer.name == "parts", [*parts], [*packed])
 
     def tables(self, names: Iterable[str] = HISTORY) -> dict[str, StoredTable]:
         """The newest versions of tables of history, with the columns that a replay takes."""
@@ -57,12 +65,26 @@ class Stored:
         log = self.lake.table(name)
         return StoredTable(label, name, log.path, tuple(columns), tuple(map(_file, log.files(version))))
 
-    def shards(self, dealt: Dealt, parts: Sequence[HistoryPart] = ()) -> DataFrame:
-        """Rows of SHARDS, with these parts of all shards, or with all that comes packed."""
+    def give(self, name: str, then: LakeAsOfAudit, written_by: int | None = None) -> None:
+        """Gives the shards the rows of a small table as an audit left it; of those that audit `written_by` wrote."""
+        version = then.version(name)
+        if version is None:
+            return
+        if not self.by_reference:
+            rows = then.read(name)
+            rows = rows if written_by is None else rows.where(F.col("audit_id") == written_by)
+            self.packed.append(packed_by_shard(rows, name, part_schema(name)))
+            return
+        log = self.lake.table(name)
+        for file in log.files(version):
+            if written_by in (None, file.bound("minValues", "audit_id")):
+                self.parts.append(HistoryPart(name, f"{log.path}/{unquote(file.path)}"))
+
+    def shards(self, hands: Sequence[Sequence[int]]) -> DataFrame:
+        """Rows of SHARDS: the parts of these shards, each hand in a task of its own."""
         if self.by_reference:
-            return shards_of_parts(self.lake.spark, dealt.hands, parts)
-        is_one = F.col("offsets_partition").isin([*dealt.records])
-        return shards_of(self.lake.spark, dealt.hands, reduce(DataFrame.unionByName, self.packed).where(is_one))
+            return shards_of_parts(self.lake.spark, hands, self.parts)
+        return shards_of(self.lake.spark, hands, self.packed)
 
 
 def _columns(name: str) -> list[str]:

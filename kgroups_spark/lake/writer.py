@@ -57,11 +57,11 @@ class LakeWriter:
             self.append(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
 
     def replace_table(self, table: str, rows: pa.Table) -> None:
-        """Makes rows that the driver holds the table's only ones."""
+        """Makes rows that the driver holds the table's only ones; empty stays as it is."""
         if self.name == "parts":
             part = self.part_writer(table).write(rows)
             self.replace_parts(table, [part] if part else [])
-        else:
+        elif rows.num_rows or self.lake.table(table).files():
             self.replace(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
 
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:

@@ -12,7 +12,6 @@ from kgroups_spark.share_coordinator.listed import ListedTopic, listed_share_par
 from kgroups_spark.share_coordinator.rows import SharePartitionRow
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.rows import table_batch
-from kgroups_spark.tables.schemas import TABLES
 
 TABLE = "share_partitions"
 # ShareGroupStatePartitionMetadata of __consumer_offsets.
@@ -24,12 +23,7 @@ def complete_share_partitions(writer: LakeWriter, stored: pa.Table) -> None:
     lake = writer.lake
     rows = listed_share_partitions(_rows(stored), _listed(lake), _topics(lake))
     batch = table_batch(TABLE, SharePartitionRow._fields, rows, audit_id=writer.audit_id)
-    table = pa.Table.from_batches([batch])
-    if writer.name == "parts":
-        part = writer.part_writer(TABLE).write(table)
-        writer.replace_parts(TABLE, [part] if part else [])
-    elif table.num_rows or lake.table(TABLE).files():
-        writer.replace(TABLE, lake.spark.createDataFrame(table, TABLES[TABLE].schema))
+    writer.replace_table(TABLE, pa.Table.from_batches([batch]))
 
 
 def _rows(stored: pa.Table) -> list[SharePartitionRow]:

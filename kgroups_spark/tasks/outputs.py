@@ -1,15 +1,11 @@
-"""The sinks of the rows that tasks make: write them as Parquet parts, or hand them to Spark.
-
-Parts: only a manifest goes back to the driver, which commits the parts it names. A task that fails or runs twice leaves
-files that nobody names. Spark: rows of several tables travel as one DataFrame (packed_rows.py).
-"""
+"""The outputs of tasks, and how their rows are brought together: into few Parquet parts, or into bounded batches."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +16,15 @@ from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, Part, PartWriter
 from kgroups_spark.tables.schemas import arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
+TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
 Mark: TypeAlias = "dict[str, list[pa.Table]]"
 
 # Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
 ROWS_PER_PART = 1 << 20
 BYTES_PER_PART = 32 << 20
+# Kinds of what leaves a task: rows that a table gets, rows that only the replay gets, of which some were read before,
+# facts, and shards of which nothing counts.
+ROWS, PASSED_ON, AGAIN, FACT, LOST = "rows", "passed_on", "again", "fact", "lost"
 # What one batch on its way to Spark holds at most (rows, bytes).
 ROWS_PER_BATCH = 1 << 16
 BYTES_PER_BATCH = 8 << 20
@@ -33,9 +33,38 @@ BYTES_PER_BATCH = 8 << 20
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
 AS_THEY_COME = ("offset_commits", "coordinator_state", "previous_offset_expiry")
-# What a task reports to the driver beside its parts, as JSON.
-FACTS = "facts"
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
+
+
+class ForReplay(NamedTuple):
+    """Rows that no table gets: only the replay completes them, or they were read before."""
+
+    table: str
+    rows: Rows
+    is_again: bool = False
+
+
+class Fact(NamedTuple):
+    """A fact for the driver, of what JSON can hold."""
+
+    told: Any
+
+
+class ShardBegins(NamedTuple):
+    """The shard of the outputs that follow, up to the next one."""
+
+    shard: str
+
+
+class ShardLost(NamedTuple):
+    """Nothing of the shard that has begun counts. The outputs that follow are of no shard."""
+
+
+def kind_of(rows: tuple[str, Rows] | ForReplay) -> tuple[str, str, Rows]:
+    """The kind of rows, their table, and the rows."""
+    if isinstance(rows, ForReplay):
+        return AGAIN if rows.is_again else PASSED_ON, rows.table, rows.rows
+    return ROWS, *rows
 
 
 def in_order_of_shards(name: str, lots: list[pa.Table]) -> Iterable[pa.Table]:
@@ -112,15 +141,10 @@ def part_line(part: Part) -> tuple[str, Any]:
     return "part", asdict(part)
 
 
-def facts(*told: Any) -> tuple[str, pa.Table]:
-    """Things that JSON can hold, as FACTS."""
-    return FACTS, pa.table({FACTS: pa.array(list(map(json.dumps, told)), pa.string())})
-
-
 def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows of one table in batches of bounded size, with plain texts where there were dictionaries."""
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-    schema = table.schema if name == FACTS else arrow_schema(name)
+    schema = arrow_schema(name)
     at_once = max(1, min(ROWS_PER_BATCH, table.num_rows * BYTES_PER_BATCH // max(table.nbytes, 1)))
     for start in range(0, table.num_rows, at_once):
         lot = table.slice(start, at_once).select(schema.names)

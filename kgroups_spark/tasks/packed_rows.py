@@ -6,91 +6,103 @@ and for each table that is written, which costs a small night more than all it h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from kgroups_spark.replay.history_parts import by_shard
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from kgroups_spark.tasks.outputs import Rows, plain_batches
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.outputs import (
+    FACT,
+    LOST,
+    ROWS,
+    Fact,
+    ShardBegins,
+    ShardLost,
+    TaskOutput,
+    kind_of,
+    plain_batches,
+)
 
+# `offsets_partition`: that of the first row; where rows are dealt to shards, of all. `shard`: as ShardBegins has it.
 PACKED = StructType(
     [
-        StructField("packed_table", StringType(), False),
-        StructField("row_count", LongType(), False),
-        StructField("packed_rows", BinaryType(), False),
+        StructField("kind", StringType(), False),
+        StructField("shard", StringType()),
+        StructField("fact", StringType()),
+        StructField("packed_table", StringType()),
+        StructField("row_count", LongType()),
+        StructField("offsets_partition", IntegerType()),
+        StructField("packed_rows", BinaryType()),
     ]
 )
+_ARROW_TYPES = (pa.string(), pa.string(), pa.string(), pa.string(), pa.int64(), pa.int32(), pa.binary())
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def packed_outputs(outputs: Iterable[tuple[str, Rows]]) -> Iterator[pa.RecordBatch]:
-    """Rows of tables as PACKED."""
-    for name, rows in outputs:
-        for batch in plain_batches(name, rows):
-            yield packed(name, batch)
+def packed_outputs(outputs: Iterable[TaskOutput]) -> Iterator[pa.RecordBatch]:
+    """Outputs of a task as PACKED."""
+    shard = None
+    for output in outputs:
+        if isinstance(output, ShardBegins):
+            shard = output.shard
+        elif isinstance(output, ShardLost):
+            yield _row(LOST, shard)
+            shard = None
+        elif isinstance(output, Fact):
+            yield _row(FACT, shard, json.dumps(output.told, sort_keys=True))
+        else:
+            kind, name, rows = kind_of(output)
+            for batch in plain_batches(name, rows):
+                yield _row(kind, shard, None, *_packed(name, batch))
 
 
-def packed(name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """One row of PACKED."""
+def _packed(name: str, rows: pa.RecordBatch, column: str = "offsets_partition") -> tuple[Any, ...]:
+    number = rows.column(column)[0].as_py() if column in rows.schema.names else None
+    return name, rows.num_rows, number, packed_bytes(rows)
+
+
+def packed_bytes(rows: pa.RecordBatch) -> bytes:
+    """The batch as a stream of Arrow's."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=_LZ4) as writer:
         writer.write_batch(rows)
-    columns = [[name], [rows.num_rows], [sink.getvalue().to_pybytes()]]
-    types = (pa.string(), pa.int64(), pa.binary())
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _row(*values: Any) -> pa.RecordBatch:
+    """One row of PACKED; null where there are no more values."""
+    whole = (*values, *[None] * (len(_ARROW_TYPES) - len(values)))
+    arrays = [pa.array([value], kind) for value, kind in zip(whole, _ARROW_TYPES, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=PACKED.names)
 
 
-# Packed rows of one offsets partition each; `is_again`: of records that were read before.
-PACKED_BY_SHARD = StructType(
-    [
-        StructField("offsets_partition", IntegerType(), False),
-        StructField("is_again", BooleanType(), False),
-        *PACKED.fields,
-    ]
-)
-
-
-def packed_of_shard(offsets_partition: int, packed_rows: pa.RecordBatch, *, is_again: bool = False) -> pa.RecordBatch:
-    """A row of PACKED as one of PACKED_BY_SHARD."""
-    place = [pa.array([offsets_partition], pa.int32()), pa.array([is_again])]
-    return pa.RecordBatch.from_arrays([*place, *packed_rows.columns], names=PACKED_BY_SHARD.names)
-
-
-def packed_by_shard(
-    frame: DataFrame, name: str, schema: pa.Schema | None = None, shard: str = "offsets_partition"
-) -> DataFrame:
-    """The rows of a frame as PACKED_BY_SHARD; `schema`: the columns that are wanted, all of the table's by default.
-    `shard`: the column that stands as `offsets_partition` there."""
-    wanted = arrow_schema(name) if schema is None else schema
+def packed_by_shard(frame: DataFrame, name: str, wanted: pa.Schema, shard: str = "offsets_partition") -> DataFrame:
+    """These columns of a frame as PACKED, each row with those of one shard. `shard`: the column that stands as
+    `offsets_partition` there."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, rows in by_shard(pa.Table.from_batches([batch]).cast(wanted), shard).items():
+            for rows in by_shard(pa.Table.from_batches([batch]).cast(wanted), shard).values():
                 for run in rows.combine_chunks().to_batches():
-                    yield packed_of_shard(number, packed(name, run))
+                    yield _row(ROWS, None, None, *_packed(name, run, shard))
 
-    return frame.select(*wanted.names).mapInArrow(task, PACKED_BY_SHARD)
+    return frame.select(*wanted.names).mapInArrow(task, PACKED)
 
 
-def unpacked(frame: DataFrame, name: str, schema: StructType | None = None) -> DataFrame:
-    """The rows of one table; `schema` is that of what is no table of the lake."""
+def unpacked(frame: DataFrame, name: str) -> DataFrame:
+    """The rows that a table gets."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for rows in batch.column(0):
                 yield from pa.ipc.open_stream(rows.as_buffer())
 
-    packed_rows = frame.where(F.col("packed_table") == name).select("packed_rows")
-    return packed_rows.mapInArrow(task, TABLES[name].schema if schema is None else schema)
-
-
-def row_counts(frame: DataFrame, names: Sequence[str]) -> dict[str, int]:
-    """How many rows there are of each of the tables."""
-    found = frame.groupBy("packed_table").agg(F.sum("row_count").alias("row_count")).collect()
-    counts = {row.packed_table: int(row.row_count) for row in found}
-    return {name: counts.get(name, 0) for name in names}
+    ours = frame.where((F.col("kind") == ROWS) & (F.col("packed_table") == name))
+    return ours.select("packed_rows").mapInArrow(task, TABLES[name].schema)

@@ -1,15 +1,15 @@
-"""Stage 2 as Spark runs it: one row a shard, which names the parts of its history, into tasks that write parts.
+"""Stage 2 as Spark runs it: the parts of a shard's history go to the shard's task, rows of tables come out.
 
-shards   = one row for each offsets partition: its task, its parts of history
-replayed = shards.repartitionById(tasks, "task").mapInArrow(replay_shards, MANIFEST)
+shards = a row for each part: its task, its offsets partition, where the part is, or its rows
+shards.repartitionById(tasks, "task").mapInArrow(replay_shards, ...)
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.redecode import decoded_again
 from kgroups_spark.expiry.clean_up import decided_before
-from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.replay.corrected import HistoryReplay
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
@@ -33,8 +32,7 @@ from kgroups_spark.replay.stored_rows import Dealt, StoredTable
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
-from kgroups_spark.tasks.outputs import FACTS, MANIFEST, PartCollector, manifest_batch, part_line, plain_batches
-from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs
+from kgroups_spark.tasks.outputs import AGAIN, Fact, ShardBegins, ShardLost, TaskOutput, kind_of, plain_batches
 
 # A row for each part of a shard; of a shard without any one whose `part_table` is null.
 SHARDS = pa.schema(
@@ -48,6 +46,16 @@ SHARDS = pa.schema(
         ("packed_rows", pa.binary()),
     ]
 )
+# The current tables that a replay makes.
+CURRENT = (
+    "groups",
+    "group_members",
+    "committed_offsets",
+    "pending_offsets",
+    "open_transactions",
+    "offset_expiry",
+    "group_expiry",
+)
 STATE, TRAFFIC = "coordinator_state", "group_traffic"
 # The decisions that the audit before left, and where this one keeps them.
 EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
@@ -56,15 +64,8 @@ EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
 class Task(Protocol):
     """A task's work on each of its shards."""
 
-    @property
-    def lake_uri(self) -> str: ...
-
-    @property
-    def audit_id(self) -> int:
-        """The audit whose parts it writes."""
-
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        """(table, rows) of one shard."""
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
+        """The rows of tables that are made of one shard, and facts."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,6 @@ class ShardTask:
     """
 
     night: Night
-    lake_uri: str
     read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
     stored: StoredHistory | None = None
     decoded_again: tuple[StoredTable, Dealt] | None = None
@@ -148,28 +148,13 @@ class ShardTask:
         return HistoryReplay(number, self.night, state, history, corrections, shard.ranges(), shard.begins)
 
 
-def replay_by_parts(
-    spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart], shard_task: Task
-) -> list[Part]:
-    """Stage 2 in one action: each hand is the offsets partitions that one task replays. Returns the parts that
-    the tasks have written."""
-    return replayed_parts(shards_of_parts(spark, hands, parts), shard_task)[0] if hands else []
-
-
-def replayed_parts(shards: DataFrame, shard_task: Task) -> tuple[list[Part], list[Any]]:
-    """Stage 2: rows of SHARDS -> the parts that the tasks have written, and the facts that they tell."""
-    lines = shards.mapInArrow(with_storage(_replay_shards(shard_task)), MANIFEST).collect()
-    told = [(line.kind, json.loads(line.payload)) for line in lines]
-    return [Part(**each) for kind, each in told if kind != FACTS], [each for kind, each in told if kind == FACTS]
-
-
 def shards_of_parts(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
     """Rows of SHARDS for parts that are files, each hand in a Spark partition of its own."""
     return by_task(_shard_frame(spark, hands, parts), len(hands))
 
 
 def _shard_frame(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Sequence[HistoryPart]) -> DataFrame:
-    """Rows of SHARDS for parts that are files; each shard is given all of them."""
+    """Rows of SHARDS for parts that are files, of which each shard is given all."""
     places: list[tuple[Any, ...]] = [(part.table, part.is_again, part.place) for part in parts]
     places = places or [(None, None, None)]
     rows = [(task, shard, *place, None) for task, hand in enumerate(hands) for shard in hand for place in places]
@@ -177,30 +162,25 @@ def _shard_frame(spark: SparkSession, hands: Sequence[Sequence[int]], parts: Seq
     return spark.createDataFrame(pa.table(columns, schema=SHARDS))
 
 
-def shards_of(spark: SparkSession, hands: Sequence[Sequence[int]], parts: DataFrame) -> DataFrame:
-    """Rows of SHARDS for parts that come as PACKED_BY_SHARD, each hand in a Spark partition of its own."""
+def shards_of(spark: SparkSession, hands: Sequence[Sequence[int]], frames: Sequence[DataFrame]) -> DataFrame:
+    """Rows of SHARDS for parts that come in frames of PACKED, each hand in a Spark partition of its own."""
     pairs = [F.lit(number) for task, hand in enumerate(hands) for shard in hand for number in (shard, task)]
     task = F.element_at(F.create_map(*pairs), F.col("offsets_partition"))
-    table, no_uri = F.col("packed_table").alias("part_table"), F.lit(None).cast("string").alias("uri")
-    packed = parts.select(task.alias("task"), "offsets_partition", table, "is_again", no_uri, "packed_rows")
-    return by_task(packed.unionByName(_shard_frame(spark, hands, [])), len(hands))
-
-
-def replayed_frame(shards: DataFrame, shard_task: Task) -> DataFrame:
-    """Stage 2 for Spark's writer: rows of SHARDS -> the rows of REPLAY_TABLES, packed (packed_rows.py)."""
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from packed_outputs(replayed_shards(batches, shard_task))
-
-    return shards.mapInArrow(with_storage(task), PACKED)
+    is_one = F.col("offsets_partition").isin([number for hand in hands for number in hand])
+    table, is_again = F.col("packed_table").alias("part_table"), (F.col("kind") == AGAIN).alias("is_again")
+    no_uri = F.lit(None).cast("string").alias("uri")
+    columns = (task.alias("task"), "offsets_partition", table, is_again, no_uri, "packed_rows")
+    packed = [frame.where(is_one).select(*columns) for frame in frames]
+    return by_task(reduce(DataFrame.unionByName, [*packed, _shard_frame(spark, hands, [])]), len(hands))
 
 
 def shard_rows(shards: DataFrame, shard_task: Task, name: str) -> DataFrame:
     """Rows of SHARDS -> the rows of the one table that the task makes."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, rows in replayed_shards(batches, shard_task):
-            yield from plain_batches(name, rows)
+        for output in replay_shards(shard_task, batches):
+            if not isinstance(output, Fact | ShardBegins | ShardLost):
+                yield from plain_batches(name, kind_of(output)[2])
 
     return shards.mapInArrow(with_storage(task), TABLES[name].schema)
 
@@ -221,24 +201,8 @@ def by_task(shards: DataFrame, tasks: int) -> DataFrame:
     return shards.repartitionById(tasks, "task").sortWithinPartitions("offsets_partition")
 
 
-def _replay_shards(shard_task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for mapInArrow: rows of SHARDS -> the manifest of the parts that it writes."""
-
-    def replay_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        collector = PartCollector(shard_task.lake_uri, shard_task.audit_id)
-        lines = list[tuple[str, Any]]()
-        for table, rows in replayed_shards(batches, shard_task):
-            if table == FACTS:
-                lines += [(FACTS, json.loads(told)) for told in rows.column(FACTS).to_pylist()]
-            else:
-                lines += map(part_line, collector.add(table, rows))
-        yield manifest_batch(lines + [part_line(part) for part in collector.rest()])
-
-    return replay_shards
-
-
-def replayed_shards(batches: Iterable[pa.RecordBatch], shard_task: Task) -> Iterator[Output]:
-    """Rows of SHARDS -> (table, rows) of one shard after the other."""
+def replay_shards(shard_task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+    """Rows of SHARDS -> the outputs of one shard after the other."""
     reader = PartReader()
     with no_cycle_collector():
         for offsets_partition, parts in shards_in(batches):

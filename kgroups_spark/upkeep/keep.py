@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from typing import Any
@@ -40,8 +41,8 @@ from kgroups_spark.state_logs.keep import (
 )
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.tasks.packed_rows import row_counts, unpacked
 from kgroups_spark.tasks.replay_stage import deal_shards
+from kgroups_spark.tasks.sinks import RowsSink
 from kgroups_spark.tasks.table_scan import Line, in_tasks, scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
 from kgroups_spark.upkeep.optimize import replace_files, sorted_lots, total_rows
@@ -52,7 +53,8 @@ from kgroups_spark.upkeep.reduce_stage import (
     Reduced,
     ReducedFiles,
     RowFilter,
-    reduced_frame,
+    packed_shards,
+    reduce_packed,
 )
 
 # The tables in the order of their commits: markers stay with what is left of the others, and the ledger, which says
@@ -232,27 +234,22 @@ class Reduction:
     def _by_spark(self) -> Iterator[tuple[str, TableLeft]]:
         """The outcomes, with the rows that stay."""
         tasks = 2 * self.lake.spark.sparkContext.defaultParallelism
-        frames = {
-            column: reduced_frame(self.lake, names, column, self._reduced, tasks).persist()
-            for column, of in BY_SHARD.items()
-            if (names := [name for name in of if name in self._names])
-        }
-        left = {column: row_counts(frame, BY_SHARD[column]) for column, frame in frames.items()}
-        try:
+        with ExitStack() as stack:
+            sink = RowsSink(stack)
+            for column, of in BY_SHARD.items():
+                if names := [name for name in of if name in self._names]:
+                    shards = packed_shards(self.lake, names, column, tasks)
+                    sink.run(shards, partial(reduce_packed, self._reduced))
             for name in self._names:
                 if name == "audits":
                     yield name, self._ledger()
-                elif name in SHARD_OF:
-                    column = SHARD_OF[name]
-                    seen = self.lake.read(name, replaced=NOTHING).count()
-                    yield name, TableLeft(seen, left[column][name], rows=unpacked(frames[column], name))
+                    continue
+                rows = self.lake.read(name, replaced=NOTHING)
+                if name in SHARD_OF:
+                    yield name, TableLeft(rows.count(), sink.rows[name], rows=sink.of(name))
                 else:
-                    rows = self.lake.read(name, replaced=NOTHING)
                     kept = rows.mapInArrow(_filtered(self._filters[name]), TABLES[name].schema)
                     yield name, TableLeft(rows.count(), kept.count(), rows=kept)
-        finally:
-            for frame in frames.values():
-                frame.unpersist()
 
     def _ledger(self) -> TableLeft:
         """The rows up to the newest old audit, and those of them that stay."""

@@ -41,8 +41,8 @@ from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES, StateHorizons, columns_of_place, state_horizons_of
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.outputs import PartCollector, part_line
-from kgroups_spark.tasks.packed_rows import PACKED, packed_by_shard, packed_outputs
+from kgroups_spark.tasks.outputs import PartCollector, TaskOutput, part_line
+from kgroups_spark.tasks.packed_rows import packed_by_shard
 from kgroups_spark.tasks.table_scan import Line, lots_of
 
 MARKERS = "transaction_markers"
@@ -255,18 +255,19 @@ class PackedShard:
         return self.rows(MARKERS, columns)
 
 
-def reduced_frame(lake: Lake, names: Sequence[str], column: str, reduced: Reduced, tasks: int) -> DataFrame:
-    """For Spark's writer: the rows of these tables of BY_SHARD that stay, packed (packed_rows.py)."""
-    frames = [packed_by_shard(lake.read(name, replaced=NOTHING), name, shard=column) for name in names]
+def packed_shards(lake: Lake, names: Sequence[str], column: str, tasks: int) -> DataFrame:
+    """Where tasks cannot reach the store: all rows of these tables of BY_SHARD, packed, shard by shard."""
+    frames = [packed_by_shard(lake.read(name, replaced=NOTHING), name, arrow_schema(name), column) for name in names]
     shards = reduce(lambda some, more: some.unionByName(more), frames).repartition(tasks, "offsets_partition")
+    return shards.sortWithinPartitions("offsets_partition")
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
-        for _, of_one in itertools.groupby(rows, key=itemgetter("offsets_partition")):
-            tables: dict[str, list[bytes]] = {}
-            for row in of_one:
-                tables.setdefault(row["packed_table"], []).append(row["packed_rows"])
-            left = reduced.left(PackedShard(tables), [*tables])
-            yield from packed_outputs((name, some) for name, _, some in left if len(some))
 
-    return shards.sortWithinPartitions("offsets_partition").mapInArrow(task, PACKED)
+def reduce_packed(reduced: Reduced, batches: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+    """The rows of packed shards that stay."""
+    rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+    for _, of_one in itertools.groupby(rows, key=itemgetter("offsets_partition")):
+        tables: dict[str, list[bytes]] = {}
+        for row in of_one:
+            tables.setdefault(row["packed_table"], []).append(row["packed_rows"])
+        left = reduced.left(PackedShard(tables), [*tables])
+        yield from ((name, some) for name, _, some in left if len(some))

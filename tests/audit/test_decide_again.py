@@ -130,6 +130,7 @@ def session_of(request: pytest.FixtureRequest) -> Callable[[WriterName], SparkSe
     ("writer", "small_rows"),
     [
         ("parts", 0),
+        ("parts", 50_000),
         pytest.param("spark", 0, marks=pytest.mark.spark),
         pytest.param("spark", 50_000, marks=pytest.mark.spark),
     ],
@@ -143,7 +144,6 @@ def test_decisions_over_a_lake_are_those_of_the_twin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decide_again_module, "SMALL_ROWS", small_rows)
-    monkeypatch.setattr(decide_again_module, "ROWS_AT_ONCE", 50)
     lake = lake_of(session_of(writer), tmp_path / "lake", *tables)
     offsets, groups = twin_rows(*tables, RELEASE)
     assert {row["reason"] for row in groups} >= {"open_transaction", "empty_and_nothing_left"}

@@ -97,9 +97,9 @@ def assert_history_alone_says_the_same(session: Any, path: Path) -> None:
     lake = Lake.open(session, str(path))
     stored = Stored.of(lake)
     history = StoredHistory(stored.tables(), dealt(dict.fromkeys(range(50), 1), 1))
-    task = ShardTask(Night(3, "4.3", 50, Topics()), lake.uri, stored=history)
+    task = ShardTask(Night(3, "4.3", 50, Topics()), stored=history)
     for name in (*CURRENT, *VERSIONS):
-        found = shard_rows(stored.shards(history.dealt), replace(task, tables=frozenset({name})), name).toArrow()
+        found = shard_rows(stored.shards(history.dealt.hands), replace(task, tables=frozenset({name})), name).toArrow()
         assert comparable(found.to_pylist()) == comparable(rows(path, name)), name
 
 

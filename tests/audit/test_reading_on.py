@@ -30,7 +30,9 @@ from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks import outputs
-from kgroups_spark.tasks.read_stage import _read_hand, work_folders
+from kgroups_spark.tasks.outputs import AGAIN, FACT, PASSED_ON, ROWS
+from kgroups_spark.tasks.read_stage import read_hands
+from kgroups_spark.tasks.sinks import FOR_REPLAY, written
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.cleaner import GrowingLog, batches_of
 from tests.chosen import Chosen
@@ -336,7 +338,7 @@ class TestLeaderLost:
         """Nor does any row of the partitions read before it lack, though parts with both were written."""
         monkeypatch.setattr(outputs, "ROWS_PER_PART", rows_per_part)
         monkeypatch.setattr(commit_rows, "ROWS_AT_ONCE", 1)
-        for name in (*TABLES, *work_folders("work")):
+        for name in (*TABLES, *(f"work/{name}" for name in FOR_REPLAY)):
             (tmp_path / name).mkdir(parents=True)
         cluster = CleanedCluster([])
         write(cluster.log, 30)
@@ -360,14 +362,16 @@ class TestLeaderLost:
             lose_patience=lambda: lost.append(1),
             chunk_bytes=ONE_BATCH,
         )
-        lines = list(_read_hand(hand, context, str(tmp_path), str(tmp_path / "work")))
-        parts = [payload for kind, payload in lines if kind == "part" and payload["table"] == "offset_commits"]
+        numbers = [pa.record_batch([pa.array([0])], ["id"])]
+        folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
+        lines = written(read_hands([hand], context, numbers), folders, audit_id=1)
+        parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
         tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
         read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]
         assert sorted(read) == [(p, offset) for p in (0, 2) for offset in range(36)]
-        given_up = {payload["offsets_partition"]: payload["given_up"] for kind, payload in lines if kind == "progress"}
+        given_up = {payload["offsets_partition"]: payload["given_up"] for kind, payload in lines if kind == FACT}
         assert given_up == {0: None, 1: "t-1 has given nothing", 2: None}
-        passed_on = [payload for kind, payload in lines if kind == "passed_on"]
+        passed_on = [payload for kind, payload in lines if kind == PASSED_ON]
         counts = [pq.read_table(tmp_path / "work" / part["table"] / part["path"]) for part in passed_on]
         assert {row["offsets_partition"] for table in counts for row in table.to_pylist()} == {0, 2}
         assert lost == [1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.sinks import RowsSink
 from kgroups_spark.upkeep import keep
 from kgroups_spark.upkeep.keep import Reduction
-from kgroups_spark.upkeep.reduce_stage import BY_SHARD, Reduced, reduced_frame
+from kgroups_spark.upkeep.reduce_stage import BY_SHARD, Reduced, packed_shards, reduce_packed
 from tests.audit.lakes import rows
 from tests.audit.reduction_twin import state_twin, twin
 from tests.audit.test_history_reduction import as_tables, in_order, random_tables
@@ -90,12 +92,13 @@ def test_packed_rows_are_reduced_as_files_are(local, tmp_path) -> None:
     tables, of = random_tables(rng, 6), {partition: rng.randint(20, 80) for partition in range(5)}
     lake = lake_with(local, tmp_path / "lake", as_tables(tables), rng)
     names = BY_SHARD["offsets_partition"]
-    packed = reduced_frame(lake, names, "offsets_partition", Reduced(of), 3).toArrow()
+    shards = packed_shards(lake, names, "offsets_partition", 3)
+    packed = RowsSink.frame(shards, partial(reduce_packed, Reduced(of))).toArrow()
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for name, count, stream in zip(*packed.to_pydict().values(), strict=True):
-        some = pa.ipc.open_stream(stream).read_all()
-        assert len(some) == count
-        found[name] += some.to_pylist()
+    for row in packed.to_pylist():
+        some = pa.ipc.open_stream(row["packed_rows"]).read_all()
+        assert len(some) == row["row_count"]
+        found[row["packed_table"]] += some.to_pylist()
     for name, wanted in twin(tables, of).items():
         assert in_order(found[name]) == in_order(wanted), name
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from confluent_kafka.admin import (
 from pyspark.sql import SparkSession
 
 from kgroups_spark import cli
-from kgroups_spark.audit import by_spark
+from kgroups_spark.audit import night
 from kgroups_spark.client.properties import client_properties, read_properties_file
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import Fetcher
@@ -37,8 +38,9 @@ from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.session import spark_session
 from kgroups_spark.sources.partition_log import FetchPiece
 from kgroups_spark.storage.files import open_file
-from kgroups_spark.tasks.read_stage import read_frame
-from kgroups_spark.tasks.replay_stage import ShardTask, replayed_frame, shards_of
+from kgroups_spark.tasks.read_stage import read_hands, read_ranges
+from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards, shards_of
+from kgroups_spark.tasks.sinks import RowsSink
 
 LOG4J = """
 <Configuration status="ERROR">
@@ -78,8 +80,9 @@ def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
     context = ReadContext(1, "4.3", open_file, Fetcher(client, FetchLimits()))
     piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
     hands = [[LogRange(0, 0, 0, (piece,))]]
-    others = read_frame(spark, hands, context)
-    replayed = replayed_frame(shards_of(spark, [[0]], others), ShardTask(Night(1, "4.3", 4, Topics()), ""))
+    others = RowsSink.frame(spark.range(1), partial(read_hands, hands, context))
+    task = ShardTask(Night(1, "4.3", 4, Topics()))
+    replayed = RowsSink.frame(shards_of(spark, [[0]], [others]), partial(replay_shards, task))
     for frame in (others, replayed):
         for mode in ("simple", "extended", "codegen", "cost", "formatted"):
             frame.explain(mode)
@@ -129,9 +132,9 @@ def main(folder: Path, bootstrap: str, admin: str) -> None:
 
     def after_a_change(*arguments: Any, **more: Any) -> Any:
         change_password(admin)
-        return read_frame(*arguments, **more)
+        return read_ranges(*arguments, **more)
 
-    by_spark.read_frame = after_a_change
+    night.read_ranges = after_a_change
     codes.append(audit("spark"))
     shutil.copytree(folder / "local", folder / "left-by-tasks")
     spark.stop()

@@ -18,8 +18,7 @@ from typing import Any
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.lake import writer as lake_writer
 from kgroups_spark.session import spark_session
-from kgroups_spark.tasks import read_stage as stages
-from kgroups_spark.tasks import replay_stage as shard_stage
+from kgroups_spark.tasks import sinks
 
 
 def first_attempt_fails(write: Callable[..., Any], marks: str) -> Callable[..., Any]:
@@ -40,11 +39,10 @@ def first_attempt_fails(write: Callable[..., Any], marks: str) -> Callable[..., 
 
 def main(log: str, marks: str, *lakes: str) -> None:
     spark = spark_session("flaky tasks", {"spark.master": "local[2,4]", "spark.sql.shuffle.partitions": "2"})
-    one_batch = stages.manifest_batch
+    one_batch = sinks.manifest_batch
     batches = first_attempt_fails(lambda lines: iter([one_batch(lines)]), marks)
-    for stage in (stages, shard_stage):
-        stage.manifest_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
-        stage.packed_outputs = first_attempt_fails(stage.packed_outputs, marks)
+    sinks.manifest_batch = lambda lines: next(_whole(batches(lines)))  # type: ignore[assignment]
+    sinks.packed_outputs = first_attempt_fails(sinks.packed_outputs, marks)
     lake_writer.manifest = first_attempt_fails(lake_writer.manifest, marks)
     for writer, lake in (text.split("=", 1) for text in lakes):
         run_audit(spark, AuditOptions(lake=lake, segments=[log], writer=writer))

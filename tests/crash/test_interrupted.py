@@ -145,8 +145,8 @@ LONG_QUERY = "SELECT count(*) FROM range(1000000000000) a, range(100000) b"
 MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
     "tables are made": (AUDIT, "kgroups_spark.lake.lake:Lake.create_table", 0.05),
     "segments are planned": (AUDIT, "kgroups_spark.audit.run:plan_audit", 0),
-    "stage 1": (AUDIT, "kgroups_spark.audit.by_parts:read_by_parts", 1),
-    "stage 2": (AUDIT, "kgroups_spark.audit.by_parts:replay_by_parts", 0.3),
+    "stage 1": (AUDIT, "kgroups_spark.audit.night:read_ranges", 1),
+    "stage 2": (AUDIT, "kgroups_spark.audit.night:_replay", 0.3),
     "history is committed": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.append_parts", 0.05),
     "tables are replaced": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.replace_parts", 0.02),
     "findings are looked for": (AUDIT, "kgroups_spark.audit.run:find", 0.1),

@@ -25,7 +25,7 @@ from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.stored_history import Baseline, StoredHistory, StoredShard
 from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.packed_rows import packed
+from kgroups_spark.tasks.packed_rows import packed_bytes
 from tests.tables.table_rows import rows_of
 
 Row = dict[str, Any]
@@ -73,7 +73,7 @@ class Packed:
         for name, rows in self.rows:
             mine = rows.filter(pc.equal(rows["offsets_partition"], number))
             for batch in mine.to_batches():
-                found.append(HistoryPart(name, packed(name, batch).column(2)[0].as_py()))
+                found.append(HistoryPart(name, packed_bytes(batch)))
         return found
 
 

@@ -1,0 +1,77 @@
+"""One night: what is new in the log is read into history, and the shards are replayed.
+
+    read     ranges of the log -> rows of history                                  tasks
+    read on  what the log got meanwhile
+    settle   without partitions that were given up; the moment of the decisions
+    replay   saved state, rows of history -> rows of all other tables, new state   tasks; a shard an offsets partition
+    commit   history, then current tables, then the saved state
+
+Where rows go, and how they become rows of tables, is the sink's business (tasks/sinks.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from kgroups_spark.audit.moment import Moment
+from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
+from kgroups_spark.audit.work import AuditWork
+from kgroups_spark.counts import counted
+from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.history.stored import Stored
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.plan.read_on import read_on
+from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
+from kgroups_spark.tasks.read_stage import read_ranges
+from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, STATE, replay_shards
+from kgroups_spark.tasks.sinks import Made, Sink, sink_of
+from kgroups_spark.tasks.task_progress import tasks_told
+
+HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and name not in STATE_LOG_TABLES]
+
+
+def audit_night(work: AuditWork) -> AuditResult:
+    """Reads and replays what is new; history and the current tables are committed when it returns."""
+    say = work.progress
+    with sink_of(work.writer, for_replay=True) as sink:
+        with tasks_told(work.spark, say, work.reading):
+            told = read_ranges(work.spark, sink, work.hands, work.read_context())
+            if more := read_on(work.plan, told):
+                told += read_ranges(work.spark, sink, work.dealt(more), work.read_context())
+        work, progress = work.settled(told)
+        with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
+            moment = Moment.of(work, progress)
+            replayed = _replay(work, sink, progress, moment)
+        say(f"committing {sink.size}")
+        _commit(work, sink, progress)
+        sink.require_read_once()
+    rows_added = Counter({name: rows for name, rows in sink.rows.items() if TABLES[name].kind == "history"})
+    quarantined = quarantined_by_reason(progress, replayed.rows["quarantine"])
+    return AuditResult(moment, progress, rows_added, quarantined, work.plan)
+
+
+def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: Moment) -> Made:
+    """Every shard goes on from its saved state, with what is new of its history."""
+    stored = Stored.by(work.writer, *sink.history())
+    if work.state.audit_id is not None:
+        stored.give(STATE, LakeAsOfAudit(work.lake, work.audit_id), work.state.audit_id)
+    if work.before is not None:
+        stored.give(EXPIRY, work.then)
+    task = work.shard_task(progress, moment.as_of_ms, stored)
+    return sink.run(stored.shards(work.shard_hands), partial(replay_shards, task))
+
+
+def _commit(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
+    """History first: what was read counts more than what was concluded from it."""
+    for name in (*HISTORY, "state_corrections"):
+        sink.append(work.writer, name)
+    replace_current(work, sink, progress)
+    sink.replace(work.writer, STATE, work.state.kept_audit_id)
+
+
+def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
+    """The tables that each audit and each rebuild rewrites."""
+    for name in (*CURRENT, PREVIOUS):
+        sink.replace(work.writer, name)
+    work.writer.replace_table("topics", work.topics_table(progress))

@@ -1,0 +1,272 @@
+"""Where the rows go that tasks make, and how they become rows of tables: the one thing in which the two writers differ.
+
+    parts  tasks write Parquet files to the store; the driver commits the files that they name
+    rows   tasks cannot reach the store: the rows come back in a frame, and Spark's writer writes it table by table
+
+A task that fails or runs twice leaves files that nobody names, or rows that its next attempt makes again.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from kgroups_spark.counts import counted
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.lake import WORK_FOLDER
+from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.lake.parts_writer import Part, lake_file_system
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.replay.history_parts import HistoryPart
+from kgroups_spark.storage.s3 import with_storage
+from kgroups_spark.tables.schemas import LOG_TABLES, TABLES
+from kgroups_spark.tasks.outputs import (
+    AGAIN,
+    FACT,
+    LOST,
+    MANIFEST,
+    PASSED_ON,
+    ROWS,
+    Fact,
+    PartCollector,
+    ShardBegins,
+    ShardLost,
+    TaskOutput,
+    kind_of,
+    manifest_batch,
+)
+from kgroups_spark.tasks.packed_rows import PACKED, packed_outputs, unpacked
+
+# The rows of a frame in a task -> its outputs.
+Work = Callable[[Iterator[pa.RecordBatch]], Iterable[TaskOutput]]
+# Tables of the rows that only the replay gets.
+FOR_REPLAY = (*LOG_TABLES, "group_traffic")
+
+
+class Made(NamedTuple):
+    """The facts that the tasks of an action told, and how many rows of each table they made."""
+
+    facts: list[Any]
+    rows: Counter[str]
+
+
+class Sink(Protocol):
+    """Rows of the tables of an audit, action by action. `rows`: how many so far, by table."""
+
+    @property
+    def rows(self) -> Counter[str]: ...
+
+    @property
+    def size(self) -> str:
+        """How much there is, for people."""
+
+    def run(self, given: DataFrame, work: Work) -> Made:
+        """Runs one action: the work of each task on its rows of a frame."""
+
+    def history(self) -> tuple[list[HistoryPart], list[DataFrame]]:
+        """All rows so far as input of the replay: parts, or frames of PACKED."""
+
+    def append(self, writer: LakeWriter, name: str) -> None:
+        """Adds the rows to the table; no rows, no commit."""
+
+    def replace(self, writer: LakeWriter, name: str, keep_audit: int | None = None) -> None:
+        """Makes the rows the only ones of the table but for those that `keep_audit` wrote; empty stays as it is."""
+
+    def table(self, writer: LakeWriter, name: str) -> pa.Table:
+        """The rows of a table, on the driver."""
+
+    def require_read_once(self) -> None:
+        """Raises KgroupsError if tasks ran again after a lost executor and told other facts: the log has grown or was
+        compacted in between, so that not all tables were written from the same records."""
+
+
+@contextmanager
+def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
+    """The sink of an audit; `for_replay`: some of its rows only the replay gets."""
+    with ExitStack() as stack:
+        if writer.name == "parts":
+            folders = {ROWS: writer.lake.uri}
+            if for_replay:
+                folders[PASSED_ON] = folders[AGAIN] = stack.enter_context(_work_folder(writer))
+            yield PartsSink(folders, writer.audit_id)
+        else:
+            yield RowsSink(stack)
+
+
+@contextmanager
+def _work_folder(writer: LakeWriter) -> Iterator[str]:
+    """For parts that nobody commits."""
+    work_uri = f"{writer.lake.uri}/{WORK_FOLDER}/audit-{writer.audit_id}-{uuid.uuid4()}"
+    file_system, folder = lake_file_system(work_uri)
+    for name in FOR_REPLAY:
+        file_system.create_dir(f"{folder}/{name}")
+    try:
+        yield work_uri
+    finally:
+        with suppress(FileNotFoundError):  # who took over has removed it
+            file_system.delete_dir(folder)
+
+
+@dataclass
+class PartsSink:
+    """Tasks write parts: those of each kind of rows below a URI."""
+
+    folders: Mapping[str, str]
+    audit_id: int
+    rows: Counter[str] = field(default_factory=Counter)
+    parts: list[tuple[str, Part]] = field(default_factory=list)
+
+    @property
+    def size(self) -> str:
+        return counted(sum(kind == ROWS for kind, _ in self.parts), "part")
+
+    def run(self, given: DataFrame, work: Work) -> Made:
+        folders, audit_id = self.folders, self.audit_id
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield manifest_batch(written(work(batches), folders, audit_id))
+
+        made = Made([], Counter())
+        for line in given.mapInArrow(with_storage(task), MANIFEST).collect():
+            told = json.loads(line.payload)
+            if line.kind == FACT:
+                made.facts.append(told)
+                continue
+            part = Part(**told)
+            self.parts.append((line.kind, part))
+            made.rows[part.table] += part.records if line.kind == ROWS else 0
+        self.rows.update(made.rows)
+        return made
+
+    def history(self) -> tuple[list[HistoryPart], list[DataFrame]]:
+        places = ((part.table, f"{self.folders[kind]}/{part.table}/{part.path}", kind) for kind, part in self.parts)
+        return [HistoryPart(table, uri, kind == AGAIN) for table, uri, kind in places], []
+
+    def append(self, writer: LakeWriter, name: str) -> None:
+        writer.append_parts(name, self._of(name))
+
+    def replace(self, writer: LakeWriter, name: str, keep_audit: int | None = None) -> None:
+        writer.replace_parts(name, self._of(name), keep_audit)
+
+    def table(self, writer: LakeWriter, name: str) -> pa.Table:
+        return dataset_of(name, writer.lake.table(name).path, [part.path for part in self._of(name)]).to_table()
+
+    def require_read_once(self) -> None:
+        """Files hold the rows of one attempt."""
+
+    def _of(self, name: str) -> list[Part]:
+        return [part for kind, part in self.parts if kind == ROWS and part.table == name]
+
+
+def written(outputs: Iterable[TaskOutput], folders: Mapping[str, str], audit_id: int) -> list[tuple[str, Any]]:
+    """Writes the rows of a task; its parts by their kind, and its facts."""
+    collectors = {kind: PartCollector(uri, audit_id) for kind, uri in folders.items()}
+    lines, before = list[tuple[str, Any]](), 0
+    marks = {kind: collector.mark() for kind, collector in collectors.items()}
+    for output in outputs:
+        if isinstance(output, ShardBegins):
+            before, marks = len(lines), {kind: collector.mark() for kind, collector in collectors.items()}
+        elif isinstance(output, ShardLost):
+            # Parts that have left with rows of this shard hold what is in the mark, too: nobody will name them.
+            del lines[before:]
+            for kind, mark in marks.items():
+                collectors[kind].back_to(mark)
+        elif isinstance(output, Fact):
+            lines.append((FACT, output.told))
+        else:
+            kind, name, rows = kind_of(output)
+            lines += ((kind, asdict(part)) for part in collectors[kind].add(name, rows))
+    return lines + [(kind, asdict(part)) for kind, each in collectors.items() for part in each.rest()]
+
+
+class _Action(NamedTuple):
+    """A frame of PACKED of which everything counts, and what its tasks told."""
+
+    frame: DataFrame
+    made: Made
+
+
+@dataclass
+class RowsSink:
+    """The rows stay in frames, as PACKED; these are kept until the stack is left."""
+
+    stack: ExitStack
+    rows: Counter[str] = field(default_factory=Counter)
+    actions: list[_Action] = field(default_factory=list)
+
+    @property
+    def size(self) -> str:
+        return counted(self.rows.total(), "row")
+
+    @staticmethod
+    def frame(given: DataFrame, work: Work) -> DataFrame:
+        """The outputs of the tasks, as PACKED."""
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from packed_outputs(work(batches))
+
+        return given.mapInArrow(with_storage(task), PACKED)
+
+    def run(self, given: DataFrame, work: Work) -> Made:
+        frame = self.frame(given, work).persist()
+        self.stack.callback(frame.unpersist)
+        told = frame.drop("packed_rows").collect()
+        lost = {row.shard for row in told if row.kind == LOST}
+        if lost:
+            frame = frame.where(F.col("shard").isNull() | ~F.col("shard").isin(*lost))
+        made = _made([row for row in told if row.shard not in lost])
+        self.actions.append(_Action(frame, made))
+        self.rows.update(made.rows)
+        return made
+
+    def history(self) -> tuple[list[HistoryPart], list[DataFrame]]:
+        return [], [action.frame for action in self.actions]
+
+    def append(self, writer: LakeWriter, name: str) -> None:
+        if self.rows[name]:
+            writer.append(name, self.of(name))
+
+    def replace(self, writer: LakeWriter, name: str, keep_audit: int | None = None) -> None:
+        if self.rows[name] or writer.lake.table(name).files():
+            writer.replace(name, self.of(name), keep_audit)
+
+    def table(self, writer: LakeWriter, name: str) -> pa.Table:
+        return self.of(name).toArrow().select(TABLES[name].columns.names)
+
+    def require_read_once(self) -> None:
+        for frame, made in self.actions:
+            told = _made(frame.where(F.col("kind") == FACT).drop("packed_rows").collect()).facts
+            if sorted(map(_as_text, told)) != sorted(map(_as_text, made.facts)):
+                raise KgroupsError(
+                    "a task had to run twice, and the log had changed in between. Nothing of this audit counts; "
+                    "run it again"
+                )
+
+    def of(self, name: str) -> DataFrame:
+        """The rows of a table."""
+        frames = [frame for frame, made in self.actions if made.rows[name]] or [self.actions[-1].frame]
+        return reduce(DataFrame.unionByName, [unpacked(frame, name) for frame in frames])
+
+
+def _made(told: Iterable[Row]) -> Made:
+    facts, rows = list[Any](), Counter[str]()
+    for row in told:
+        if row.kind == FACT:
+            facts.append(json.loads(row.fact))
+        elif row.kind == ROWS:
+            rows[row.packed_table] += row.row_count
+    return Made(facts, rows)
+
+
+def _as_text(fact: Any) -> str:
+    return json.dumps(fact, sort_keys=True)
