@@ -144,7 +144,8 @@ class PartsSink:
                 continue
             part = Part(**told)
             self.parts.append((line.kind, part))
-            made.rows[part.table] += part.records if line.kind == ROWS else 0
+            if line.kind == ROWS:
+                made.rows[part.table] += part.records
         self.rows.update(made.rows)
         return made
 

@@ -1,0 +1,86 @@
+"""What tasks make, by both sinks: the rows that count, where a shard is lost in the middle of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.history.stored import Stored
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer_choice import WriterName
+from kgroups_spark.replay.history_parts import PartReader
+from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
+from kgroups_spark.tasks.replay_stage import shards_in
+from kgroups_spark.tasks.sinks import RowsSink, Work, sink_of
+from tests.tables.table_rows import rows_of
+
+
+@pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=pytest.mark.spark)])
+def test_nothing_of_a_lost_shard_counts(request: pytest.FixtureRequest, tmp_path: Path, writer: WriterName) -> None:
+    lake = Lake.create(request.getfixturevalue("local" if writer == "parts" else "spark"), str(tmp_path / "lake"))
+    writes = LakeWriter(lake, 1, writer, lambda: None)
+    with sink_of(writes, for_replay=True) as sink:
+        made = sink.run(lake.spark.range(0, 1, 1, numPartitions=1), three_shards())
+        assert (made.facts, made.rows) == (["1 is read", "2 is lost", "3 is read"], {"offset_commits": 4})
+        assert sorted(sink.table(writes, "offset_commits")["offsets_partition"].to_pylist()) == [1, 1, 3, 3]
+        shards = Stored.by(writes, *sink.history()).shards([[1, 2, 3]])
+        found = {}
+        for number, parts in shards_in(shards.toArrow().to_batches()):
+            for table in ("offset_commits", "transaction_markers"):
+                for is_again in (False, True):
+                    some = [part for part in parts if part.table == table and part.is_again == is_again]
+                    found[number, table, is_again] = PartReader().rows(some, table, number).num_rows
+    assert {place: rows for place, rows in found.items() if rows} == {
+        (1, "offset_commits", False): 2,
+        (1, "transaction_markers", False): 1,
+        (1, "offset_commits", True): 1,
+        (3, "offset_commits", False): 2,
+        (3, "transaction_markers", False): 1,
+        (3, "offset_commits", True): 1,
+    }
+
+
+def three_shards() -> Work:
+    """The work of a task that loses the second of three shards."""
+    commits = {number: rows_of("offset_commits", *[{"offsets_partition": number}] * 2) for number in (1, 2, 3)}
+    markers = {number: rows_of("transaction_markers", {"offsets_partition": number}) for number in (1, 2, 3)}
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[TaskOutput]:
+        for _ in batches:
+            for number in (1, 2, 3):
+                yield ShardBegins(str(number))
+                yield "offset_commits", commits[number]
+                yield ForReplay("transaction_markers", markers[number])
+                yield ForReplay("offset_commits", commits[number].slice(1), is_again=True)
+                yield Fact(f"{number} is read")
+                if number == 2:
+                    yield ShardLost()
+                    yield Fact("2 is lost")
+
+    return work
+
+
+@pytest.mark.spark
+def test_rows_that_are_made_again_of_another_log_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("as it was")
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[TaskOutput]:
+        for _ in batches:
+            yield Fact(log.read_text())
+
+    with ExitStack() as stack:
+        sink = RowsSink(stack)
+        assert sink.run(spark.range(1), work).facts == ["as it was"]
+        sink.actions[0].frame.unpersist()
+        sink.require_read_once()
+        log.write_text("compacted")
+        with pytest.raises(KgroupsError, match="a task had to run twice, and the log had changed in between"):
+            sink.require_read_once()
