@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.audit.log_files import read_zip
-from tests.audit.pipeline import Audited, How, audit
+from tests.audit.decoded import Decoded, decode
+from tests.audit.log_files import Files, read_zip
+from tests.audit.nights_here import Audited, How, audit
 from tests.recorded_logs import CORPORA
 
 # Those of 4.4.0: compared with their broker's answers here, while other tests take samples from the older releases.
@@ -31,7 +32,14 @@ ALL = ANSWERS | ANSWERS_44
 every_corpus = pytest.mark.parametrize("corpus", sorted(ANSWERS))
 
 
+def files_of(corpus: str) -> Files:
+    return read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus]
+
+
 @cache
 def audited(corpus: str) -> Audited:
-    files = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus]
-    return audit(files, How(ALL[corpus]["release"]))
+    return audit(files_of(corpus), How(ALL[corpus]["release"]))
+
+
+def decoded(corpus: str) -> Decoded:
+    return decode(files_of(corpus), ALL[corpus]["release"])

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from kgroups_spark.history.names import sightings
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import Files
@@ -31,7 +30,7 @@ def now(audited: Told) -> dict[str, Any]:
 
 def log_as_it_is(files: Files, nights: Nights) -> ObjectTables:
     """The slow twin of one audit of all that the log still holds; what topic ids are called is known for good."""
-    return by_objects(files, nights.how, sightings(nights.audited.table("topics").to_pylist()))
+    return by_objects(files, nights.how, nights.audited.topic_names().rows())
 
 
 def corrections(audited: Told) -> list[Row]:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.decoding.group_traffic import summed
+from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.decoding.topic_names import Sighting, TopicNames
-from kgroups_spark.history.names import sightings
 from kgroups_spark.replay.replay_shard import AuditSpans, Night
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.decoded import decode, plain
@@ -27,16 +27,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ObjectTables(Told):
-    """Tables in memory."""
+    """Tables in memory. `progress`: of the ranges that were decoded for them."""
 
-    def __init__(self, tables: Mapping[str, Sequence[pa.Table]], counts: Counter[tuple[int, int | None]]) -> None:
-        self._tables, self._counts = tables, counts
+    def __init__(self, tables: Mapping[str, Sequence[pa.Table]], progress: Sequence[RangeProgress] = ()) -> None:
+        self._tables, self.progress = tables, progress
 
     def table(self, name: str) -> pa.Table:
         return pa.concat_tables([arrow_schema(name).empty_table(), *self._tables.get(name, ())])
 
     def record_counts(self) -> Counter[tuple[int, int | None]]:
-        return self._counts
+        return sum((each.record_counts for each in self.progress), Counter())
 
 
 def by_objects(files: Files, how: How, known: Iterable[Sighting] = ()) -> ObjectTables:
@@ -51,19 +51,17 @@ def by_objects(files: Files, how: How, known: Iterable[Sighting] = ()) -> Object
     traffic = [read.table("group_traffic", each) for each in {each.offsets_partition for each in read.progress}]
     tables["group_traffic"] = [summed(rows) for rows in traffic if len(rows)]
     tables["topics"] = [_topics(names)]
-    return ObjectTables(tables, sum((each.record_counts for each in read.progress), Counter()))
+    return ObjectTables(tables, read.progress)
 
 
 def rebuilt_by_objects(audited: Told, how: How, audits: AuditSpans | None = None) -> ObjectTables:
     """The tables that history and what was corrected lead to. `audits`: as replay_shard.Night."""
-    names = TopicNames()
-    names.merge(sightings(audited.table("topics").to_pylist()))
     history = replay_rows({name: [audited.table(name)] for name in RECORD_TABLES})
     made: dict[str, list[pa.Table]] = defaultdict(list)
     corrected = correction_rows(audited.rows("state_corrections"))
-    for name, rows in _replayed([history, corrected], how, names, audits):
+    for name, rows in _replayed([history, corrected], how, audited.topic_names(), audits):
         made[name].append(rows)
-    return ObjectTables(made, Counter())
+    return ObjectTables(made)
 
 
 def _replayed(

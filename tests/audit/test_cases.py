@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.pipeline import Audited, audit
+from tests.audit.nights_here import Audited, How, audit
 from tests.records.build import batch, message
 
 TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x30, 0x40
@@ -47,7 +47,7 @@ def marker(base_offset: int, producer_id: int, control_type: int = 1, epoch: int
 
 
 def run(*batches: bytes, partition: int = 0) -> Audited:
-    return audit({f"log/__consumer_offsets-{partition}/{0:020d}.log": b"".join(batches)})
+    return audit({f"__consumer_offsets-{partition}/{0:020d}.log": b"".join(batches)})
 
 
 def offsets(audited: Audited) -> dict[str, int]:
@@ -149,10 +149,8 @@ def test_t49_a_checksum_that_does_not_fit_costs_the_batch_and_no_more() -> None:
 
 
 def test_t50_the_smallest_hash_belongs_to_partition_0_and_emoji_hash_by_surrogates() -> None:
-    from tests.audit.pipeline import How
-
     def misplaced(group: str, partition: int) -> bool:
-        files = {f"log/__consumer_offsets-{partition}/{0:020d}.log": batch(0, [(offset_key(group), offset_v3(1))])}
+        files = {f"__consumer_offsets-{partition}/{0:020d}.log": batch(0, [(offset_key(group), offset_v3(1))])}
         (row,) = audit(files, How(offsets_partitions=50)).rows("groups")
         found: bool = row["is_misplaced"]
         return found
@@ -174,12 +172,10 @@ def test_t57_what_a_consumer_of_the_topic_would_take_for_committed_is_aborted_or
 
 
 def test_t58_an_early_access_value_is_kept_and_named_as_what_the_load_of_another_release_would_fail_at() -> None:
-    from tests.audit.pipeline import How
-
     # 3.7: a member's metadata ends with its client-side assignors, here one.
     value = b"\0\0\0\0\2c\2/\1\0" + bytes(4) + b"\0" + b"\2\2n\0\1\0\2\0\0\3\3mm\0\0"
     key = struct.pack(">h", 5) + text("g") + text("m")
-    files = {f"log/__consumer_offsets-0/{0:020d}.log": batch(0, [(key, value)])}
+    files = {f"__consumer_offsets-0/{0:020d}.log": batch(0, [(key, value)])}
     audited = audit(files)
     assert [r["record_name"] for r in audited.rows("group_records")] == ["ConsumerGroupMemberMetadata"]
     assert [(r["reason"], r["coordinator_fails"], r["record_count"]) for r in audited.rows("quarantine")] == [

@@ -11,7 +11,7 @@ import pytest
 
 from kgroups_spark.decoding.partition_count import fitting_partition_counts, partition_count
 from tests.audit import broker_answers
-from tests.audit.corpora import ALL, ANSWERS, audited
+from tests.audit.corpora import ALL, ANSWERS, audited, decoded
 
 # 0.11's loader forgets the protocol type of an Empty group; this one became Empty while the broker was up, so it knew.
 ANSWERS["legacy-0.11"]["groups"]["feed-105775"] |= {"protocol": None, "protocol_type": None, "simple": True}
@@ -60,14 +60,14 @@ def test_every_record_is_in_one_table_and_every_offset_is_passed(corpus: str) ->
     result = audited(corpus)
     assert result.record_count() == result.records_read() > 0
     assert result.rows("quarantine") == []
-    ends = {str(each.offsets_partition): each.next_offset for each in result.progress}
+    ends = {str(each.offsets_partition): each.end_offset for each in result.nights[-1].audit.partitions or ()}
     assert ends == {partition: end for partition, end in ALL[corpus]["ends"].items() if partition in ends}
 
 
 @of_all_releases
 def test_the_number_of_offsets_partitions_follows_from_the_groups(corpus: str) -> None:
     partitions = len(ALL[corpus]["ends"])
-    fitting = [each.partition_counts for each in audited(corpus).progress]
+    fitting = [each.partition_counts for each in decoded(corpus).progress]
     assert all(partitions in counts for counts in fitting if counts)
     assert partition_count(fitting) in (partitions, None)
 
@@ -77,6 +77,6 @@ def test_all_groups_of_the_log_tell_the_number_of_offsets_partitions(corpus: str
     """Share groups and those that never committed, too: the next audit finds them in `groups`."""
     found = audited(corpus)
     rows = [*found.rows("offset_commits"), *found.rows("group_records")]
-    for each in found.progress:
+    for each in decoded(corpus).progress:
         groups = {row["group_id"] for row in rows if row["offsets_partition"] == each.offsets_partition}
         assert each.partition_counts == fitting_partition_counts(groups, each.offsets_partition)

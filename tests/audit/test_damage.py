@@ -12,9 +12,11 @@ import pytest
 
 from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
+from tests.audit.decoded import decode
 from tests.audit.log_files import Files, read_zip, segments_of
-from tests.audit.pipeline import Audited, How, audit
-from tests.audit.told_tables import RECORD_TABLES
+from tests.audit.nights_here import Audited, How, audit
+from tests.audit.object_nights import ObjectTables
+from tests.audit.told_tables import RECORD_TABLES, Told
 from tests.chosen import Chosen, one_of
 from tests.recorded_logs import CORPORA
 
@@ -44,7 +46,12 @@ def batches_of(data: bytes) -> BatchColumns:
     return scan_batches(io.BytesIO(data))
 
 
-def offsets_told(audited: Audited) -> set[int]:
+def history_of(files: Files) -> Told:
+    """What is decoded of the log."""
+    return ObjectTables(decode(files, "4.3").tables)
+
+
+def offsets_told(audited: Told) -> set[int]:
     """Log offsets of all records that are in a table as themselves."""
     rows = (row for name in RECORD_TABLES for row in audited.rows(name) if row.get("reason") != "corrupt_batch")
     return {row["log_offset"] for row in rows}
@@ -64,7 +71,7 @@ def check(corpus: str, partition: int, path: str, data: bytes, touched: range) -
     batches = batches_of(files[path])
     spoilt = (batches.position < touched.stop) & (batches.position + batches.size > touched.start)
     lost = offsets_between(batches, spoilt)
-    whole = offsets_told(audit(files, How("4.3", replay=False)))
+    whole = offsets_told(history_of(files))
     assert whole - lost <= offsets_told(audited)
     return audited
 
@@ -155,7 +162,7 @@ def test_a_header_field_of_nonsense_costs_its_batch_and_at_most_its_neighbours(
     number = len(batches) // 2
     start = int(batches.position[number])
     near = offsets_between(batches, np.abs(np.arange(len(batches)) - number) <= 1)
-    whole = offsets_told(audit(files_of(corpus, partition), How("4.3", replay=False)))
+    whole = offsets_told(history_of(files_of(corpus, partition)))
     fields, fillers = ((0, 8), (8, 4), (12, 4), (16, 1), (17, 4)), (b"\0", b"\x7f", b"\xff")
     for (field, size), filler in chosen.some(itertools.product(fields, fillers), 3):
         broken = data[: start + field] + filler * size + data[start + field + size :]

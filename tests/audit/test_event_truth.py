@@ -30,7 +30,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
 from tests.audit.corpora import ANSWERS, every_corpus
 from tests.audit.log_files import read_folder, read_zip, segments_of
-from tests.audit.pipeline import How, audit
+from tests.audit.nights_here import How, audit
 from tests.audit.told_tables import Row
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows

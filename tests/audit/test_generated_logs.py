@@ -16,7 +16,7 @@ from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, Grou
 from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
 from tests.audit.generated_logs import LOGS
 from tests.audit.log_files import read_zip
-from tests.audit.pipeline import Audited, How, audit
+from tests.audit.nights_here import Audited, How, audit
 from tests.audit.told_tables import Row
 from tests.chosen import Chosen
 from tests.coordinator.generated_logs import UNLOADED_AT_THE_END

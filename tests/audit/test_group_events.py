@@ -14,12 +14,12 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import scan_batches
-from tests.audit.decoded import cut_ranges
 from tests.audit.dense_logs import CONTROL, TRANSACTIONAL, dense_log
 from tests.audit.event_logs import MINUTE, EventLog
 from tests.audit.log_files import borders, random_cuts, read_zip
-from tests.audit.pipeline import Audited, How, audit, audit_nights, rebuild
-from tests.audit.told_tables import Row
+from tests.audit.nights_here import How, audit, audit_nights
+from tests.audit.object_nights import by_objects
+from tests.audit.told_tables import Row, Told
 from tests.chosen import Chosen, one_of, some_of
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
@@ -31,7 +31,7 @@ VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.
 HOUR = 3_600_000
 
 
-def events(audited: Audited) -> list[Row]:
+def events(audited: Told) -> list[Row]:
     return audited.rows("group_events")
 
 
@@ -39,15 +39,14 @@ def events(audited: Audited) -> list[Row]:
 @pytest.mark.parametrize("seed", some_of(1, *range(12)))
 def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: int) -> None:
     files = EventLog(seed).files
-    whole = audit(files, How(version, by_objects=True, retention_ms=HOUR))
+    whole = by_objects(files, How(version, retention_ms=HOUR))
     assert len(events(whole)) > 20
-    nights = cut_ranges(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2))
     how = How(version, retention_ms=HOUR, chunk_bytes=200)
-    cut = audit_nights(files, nights, how)
+    cut = audit_nights(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2), how)
     assert events(cut) == events(whole)
     assert cut.state() == whole.state()
     assert events(audit(files, How(version, retention_ms=HOUR))) == events(whole)
-    assert events(rebuild(cut, how)) == events(whole)
+    assert events(cut.rebuilt(how)) == events(whole)
     keys = [(row["offsets_partition"], row["log_offset"], row["event_index"]) for row in events(whole)]
     assert len(set(keys)) == len(keys)
 
@@ -56,7 +55,7 @@ def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: in
 @pytest.mark.parametrize("seed", some_of(3, *range(30)))
 def test_logs_of_everything_tell_what_a_shard_of_objects_tells(version: str, seed: int) -> None:
     files = dense_log(seed, batches=40)
-    assert events(audit(files, How(version))) == events(audit(files, How(version, by_objects=True)))
+    assert events(audit(files, How(version))) == events(by_objects(files, How(version)))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -83,10 +82,9 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
 def test_a_log_of_one_time_tells_the_same_however_it_is_cut(chosen: Chosen) -> None:
     for seed in chosen.some(range(1, 40), 2):
         files = dense_log(seed, batches=40)
-        nights = cut_ranges(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2))
-        cut = audit_nights(files, nights, How())
+        cut = audit_nights(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2), How())
         whole = audit(files, How())
-        assert events(cut) == events(rebuild(cut, How())) == events(whole), seed
+        assert events(cut) == events(cut.rebuilt()) == events(whole), seed
         assert cut.state() == whole.state(), seed
 
 
@@ -95,10 +93,8 @@ def test_without_batches_an_act_that_an_audits_end_cuts_in_two_is_told_by_a_rebu
 ) -> None:
     monkeypatch.setattr(RecordColumns, "offset_delta", property(lambda self: np.full(len(self), -1)))
     files = dense_log(1, batches=40)  # all of one time: one act
-    nights = cut_ranges(files, random_cuts(files, np.random.default_rng(1), nights=3, ranges=2))
-    cut = audit_nights(files, nights, How())
-    ends = [(night[0].start_offset, 7 * 24 * HOUR) for night in nights[1:] if night] + [(1 << 40, 7 * 24 * HOUR)]
-    assert events(rebuild(cut, How(), {0: ends})) == events(cut) != events(audit(files, How()))
+    cut = audit_nights(files, random_cuts(files, np.random.default_rng(1), nights=3, ranges=2), How())
+    assert events(cut.rebuilt()) == events(cut) != events(audit(files, How()))
 
 
 def causes(corpus: str, version: str, **how: Any) -> dict[str, Counter[tuple[str, str | None]]]:
@@ -170,9 +166,8 @@ def removals(version: str, *acts: str) -> list[tuple[str, int]]:
                 log.append([log.classic("a")])
             case "group tombstone":
                 log.append([log.gone(2, "a")])
-    cut = cut_ranges(log.files, {0: [[border] for border in borders(log.files, 0)[1:]]})
-    whole = audit(log.files, How(version))
-    assert events(audit_nights(log.files, cut, How(version))) == events(whole)
+    whole, each = by_objects(log.files, How(version)), {0: [[border] for border in borders(log.files, 0)[1:-1]]}
+    assert events(audit_nights(log.files, each, How(version))) == events(whole)
     return [
         (row["event"], acts_at(log, row["log_offset"]))
         for row in events(whole)

@@ -17,8 +17,9 @@ from tests.audit.dense_logs import dense_log
 from tests.audit.generated_logs import LOGS
 from tests.audit.lakes import COMPARED, contents, rows, versions
 from tests.audit.log_files import Files, read_zip
-from tests.audit.pipeline import Audited, How, rebuild
-from tests.audit.pipeline import audit as audit_files
+from tests.audit.nights_here import How
+from tests.audit.object_nights import by_objects, rebuilt_by_objects
+from tests.audit.told_tables import Told
 from tests.audit.written_nights import written
 
 
@@ -157,26 +158,25 @@ def test_both_writers_wrote_the_same_history(lakes):
         assert contents(lakes / name, names) == of_seldom
 
 
-def test_events_are_those_of_the_pipeline_without_spark(lakes):
-    """An act ends with the audit that reads it: where audits ended is told to the pipeline."""
-    read = audit_files(logs_of_every_profile())
-    assert events_of(read) == contents(lakes / "whole", ["group_events"])["group_events"] != []
+def test_events_are_those_of_the_slow_twin(lakes):
+    """An act ends with the audit that reads it: where audits ended is told to the twin."""
+    whole = by_objects(logs_of_every_profile(), How())
+    assert events_of(whole) == contents(lakes / "whole", ["group_events"])["group_events"] != []
     for name in lakes.plan.seldom:
         spans: dict[int, list[tuple[int, int]]] = {}
         for row in sorted(rows(lakes / name, "audits"), key=itemgetter("audit_id")):
             if row["status"] == "finished":
                 for part in row["partitions"]:
                     spans.setdefault(part["offsets_partition"], []).append((part["end_offset"], row["retention_ms"]))
-        found = events_of(rebuild(read, How(), spans))
+        found = events_of(rebuilt_by_objects(whole, How(), spans))
         assert contents(lakes / name, ["group_events"])["group_events"] == found
 
 
-def events_of(audited: Audited) -> list[str]:
+def events_of(audited: Told) -> list[str]:
     """As `contents` has them."""
     return sorted(
         repr(sorted((key, value) for key, value in row.items() if key != "audit_id"))
-        for table in audited.history["group_events"]
-        for row in table.to_pylist()
+        for row in audited.table("group_events").to_pylist()
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.audit.dense_logs import dense_log
-from tests.audit.pipeline import Audited, How, audit
+from tests.audit.nights_here import Audited, How, audit
 from tests.chosen import Chosen
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.audit.corpora import ALL
-from tests.audit.log_files import Border, segments_of
-from tests.audit.pipeline import Audited, How, audit_night, range_between
+from tests.audit.log_files import files_of_nights, segments_of
+from tests.audit.nights_here import Audited, How, new_lake
 from tests.audit.recorded_expiry import FILES, in_ms, tombstone_batches
 from tests.expiry.twin import expires, judge_group, judge_offset
 
@@ -24,16 +24,13 @@ CASES = [(release, partition) for release, files in FILES.items() for partition 
 def test_each_check_removes_the_offsets_and_groups_that_are_due(release: str, partition: int) -> None:
     files, retention_ms = FILES[release], ALL[f"expiry-{release}-after"]["retention_ms"]
     restarted_at = ALL[f"expiry-{release}-before"]["ends"][str(partition)]
-    start, audited, checks = Border(0, 0, 0), Audited(), 0
-    for begin, log_timestamp, next_offset, removed in tombstone_batches(files, partition):
-        if begin.next_offset < restarted_at:
-            continue
-        until_check = range_between(files, partition, 0, start, begin)
-        audited = audit_night(files, [until_check] if until_check.pieces else [], How(release), audited)
+    checks = [check for check in tombstone_batches(files, partition) if check[0].next_offset >= restarted_at]
+    assert checks
+    audited, given = new_lake(), files_of_nights(files, {partition: [[begin] for begin, *_ in checks]})
+    for (_, log_timestamp, next_offset, removed), until_check in zip(checks, given, strict=True):
+        audited.night(until_check, How(release))
         judged = due(audited, log_timestamp, retention_ms, tuple(map(int, release.split("."))))
         assert judged == removed, f"check before log offset {next_offset}"
-        start, checks = begin, checks + 1
-    assert checks
 
 
 def due(audited: Audited, as_of: int, retention_ms: int, version: tuple[int, ...]) -> set[tuple[Any, ...]]:

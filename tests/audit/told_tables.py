@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from kgroups_spark.decoding.topic_names import TopicNames
+from kgroups_spark.history.names import sightings
 from kgroups_spark.tables.schemas import TABLES
 from tests.replay.state_entries import entries
 
@@ -30,6 +32,10 @@ class Told:
     def record_counts(self) -> Counter[tuple[int, int | None]]:
         """How many records of a type and value version were read."""
         raise NotImplementedError
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Every table by its name."""
+        return {name: self.table(name) for name in TABLES}
 
     def rows(self, name: str) -> list[Row]:
         """Rows of a table by its key, without audit_id."""
@@ -54,6 +60,12 @@ class Told:
             for entry in entries(rows)
             for told in [json.loads(entry.payload)]
         }
+
+    def topic_names(self) -> TopicNames:
+        """Which names topic ids have."""
+        names = TopicNames()
+        names.merge(sightings(self.table("topics").to_pylist()))
+        return names
 
     def record_count(self, offsets_partition: int | None = None) -> int:
         """Records that the four tables hold that together are the log."""

@@ -16,10 +16,9 @@ from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_datetime
 from tests.audit.log_files import read_folder
-from tests.audit.pipeline import How, audit
+from tests.audit.nights_here import How, audit
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb
-from tests.views.replayed_logs import tables_of
 
 STORY_END = 1794811281650
 STORY_RETENTION_MS = 604_800_000
@@ -72,4 +71,4 @@ class ArrowReader(LakeReader):
 def story() -> ArrowReader:
     """The shipped segments, audited in one night."""
     audited = audit(read_folder(SEGMENTS), How("4.3", retention_ms=STORY_RETENTION_MS))
-    return ArrowReader(tables_of(audited), to_datetime(STORY_END))
+    return ArrowReader(audited.tables(), to_datetime(STORY_END))

@@ -1,4 +1,4 @@
-"""Findings of a log without Spark: the whole audit in one process, expiry by its slow twin."""
+"""Findings of tables that the slow twins of replay and expiry have made of a log."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from kgroups_spark.findings.finding import Finding
 from kgroups_spark.tables.conditions import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
-from tests.audit.pipeline import Audited
+from tests.audit.object_nights import ObjectTables
 from tests.expiry import twin
-from tests.views.replayed_logs import tables_of
 
 DAY = 86_400_000
 RETENTION_MS = 7 * DAY
 OF_SHARES = ("share_partitions", "share_batches", "topic_offsets")
 Row = dict[str, Any]
+# Of the slow twin's only audit.
+AUDIT_ID = 1
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ArrowTables:
 
 
 def evidence_of(
-    audited: Audited,
+    audited: ObjectTables,
     *,
     as_of: int | None = None,
     retention_ms: int = RETENTION_MS,
@@ -49,16 +50,16 @@ def evidence_of(
     java: bool = True,
     before: Sequence[Row] = (),
 ) -> Evidence:
-    """What the last of the audits knows. `as_of`: ms; None: the newest time in the log."""
+    """What the audit knows. `as_of`: ms; None: the newest time in the log."""
     newest = max((ms for p in audited.progress for ms, _ in p.log_times.newest), default=0)
     at = newest if as_of is None else as_of
-    tables = tables_of(audited)
+    tables = audited.tables()
     tables["offset_expiry"] = _offset_expiry(audited, at, retention_ms, version, java)
     moment_of = moment(at)
     assert moment_of is not None
     return Evidence(
         ArrowTables(tables),
-        audited.audits,
+        AUDIT_ID,
         moment_of,
         moment_of,
         retention_ms,
@@ -68,27 +69,24 @@ def evidence_of(
     )
 
 
-def findings(audited: Audited, *, tables: Mapping[str, list[Row]] | None = None, **how: Any) -> list[Finding]:
-    """All findings of the last audit; they fit the table, its nulls and its key. `tables`: rows of the other
+def findings(audited: ObjectTables, *, tables: Mapping[str, list[Row]] | None = None, **how: Any) -> list[Finding]:
+    """All findings; they fit the table, its nulls and its key. `tables`: rows of the other
     coordinators' tables, if their logs were read."""
     evidence = evidence_of(audited, **how)
     if tables:
         made = {name: pa.Table.from_pylist(tables.get(name, []), schema=arrow_schema(name)) for name in OF_SHARES}
         evidence = replace(with_tables(evidence, **made), has_share_state=True, log_starts={0: 0})
     found = all_findings(evidence)
-    rows = findings_table(found, audited.audits)
+    rows = findings_table(found, AUDIT_ID)
     rows.validate(full=True)
     keys = [tuple(v for k, v in row.items() if k not in ("detail", "since", "severity")) for row in rows.to_pylist()]
     assert len(set(keys)) == len(keys)
     return found
 
 
-def as_rows(found: Sequence[Finding]) -> list[Row]:
-    """Findings as a later audit reads them."""
-    return [each._asdict() for each in found]
-
-
-def _offset_expiry(audited: Audited, as_of: int, retention_ms: int, version: tuple[int, ...], java: bool) -> pa.Table:
+def _offset_expiry(
+    audited: ObjectTables, as_of: int, retention_ms: int, version: tuple[int, ...], java: bool
+) -> pa.Table:
     groups, members = (list(map(_in_ms, audited.rows(name))) for name in ("groups", "group_members"))
     for group in groups:
         group["topology"] = group["topology"] and json.loads(group["topology"])
@@ -101,7 +99,7 @@ def _offset_expiry(audited: Audited, as_of: int, retention_ms: int, version: tup
         kept = {name: offset[name] for name in ("offsets_partition", "group_id", "topic", "partition", "log_offset")}
         rows.append(
             kept
-            | {"audit_id": audited.audits, "as_of": as_of * 1000, "retention_ms": retention_ms, "reason": reason}
+            | {"audit_id": AUDIT_ID, "as_of": as_of * 1000, "retention_ms": retention_ms, "reason": reason}
             | {"committed_offset": offset["committed_offset"], "base": base}
             | {"decision": "expire" if twin.expires(reason) else "keep", "base_timestamp": _us(base_time)}
             | {"expires_at": _us(expires_at), "expires_at_if_empty": _us(if_empty)}

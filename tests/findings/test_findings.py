@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark.audit.findings import findings_table
@@ -16,21 +17,22 @@ from kgroups_spark.findings.evidence import TransactionState
 from kgroups_spark.findings.finders import FINDERS, all_findings
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.audit.corpora import ANSWERS, audited
-from tests.audit.decoded import cut_ranges
+from tests.audit.corpora import ANSWERS, files_of
 from tests.audit.log_files import borders, read_folder
-from tests.audit.pipeline import How, audit, audit_nights
+from tests.audit.nights_here import Audited, How, audit, audit_nights
+from tests.audit.object_nights import by_objects
+from tests.audit.told_tables import Row
 from tests.chosen import some_of
 from tests.expiry.versions import parsed
 from tests.findings.cases import CASES, Case
-from tests.findings.found import as_rows, evidence_of, findings, with_tables
+from tests.findings.found import evidence_of, findings, with_tables
 from tests.findings.logs import HOUR, TOPIC_IDS, Log, classic_member
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.finding}-{case.name}")
 def test_a_log_raises_what_is_odd_in_it_and_nothing_else(case: Case) -> None:
     how = How(**case.how)
-    found = findings(audit(case.log.files, how), version=parsed(how.release)[0], tables=case.tables)
+    found = findings(by_objects(case.log.files, how), version=parsed(how.release)[0], tables=case.tables)
     if case.odd is None:
         assert found == []
         return
@@ -80,12 +82,14 @@ def test_recordings_raise_what_was_done_and_nothing_else(corpus: str) -> None:
     answers = ANSWERS[corpus]
     version = tuple(map(int, answers["release"].split(".")))
     how = {"retention_ms": answers["retention_ms"]} if answers.get("retention_ms") else {}
-    found = findings(audited(corpus), version=version, java=version >= (4,), **how)
+    found = findings(
+        by_objects(files_of(corpus), How(answers["release"])), version=version, java=version >= (4,), **how
+    )
     assert {(each.finding, each.group_id, each.topic) for each in found} == TRUE_OF_RECORDINGS.get(corpus, set())
 
 
 def test_the_shipped_story_has_its_hanging_transaction_and_a_group_that_must_not_become_empty() -> None:
-    found = findings(audit(read_folder(Path(SEGMENTS)), How("4.3")))
+    found = findings(by_objects(read_folder(Path(SEGMENTS)), How("4.3")))
     assert [(each.finding, each.group_id, each.producer_id, each.offsets_partition) for each in found] == [
         ("hanging_transaction", "payments-ledger", 4010, 7),
         ("lost_when_emptied", "audit-archiver", None, 2),
@@ -101,8 +105,8 @@ ODD = {f"{case.finding}-{case.name}": case for case in CASES if case.odd is not 
 def test_ranges_do_not_matter(name: str) -> None:
     """What counts records of a night is told of the night; where its ranges are cut changes nothing."""
     files, how = ODD[name].log.files, How(**ODD[name].how)
-    (night,) = cut_ranges(files, {0: [borders(files, 0)[1:]]})
-    assert findings(audit_nights(files, [night], how)) == findings(audit(files, how))
+    in_ranges = audit_nights(files, {0: [borders(files, 0)[1:]]}, how)
+    assert in_ranges.rows("findings") == audit(files, how).rows("findings")
 
 
 def test_what_holds_goes_on_when_nothing_new_is_read() -> None:
@@ -110,18 +114,17 @@ def test_what_holds_goes_on_when_nothing_new_is_read() -> None:
     log.classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
     log.commit("s", times=36_000)
     files = log.files
-    all_at_once = [cut_ranges(files, {0: [[borders(files, 0)[-1]]]})[0], []]
-    first = findings(audit_nights(files, all_at_once[:1], How()))
-    again = audit_nights(files, all_at_once, How())
-    again.progress.clear()  # of the night before
-    later = findings(again, as_of=log.now + HOUR, before=as_rows(first))
-    names = {each.finding for each in first}
+    audited = audit(files)
+    first = found_by_last(audited)
+    audited.night(files, How(as_of=log.now + HOUR))
+    later = found_by_last(audited)
+    names = {each["finding"] for each in first}
     assert names == {
         "target_for_unknown_member",
         "group_record_near_limit",
         "commit_storm",
     }
-    assert [each for each in first if each.finding != "commit_storm"] == later
+    assert [each for each in first if each["finding"] != "commit_storm"] == later
 
 
 def test_what_no_longer_holds_is_not_found_again() -> None:
@@ -131,32 +134,37 @@ def test_what_no_longer_holds_is_not_found_again() -> None:
         .target("g", "x", 1)
         .classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
     )
-    before = as_rows(findings(audit(log.files)))
-    assert {row["finding"] for row in before} == {"target_for_unknown_member", "group_record_near_limit"}
+    assert {row["finding"] for row in found_by_last(audit(log.files))} == {
+        "target_for_unknown_member",
+        "group_record_near_limit",
+    }
     night = log.offset
     log.gone(7, "g", "x").classic("big", classic_member("m", 0))
     cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
-    after = audit_nights(log.files, cut_ranges(log.files, {0: cuts}), How())
-    del after.progress[0]
-    assert findings(after, before=before) == []
+    assert found_by_last(audit_nights(log.files, {0: cuts}, How())) == []
+
+
+def found_by_last(audited: Audited) -> list[Row]:
+    """The findings of the newest audit, in their order."""
+    return audited.table("findings").filter(pc.field("audit_id") == audited.audits).drop_columns("audit_id").to_pylist()
 
 
 def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:
-    audited_log = audit(Log().commit("g").commit("h", producer=7).files)
+    audited_log = by_objects(Log().commit("g").commit("h", producer=7).files, How())
     evidence = evidence_of(audited_log, as_of=Log().now + 30 * 24 * HOUR)
     assert {each.finding for each in all_findings(evidence)} == {"hanging_transaction", "expiry_overdue"}
     assert all_findings(replace(evidence, known_until=datetime.fromtimestamp(Log().now / 1000, UTC))) == []
 
 
 def test_a_record_that_the_log_has_lost_no_longer_stops_a_load() -> None:
-    evidence = evidence_of(audit(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files))
+    evidence = evidence_of(by_objects(Log().consumer_group("g", a=(0,)).gone(5, "g", "a").files, How()))
     assert [each.finding for each in all_findings(replace(evidence, log_starts={0: 5}))] == ["load_would_fail"]
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
 
 
 def test_an_id_that_only_the_cluster_told_of_is_the_newest() -> None:
     committed = TOPIC_IDS["t"]
-    evidence = evidence_of(audit(Log().commit("g", topic_id=committed).files))
+    evidence = evidence_of(by_objects(Log().commit("g", topic_id=committed).files, How()))
     (row,) = evidence.tables.rows("topics", TABLES["topics"].schema.names).to_pylist()
     for seen, found in ((None, ["topic_recreated"]), (row["seen_log_timestamp"] - timedelta(hours=1), [])):
         other = row | {"topic_id": TOPIC_IDS["u"], "seen_log_timestamp": seen, "source": "cluster"}
@@ -166,7 +174,7 @@ def test_an_id_that_only_the_cluster_told_of_is_the_newest() -> None:
 
 def test_a_finding_is_told_once_for_a_group() -> None:
     members = [classic_member(f"m{number}", *range(50)) for number in range(20)]
-    found = findings(audit(Log().classic("g", *members).classic("h", *members[:2]).files))
+    found = findings(by_objects(Log().classic("g", *members).classic("h", *members[:2]).files, How()))
     assert [(each.finding, each.group_id) for each in found] == [
         ("partition_assigned_twice", "g"),
         ("partition_assigned_twice", "h"),
@@ -177,7 +185,7 @@ def test_a_finding_is_told_once_for_a_group() -> None:
 def test_rows_are_those_of_the_table_errors_first() -> None:
     log = Log().commit("z", producer=7).commit("a", producer=7).commit("x").gone(2, "x").tick(HOUR)
     log.classic("g", classic_member("a", 0)).commit("g", partition=3)
-    rows = findings_table(findings(audit(log.files)), audit_id=9).to_pylist()
+    rows = findings_table(findings(by_objects(log.files, How())), audit_id=9).to_pylist()
     assert [(row["severity"], row["finding"], row["audit_id"]) for row in rows] == [
         ("error", "orphaned_offsets", 9),
         ("error", "hanging_transaction", 9),
@@ -191,7 +199,7 @@ def test_rows_are_those_of_the_table_errors_first() -> None:
 def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
     """Kafka's own rule where `__transaction_state` was read; two-phase transactions never hang."""
     log = Log().commit("g", producer=7).tick(HOUR)
-    evidence = evidence_of(audit(log.commit("x").gone(2, "x").files))
+    evidence = evidence_of(by_objects(log.commit("x").gone(2, "x").files, How()))
     assert "was not read" in next(each.detail for each in all_findings(evidence) if each.producer_id == 7)
     here = {"topic": "__consumer_offsets", "partition": 0}
     listed = {"audit_id": 1, "state_partition": 0, "transactional_id": "billing", "producer_id": 7}
@@ -220,7 +228,7 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
 def test_odd_times_stop_nothing() -> None:
     for now in (-1, 1 << 61):
         log = Log(now=now).commit("g", committed_ago=-HOUR).commit("h", producer=7).classic("c", classic_member("m", 0))
-        assert all_findings(evidence_of(audit(log.files), as_of=Log().now)) is not None
+        assert all_findings(evidence_of(by_objects(log.files, How()), as_of=Log().now)) is not None
 
 
 def test_a_partition_that_was_not_given_is_known_no_longer_than_it_was_read() -> None:
@@ -235,7 +243,7 @@ def test_a_partition_that_was_not_given_is_known_no_longer_than_it_was_read() ->
     told = set()
     for case in CASES:
         if case.odd is not None and case.finding in timed:
-            evidence = evidence_of(audit(case.log.files))
+            evidence = evidence_of(by_objects(case.log.files, How()))
             known = replace(evidence, known_until_of={0: evidence.known_until, 1: Log().later(-HOUR).moment})
             assert [each.finding for each in all_findings(known)] == [case.finding], case.name
             if all_findings(replace(evidence, known_until_of={0: Log().moment})) == []:

@@ -13,7 +13,8 @@ from kgroups_spark.findings import lots
 from kgroups_spark.findings.evidence import Condition, Evidence, Tables
 from kgroups_spark.findings.finders import BY_GROUP, FINDERS, all_findings
 from tests.audit.log_files import read_folder
-from tests.audit.pipeline import How, audit
+from tests.audit.nights_here import How
+from tests.audit.object_nights import by_objects
 from tests.chosen import Chosen
 from tests.findings.cases import CASES
 from tests.findings.found import evidence_of
@@ -38,7 +39,7 @@ class Watched:
 @pytest.fixture(scope="module")
 def shop() -> Evidence:
     """The shipped segments: eight offsets partitions."""
-    return evidence_of(audit(read_folder(SEGMENTS), How("4.3")))
+    return evidence_of(by_objects(read_folder(SEGMENTS), How("4.3")))
 
 
 @pytest.mark.parametrize("rows", [1, 40])
@@ -58,7 +59,7 @@ def test_lots_find_what_the_whole_finds_and_never_load_all_members(
 
 def test_every_case_is_found_in_its_lot(monkeypatch: pytest.MonkeyPatch, chosen: Chosen) -> None:
     numbers = chosen.some(range(len(CASES)), 24)
-    evidence = [evidence_of(audit(CASES[number].log.files)) for number in numbers]
+    evidence = [evidence_of(by_objects(CASES[number].log.files, How())) for number in numbers]
     whole = [all_findings(each) for each in evidence]
     monkeypatch.setattr(lots, "ROWS_AT_ONCE", 0)
     assert [all_findings(each) for each in evidence] == whole

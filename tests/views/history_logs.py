@@ -13,15 +13,14 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from kgroups_spark.audit.work import known_topics
-from tests.audit.decoded import cut_ranges
 from tests.audit.dense_logs import dense_log
 from tests.audit.generated_logs import LOGS
-from tests.audit.log_files import Files, random_cuts, read_zip
-from tests.audit.pipeline import Audited, How, audit_nights
+from tests.audit.log_files import Files, of_one_leader, random_cuts, read_zip
+from tests.audit.nights_here import Audited, How, audit_nights
 from tests.chosen import some_of
 from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import in_duckdb
-from tests.views.replayed_logs import ReplayedLog, tables_of
+from tests.views.replayed_logs import ReplayedLog
 
 NIGHTS, RANGES = 2, 3
 # Of random logs, whose transactions go on and on.
@@ -57,15 +56,15 @@ class HistoryLog:
     def audited(self) -> Audited:
         """In nights of ranges, so that markers are read apart from what they end."""
         cuts = random_cuts(self.files, np.random.default_rng(self.seed), NIGHTS, RANGES)
-        return audit_nights(self.files, cut_ranges(self.files, cuts), How(self.version))
+        return audit_nights(self.files, cuts, How(self.version))
 
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
-        return tables_of(self.audited)
+        return self.audited.tables()
 
     @cached_property
     def replayed(self) -> ReplayedLog:
-        return ReplayedLog(self.files, self.version, known_topics(self.audited.names))
+        return ReplayedLog(self.files, self.version, known_topics(self.audited.topic_names()))
 
     @cached_property
     def views(self) -> duckdb.DuckDBPyConnection:
@@ -81,7 +80,7 @@ def history_log(name: str) -> HistoryLog:
         return HistoryLog(with_times(dense_log(seed, BATCHES), seed), READS_ALL, seed)
     if name.startswith("ahead"):
         return HistoryLog(ahead_log(1, AHEAD[0]), READS_ALL, 1)
-    return HistoryLog(read_zip(LOGS)[name], "4.3", 7)
+    return HistoryLog(of_one_leader(read_zip(LOGS)[name]), "4.3", 7)
 
 
 def ahead_log(seed: int, time: int) -> Files:

@@ -15,7 +15,7 @@ from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.corpora import ANSWERS, audited
 from tests.audit.log_files import read_folder
-from tests.audit.pipeline import Audited, How, audit
+from tests.audit.nights_here import Audited, How, audit
 from tests.audit.told_tables import CURRENT, RECORD_TABLES, VERSIONS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,21 +51,18 @@ def _rows(result: Audited, first_partition: int) -> dict[str, list[dict[str, Any
     rows = {name: result.rows(name) for name in (*CURRENT, *RECORD_TABLES, *VERSIONS, "group_traffic")}
     for row in (row for its in rows.values() for row in its):
         row["offsets_partition"] += first_partition
-    rows["topics"] = [
-        {"topic_id": topic_id, "topic": topic, "seen_log_timestamp": _time(ms), "source": source}
-        for topic_id, topic, ms, source in result.names.rows()
-    ]
+    rows["topics"] = result.rows("topics")
     read = [
         {
             "offsets_partition": each.offsets_partition + first_partition,
             "start_offset": 0,
             "log_start_offset": 0,
-            "end_offset": each.next_offset,
+            "end_offset": each.end_offset,
             "records": each.records,
             "records_reread": 0,
-            "bytes": each.size_bytes,
+            "bytes": each.bytes,
         }
-        for each in result.progress
+        for each in result.nights[-1].audit.partitions or ()
     ]
     rows["audits"] = [_ledger(read)]
     return rows
@@ -75,10 +72,6 @@ def _ledger(partitions: Sequence[dict[str, Any]]) -> dict[str, Any]:
     required = {"status": "finished", "owner": "", "started_at": EPOCH, "lake_version": 1, "software_version": ""}
     required |= {"newest_log_timestamp": EPOCH + timedelta(days=365_000)}
     return required | {"partitions": list(partitions)}
-
-
-def _time(ms: int | None) -> datetime | None:
-    return None if ms is None else EPOCH + timedelta(milliseconds=ms)
 
 
 def _table(name: str, rows: Sequence[dict[str, Any]]) -> pa.Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -19,13 +18,13 @@ from kgroups_spark.decoding.topic_names import TopicNames
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import GrowingLog
 from tests.audit.forgetful_logs import forgetful_log, forgetful_night
-from tests.audit.pipeline import How
+from tests.audit.nights_here import How
 from tests.chosen import Chosen
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import at
-from tests.views.replayed_logs import GROUP_COLUMNS, STATES, plain, tables_of
+from tests.views.replayed_logs import GROUP_COLUMNS, STATES, plain
 
 # What a replay tells, too: versions know neither topology nor user data, and their place is that of the last change.
 COLUMNS = {
@@ -64,15 +63,15 @@ def test_every_moment_is_a_replay_of_the_log_up_to_it(name: str, state: str) -> 
         assert said[moment] == expected, datetime.fromtimestamp(moment / 1000, UTC)
 
 
-def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more(tmp_path: Path, chosen: Chosen) -> None:
+def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more(chosen: Chosen) -> None:
     """Tombstones and markers were gone before anybody read them: the tables of now were corrected, so is the past."""
     corrected: Counter[tuple[str, str]] = Counter()
     for seed in chosen.some(range(5), 1):
-        log, nights = GrowingLog(forgetful_log(seed)), Nights(tmp_path / str(seed), How("4.3"))
+        log, nights = GrowingLog(forgetful_log(seed)), Nights(How("4.3"))
         for left in range(5, 0, -1):
             forgetful_night(log, left)
             nights.audit(log.files, full=left % 2 == 1)
-        tables = tables_of(nights.audited)
+        tables = nights.audited.tables()
         views = in_duckdb(tables)
         for name, columns in COLUMNS.items():
             query = f"SELECT {', '.join(columns)} FROM {name}"

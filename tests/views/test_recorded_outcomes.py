@@ -8,13 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.corpora import ANSWERS
-from tests.audit.log_files import Border, borders, segments_of
-from tests.audit.pipeline import Audited, How, audit_night, range_between
+from tests.audit.log_files import Border, borders, files_of_nights, segments_of
+from tests.audit.nights_here import Audited, How, new_lake
 from tests.audit.recorded_expiry import FILES as FILES_BY_RELEASE
 from tests.audit.recorded_expiry import in_ms, tombstone_batches
 from tests.expiry.twin import expires, judge_offset
@@ -34,32 +32,30 @@ def test_each_check_of_a_broker_is_told(partition: int) -> None:
     checks = [check for check in checks if check[0].next_offset >= restarted_at]
     assert checks
     places = {border.next_offset: border for border in borders(FILES, partition)}
-    audited, read, removed_by_all = Audited(), Border(0, 0, 0), 0
+    audited, removed_by_all = new_lake(), 0
+    ends = [end for begin, behind, _ in checks for end in (begin, places[behind])]
+    given = files_of_nights(FILES, {partition: [[end] for end in ends]})
     for begin, behind, removed in checks:
-        audited = night(audited, partition, read, begin)
-        before, read = audited, places[behind]
-        audited = night(audited, partition, begin, read)
+        audited.night(next(given), How("4.3"))
+        before, decisions = audited.audits, decided(audited)
+        audited.night(next(given), How("4.3"))
         offsets_removed = {name for name in removed if len(name) == 3}
-        assert told_as_removed(before, audited, partition, begin, read) == offsets_removed
+        assert told_as_removed(before, decisions, audited, partition, begin, places[behind]) == offsets_removed
         removed_by_all += len(offsets_removed)
     assert removed_by_all
 
 
-def night(audited: Audited, partition: int, start: Border, end: Border) -> Audited:
-    new = range_between(FILES, partition, 0, start, end)
-    return audit_night(FILES, [new] if new.pieces else [], How("4.3"), audited)
-
-
-def told_as_removed(before: Audited, after: Audited, partition: int, then: Border, now: Border) -> set[tuple[Any, ...]]:
+def told_as_removed(
+    before: int, decisions: list[dict[str, Any]], after: Audited, partition: int, then: Border, now: Border
+) -> set[tuple[Any, ...]]:
     """What the view says was removed, of what was decided at the newest log time of then; the rest is still there."""
-    decisions = decided(before)
     last = max(decisions, default=None, key=lambda row: row["as_of"])
-    tables = {name: history(after, name) for name in ("offset_commits", "transaction_markers")}
+    tables = {name: after.table(name) for name in ("offset_commits", "transaction_markers")}
     tables["committed_offsets"] = table_rows("committed_offsets", *after.rows("committed_offsets"))
     tables["previous_offset_expiry"] = table_rows("previous_offset_expiry", *decisions)
     tables["audits"] = table_rows(
         "audits",
-        ledger_row(before.audits, partition, then.next_offset, last["as_of"] if last else EPOCH),
+        ledger_row(before, partition, then.next_offset, last["as_of"] if last else EPOCH),
         ledger_row(after.audits, partition, now.next_offset, newest_log_timestamp(after)),
     )
     seen = rows_of(in_duckdb(tables), "SELECT * FROM expiry_outcomes")
@@ -68,13 +64,10 @@ def told_as_removed(before: Audited, after: Audited, partition: int, then: Borde
     return {tuple(row[name] for name in SLOT) for row in seen if row["outcome"] == "removed"}
 
 
-def history(audited: Audited, name: str) -> pa.Table:
-    schema = arrow_schema(name)
-    return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in audited.history[name])])
-
-
 def newest_log_timestamp(audited: Audited) -> datetime:
-    return EPOCH + timedelta(milliseconds=max(ms for p in audited.progress for ms, _ in p.log_times.newest))
+    newest = audited.nights[-1].audit.newest_log_timestamp
+    assert newest is not None
+    return newest
 
 
 def decided(audited: Audited) -> list[dict[str, Any]]:

@@ -12,13 +12,12 @@ import pytest
 
 from kgroups_spark.decoding.log_times import believed_until_ms
 from kgroups_spark.times import to_epoch_ms
-from tests.audit.decoded import whole_ranges
-from tests.audit.pipeline import How, audit_nights
+from tests.audit.nights_here import How, audit
 from tests.chosen import Chosen
 from tests.tables.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import AHEAD, READS_ALL, ahead_log
-from tests.views.replayed_logs import STATES, tables_of
+from tests.views.replayed_logs import STATES
 
 STARTED = datetime(2026, 11, 20, tzinfo=UTC)
 NONE = -1
@@ -30,12 +29,10 @@ AS_WRITTEN = ("log_timestamp", "state_since", "open_since")
 def views(seed: int, time: int, started_at: datetime = STARTED) -> duckdb.DuckDBPyConnection:
     """Of a log in which some batches are stamped so."""
     files = ahead_log(seed, time)
-    audited = audit_nights(files, [whole_ranges(files)], How(READS_ALL))
-    newest = max((ms for each in audited.progress for ms, _ in each.log_times.newest if ms < AHEAD[0]), default=None)
+    audited = audit(files, How(READS_ALL, clock_ms=to_epoch_ms(STARTED)))
     finished = {"audit_id": 1, "status": "finished", "started_at": started_at}
-    if newest is not None:
-        finished["newest_log_timestamp"] = datetime.fromtimestamp(newest / 1000, UTC)
-    tables = {**tables_of(audited), "audits": table_rows("audits", finished)}
+    finished["newest_log_timestamp"] = audited.nights[-1].audit.newest_log_timestamp
+    tables = {**audited.tables(), "audits": table_rows("audits", finished)}
     return in_duckdb(tables)
 
 
