@@ -23,6 +23,7 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
+from kgroups_spark.upkeep import maintain
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.needed import with_what_they_need
@@ -46,6 +47,8 @@ NOW = [name for name, table in TABLES.items() if table.kind == "current" and nam
 # (test_state_as_of.py has them).
 EMPTY = ("stale_offsets", "replaced_ranges", "known_state_history", "transactional_producers")
 RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
+# In a soak all are; VACUUM takes Spark a second a table.
+MAINTAINED = ("offset_commits", "group_versions")
 Contents = dict[str, list[str]]
 
 
@@ -91,8 +94,9 @@ def lived_in(
     with watched(spark, lived, chosen, killed_at=("audits", 2)), pytest.raises(Killed):
         night(local, lived, logs[2], "parts")
     with watched(spark, lived, chosen, by_spark=True):
-        lived.summary = night(spark, lived, logs[2], request.param)
-    with watched(spark, lived, chosen):
+        lived.summary = night(spark if request.param == "spark" else local, lived, logs[2], request.param)
+    with watched(spark, lived, chosen), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(maintain, "TABLES", {name: TABLES[name] for name in chosen.some(TABLES, 6, always=MAINTAINED)})
         run_maintain(spark, MaintainOptions(lake=str(lived.path)))
     return lived
 
@@ -190,7 +194,7 @@ def test_the_last_night_is_told_when_it_has_finished(lived_in: LivedIn) -> None:
     assert told == [f"  of what the audit before decided on offsets: {', '.join(numbers)}"]
 
 
-@pytest.mark.parametrize("name", some_of(12, *TABLES))
+@pytest.mark.parametrize("name", some_of(5, *TABLES))
 def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lived_in: LivedIn, name: str) -> None:
     """Names, types and values of every column of every table."""
     schema = arrow_schema(name)
@@ -219,7 +223,7 @@ def spark_reader(spark: SparkSession, lived_in: LivedIn) -> SparkReader:
     return SparkReader(spark, Lake.open(spark, str(lived_in.path)))
 
 
-@pytest.mark.parametrize("name", some_of(5, *WITHOUT_RECORD_VIEWS))
+@pytest.mark.parametrize("name", some_of(3, *WITHOUT_RECORD_VIEWS))
 def test_both_dialects_say_the_same(spark_reader: SparkReader, views: duckdb.DuckDBPyConnection, name: str) -> None:
     """All are compared where their rules are shown, too; here they read Delta tables."""
     asked = spark_reader.frame(f"SELECT * FROM {name}")
