@@ -1,7 +1,7 @@
 """Kafka's log cleaner over the bytes of segments, as `Cleaner`, `CleanedTransactionMetadata` and
 `MemoryRecords.filterTo` of Kafka 4.x have it, and a log that grows, rolls and is cleaned.
 
-Written with no code of the readers; for sound logs only. Files are those of `tests/audit/pipeline.py`.
+Written with no code of the readers; for sound logs only. Files are those of `tests/audit/log_files.py`.
 """
 
 from __future__ import annotations

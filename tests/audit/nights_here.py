@@ -9,9 +9,10 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,18 @@ from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.decoding.ranges import cut
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.records.segment import SMALLEST_CHUNK, Window
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.times import to_epoch_ms
 from tests.audit.log_files import Cuts, Files, files_of_nights
-from tests.audit.told_tables import Told
+from tests.audit.told_tables import Row, Told
 from tests.protocol.fake_delta import FakeStore
 from tests.protocol.local_spark import LocalSpark, in_memory
 
+# A day behind the newest time of any log here would be ahead of it.
+CLOCK_MS = to_epoch_ms(datetime(2026, 11, 22, tzinfo=UTC))
 # Where files are made and removed without a disk, if there is such a place.
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 # So many that each segment is a range of its own, as where each has a gigabyte.
@@ -111,6 +118,17 @@ class Audited(Told):
             other._ended(run_rebuild(other.session, options))
         return other
 
+    def rewrite_ledger(self, changed: Callable[[Row], Row]) -> None:
+        """The ledger says of each of its rows what `changed` makes of it."""
+        with in_memory():
+            lake = Lake.open(self.session, self.lake)
+            rows = [changed(row) for row in lake.rows("audits").to_pylist(maps_as_pydicts="strict")]
+            part = PartWriter("audits", lake.uri, self.audits).write(
+                pa.Table.from_pylist(rows, schema=arrow_schema("audits"))
+            )
+            lake.table("audits").commit([part], by="a test", transaction=None, remove=lambda _: True)
+        self._read = {}
+
     def _ended(self, summary: AuditSummary) -> None:
         self.nights.append(summary)
         self._read = {}
@@ -118,7 +136,17 @@ class Audited(Told):
     @property
     def audits(self) -> int:
         """How many audits there were."""
-        return self.nights[-1].audit.audit_id
+        return self.newest.audit_id
+
+    @property
+    def newest(self) -> AuditRow:
+        """What the ledger says of the newest night."""
+        return self.nights[-1].audit
+
+    def found(self) -> list[Row]:
+        """The findings of the newest night, in their order."""
+        rows = self.table("findings").filter(pc.field("audit_id") == self.audits)
+        return rows.drop_columns("audit_id").to_pylist()
 
     def table(self, name: str) -> pa.Table:
         if name not in self._read:

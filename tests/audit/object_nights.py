@@ -39,14 +39,17 @@ class ObjectTables(Told):
         return sum((each.record_counts for each in self.progress), Counter())
 
 
-def by_objects(files: Files, how: How, known: Iterable[Sighting] = ()) -> ObjectTables:
-    """The tables that one audit of the whole log should write. `known`: names of topic ids, from elsewhere."""
+def by_objects(
+    files: Files, how: How, known: Iterable[Sighting] = (), audits: AuditSpans | None = None
+) -> ObjectTables:
+    """The tables that one audit of the whole log should write. `known`: names of topic ids, from elsewhere. `audits`:
+    as replay_shard.Night, where several audits read it."""
     read, names = decode(files, how.release), TopicNames()
     names.merge(known)
     for each in read.progress:
         names.merge(each.topics)
     tables = {name: list(rows) for name, rows in read.tables.items() if name not in COMPLETED}
-    for name, made in _replayed([replay_rows(read.tables)], how, names):
+    for name, made in _replayed([replay_rows(read.tables)], how, names, audits):
         tables.setdefault(name, []).append(made)
     traffic = [read.table("group_traffic", each) for each in {each.offsets_partition for each in read.progress}]
     tables["group_traffic"] = [summed(rows) for rows in traffic if len(rows)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -23,10 +24,10 @@ from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.tasks.read_stage import progress_from_json, progress_to_json
-from tests.audit.conclusions import CLOCK_MS, night
-from tests.audit.decoded import cut_ranges
-from tests.audit.log_files import borders
-from tests.audit.pipeline import How
+from kgroups_spark.times import to_epoch_ms
+from tests.audit.log_files import borders, files_of_nights
+from tests.audit.nights_here import CLOCK_MS, Audited, How, audit
+from tests.audit.told_tables import Row
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.records.build import batch, message, record
 
@@ -186,52 +187,66 @@ def test_as_of_never_goes_back_nor_before_what_was_read(seed: int) -> None:
 # Whole nights.
 
 
+AT_NOW = How(clock_ms=NOW)
+
+
+def as_of_ms(audited: Audited) -> int:
+    assert audited.newest.as_of is not None
+    return to_epoch_ms(audited.newest.as_of)
+
+
 def test_a_record_behind_the_year_9999_fails_no_audit() -> None:
     log = Log(now=OLD).commit("g").later(2**61 - OLD).commit("h")
-    first = night(log.files)
-    assert (first.as_of_ms, first.row.newest_log_timestamp) == (OLD, datetime.fromtimestamp(OLD / 1000, UTC))
-    assert any("offset 1 of partition 0 is stamped" in note for note in first.notes)
-    assert any("offset 1 of partition 0" in line for line in first.lines)
-    assert night(log.files, as_of=NOW).as_of_ms == NOW
+    first = audit(log.files, AT_NOW)
+    assert (as_of_ms(first), first.newest.newest_log_timestamp) == (OLD, datetime.fromtimestamp(OLD / 1000, UTC))
+    assert any("offset 1 of partition 0 is stamped" in note for note in first.newest.notes or ())
+    assert any("offset 1 of partition 0" in line for line in first.nights[-1].lines())
+    assert as_of_ms(audit(log.files, replace(AT_NOW, as_of=NOW))) == NOW
 
 
 @pytest.mark.parametrize("last_year", [253_402_300_799_999, 253_402_300_800_000])
 def test_the_last_year_is_ahead_like_any_other(last_year: int) -> None:
     log = Log(now=OLD).commit("g").later(last_year - OLD).commit("h")
-    assert night(log.files).as_of_ms == OLD
+    assert as_of_ms(audit(log.files, AT_NOW)) == OLD
 
 
 def test_a_record_of_2040_expires_nothing_and_the_next_night_goes_on() -> None:
     log = Log(now=OLD).commit("g").later(YEAR_2040 - OLD).commit("h").later(OLD + HOUR - YEAR_2040).commit("i")
     places = borders(log.files, 0)
-    nights = cut_ranges(log.files, {0: [[places[2]], [places[-1]]]})
-    first = night(log.files, ranges=nights[0])
-    assert (first.as_of_ms, first.tables["offset_expiry"]["decision"].to_pylist()) == (OLD, ["keep", "keep"])
-    assert [note for note in first.notes if "2040" in note]
-    second = night(log.files, before=first, ranges=nights[1])
-    assert (second.as_of_ms, second.notes) == (OLD + HOUR, ())
-    assert second.row.partitions is not None
-    assert second.row.partitions[0].newest_log_timestamp == datetime.fromtimestamp((OLD + HOUR) / 1000, UTC)
+    first, second = files_of_nights(log.files, {0: [[places[2]], [places[-1]]]})
+    audited = audit(first, AT_NOW)
+    assert (as_of_ms(audited), audited.table("offset_expiry")["decision"].to_pylist()) == (OLD, ["keep", "keep"])
+    assert [note for note in audited.newest.notes or () if "2040" in note]
+    audited.night(second, AT_NOW)
+    assert (as_of_ms(audited), audited.newest.notes) == (OLD + HOUR, ())
+    assert audited.newest.partitions is not None
+    assert audited.newest.partitions[0].newest_log_timestamp == datetime.fromtimestamp((OLD + HOUR) / 1000, UTC)
 
 
-def test_a_lake_that_went_by_2040_recovers() -> None:
+def test_a_lake_that_went_by_2040_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
     """As versions before this one left their ledgers."""
-    from dataclasses import replace
-
     log = Log(now=OLD).commit("g").later(HOUR).commit("h")
     places = borders(log.files, 0)
-    nights = cut_ranges(log.files, {0: [[places[1]], [places[-1]], []]})
-    first = night(log.files, ranges=nights[0])
+    first, second = files_of_nights(log.files, {0: [[places[1]], [places[-1]]]})
+    spoilt = audit(first, AT_NOW)
     far = datetime.fromtimestamp(YEAR_2040 / 1000, UTC)
-    assert first.row.partitions is not None
-    progress = tuple(replace(each, newest_log_timestamp=far) for each in first.row.partitions)
-    spoilt = replace(first, row=replace(first.row, as_of=far, newest_log_timestamp=far, partitions=progress))
-    second = night(log.files, before=spoilt, ranges=nights[1], in_history={0: OLD})
-    assert second.as_of_ms == OLD + HOUR
-    nothing_new = night(log.files, before=spoilt, ranges=[], in_history={0: OLD})
-    assert nothing_new.as_of_ms == OLD
-    third = night(log.files, before=second, ranges=[])  # history is not asked again
-    assert third.as_of_ms == OLD + HOUR
+    spoilt.rewrite_ledger(lambda row: _as_of(row, far))
+    nothing_new = Audited(spoilt)
+    nothing_new.night(first, AT_NOW)
+    assert as_of_ms(nothing_new) == OLD
+    spoilt.night(second, AT_NOW)
+    assert as_of_ms(spoilt) == OLD + HOUR
+    monkeypatch.setattr("kgroups_spark.history.known_times.newest_in_history", None)  # it is not asked again
+    spoilt.night(second, AT_NOW)
+    assert as_of_ms(spoilt) == OLD + HOUR
+
+
+def _as_of(row: Row, far: datetime) -> Row:
+    """A row of a finished audit that went by that time."""
+    if row["as_of"] is None:
+        return row
+    partitions = [{**each, "newest_log_timestamp": far} for each in row["partitions"]]
+    return {**row, "as_of": far, "newest_log_timestamp": far, "partitions": partitions}
 
 
 def test_partitions_know_no_time_behind_the_logs() -> None:
@@ -239,9 +254,9 @@ def test_partitions_know_no_time_behind_the_logs() -> None:
         Log(0, OLD).commit("g").later(HOUR).commit("g"),
         Log(1, OLD).commit("h").later(300 * DAY).commit("h"),
     )
-    found = night({**sound.files, **broken.files}, How())
-    assert found.row.partitions is not None
-    assert [each.newest_log_timestamp for each in found.row.partitions] == [
+    found = audit({**sound.files, **broken.files}, AT_NOW)
+    assert found.newest.partitions is not None
+    assert [each.newest_log_timestamp for each in found.newest.partitions] == [
         datetime.fromtimestamp((OLD + HOUR) / 1000, UTC),
         datetime.fromtimestamp(OLD / 1000, UTC),
     ]

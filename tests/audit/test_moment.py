@@ -17,7 +17,7 @@ from kgroups_spark.decoding.log_times import LogTimes
 from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.sources.partition_log import LeaderLost
-from tests.audit.conclusions import CLOCK_MS
+from tests.audit.nights_here import CLOCK_MS
 from tests.findings.logs import DAY, HOUR, MINUTE
 
 NOW = CLOCK_MS

@@ -15,18 +15,17 @@ import pytest
 
 from kgroups_spark import attempts
 from kgroups_spark.audit.result import Shortfall, unsettled_note
-from kgroups_spark.decoding.hand_reader import MOST_ROUNDS
+from kgroups_spark.decoding import hand_reader
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
-from tests.audit.conclusions import CLOCK_MS, Night, night
+from kgroups_spark.times import to_epoch_ms
 from tests.audit.damaged_logs import damaged
-from tests.audit.decoded import cut_ranges, whole_ranges
 from tests.audit.dense_logs import dense_log
 from tests.audit.event_logs import EventLog
-from tests.audit.log_files import Files, random_cuts, read_zip
-from tests.audit.pipeline import How
+from tests.audit.log_files import Files, of_one_leader, random_cuts, read_zip
+from tests.audit.nights_here import CLOCK_MS, Audited, How, audit, audit_nights
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
 from tests.findings.record_bytes import record
@@ -44,38 +43,42 @@ def logs() -> dict[str, Files]:
     generated = {f"generated {name}": files for name, files in read_zip(GENERATED).items()}
     recorded = {f"recorded {name}": files for name, files in read_zip(CORPORA).items()}
     made = {f"dense {seed}": dense_log(seed) for seed in range(20)}
+    generated = {name: of_one_leader(files) for name, files in generated.items()}
     return generated | recorded | made | {f"eventful {seed}": EventLog(seed).files for seed in range(10)}
 
 
-def check(found: Night) -> Night:
+def check(found: Audited) -> Audited:
     """Every record is in one table; the ledger holds moments; everything was looked for."""
-    assert found.audited.record_count() == found.audited.records_read()
-    assert found.row.as_of is not None and found.row.as_of <= datetime.fromtimestamp(CLOCK_MS / 1000 + 86_400, UTC)
-    assert {each.finding for each in found.findings} <= KINDS.keys()
-    assert found.lines[0].startswith("audit ")
+    assert found.record_count() == found.records_read()
+    assert found.newest.as_of is not None and found.newest.as_of <= datetime.fromtimestamp(
+        CLOCK_MS / 1000 + 86_400, UTC
+    )
+    assert {each["finding"] for each in found.rows("findings")} <= KINDS.keys()
+    assert next(found.nights[-1].lines()).startswith("audit ")
     return found
 
 
 def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
     """As of its newest time, and a month later, when whatever can be overdue is."""
     for name in chosen.some(sorted(logs()), 4):
-        files, how = logs()[name], How(random.Random(name).choice(RELEASES))
-        nights = cut_ranges(files, random_cuts(files, np.random.default_rng(len(name)), nights=2, ranges=1))
-        first = check(night(files, how, ranges=nights[0]))
-        second = check(night(files, how, before=first, ranges=nights[1] if len(nights) > 1 else []))
-        assert second.as_of_ms >= first.as_of_ms
-        night(files, how, as_of=second.as_of_ms + MONTH)
+        files, how = logs()[name], How(random.Random(name).choice(RELEASES), clock_ms=CLOCK_MS)
+        cuts = random_cuts(files, np.random.default_rng(len(name)), nights=2, ranges=1)
+        found = check(audit_nights(files, cuts, how))
+        first, second = (to_epoch_ms(each.audit.as_of) for each in found.nights)
+        assert second >= first
+        audit(files, replace(how, as_of=second + MONTH))
 
 
-@pytest.mark.parametrize(
-    ("number", "short"), [(MOST_ROUNDS - 1, Shortfall()), (MOST_ROUNDS, Shortfall(unsettled=(0,)))]
-)
-def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_for_strict(number: int, short: Shortfall) -> None:
+@pytest.mark.parametrize(("rounds", "short"), [(1, Shortfall()), (0, Shortfall(unsettled=(0,)))])
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_for_strict(
+    rounds: int, short: Shortfall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if there had been as many rounds as there may be, and offsets were missing in the last one."""
+    monkeypatch.setattr(hand_reader, "MOST_ROUNDS", rounds)
     files = {"__consumer_offsets-0/00000000000000000000.log": batch(0, [(b"k", b"v")]) + batch(7, [(b"k", b"v")])}
-    (whole,) = whole_ranges(files)
-    found = night(files, ranges=[replace(whole, number=number)])
-    assert found.facts.shortfall == short
-    assert [line for line in found.lines if "faster than it could be read" in line] == list(
+    (summary,) = audit(files).nights
+    assert summary.shortfall == short
+    assert [line for line in summary.lines() if "faster than it could be read" in line] == list(
         map("  {}".format, unsettled_note(short.unsettled))
     )
 
@@ -85,7 +88,7 @@ def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
     for seed in chosen.some(range(200), 5):
         rng = random.Random(seed)
         files = damaged(logs()[rng.choice(names)], rng)
-        check(night(files, How(rng.choice(RELEASES), chunk_bytes=rng.choice([None, 1000]))))
+        check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS)))
 
 
 def streams_group_that_never_reconciles() -> Log:
@@ -105,10 +108,10 @@ STREAMS_MEMBER = {
 
 
 def test_a_member_without_current_assignment_does_not_reconcile() -> None:
-    found = night(streams_group_that_never_reconciles().files, How("4.3"), as_of=CLOCK_MS + MONTH)
-    (finding,) = [each for each in found.findings if each.finding == "member_not_reconciled"]
-    assert (finding.group_id, finding.member_id) == ("s", "m")
-    assert "has no assignment at all" in finding.detail
+    audited = audit(streams_group_that_never_reconciles().files, How("4.3", as_of=CLOCK_MS + MONTH))
+    (finding,) = [each for each in audited.found() if each["finding"] == "member_not_reconciled"]
+    assert (finding["group_id"], finding["member_id"]) == ("s", "m")
+    assert "has no assignment at all" in finding["detail"]
 
 
 def test_a_finder_that_fails_costs_its_finding_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,15 +119,15 @@ def test_a_finder_that_fails_costs_its_finding_alone(monkeypatch: pytest.MonkeyP
         raise ZeroDivisionError("a name of the log")
 
     log = Log().consumer_group("g", a=(0,)).target("g", "x", 1)
-    sound = night(log.files).findings
-    assert {each.finding for each in sound} == {"target_for_unknown_member"}
+    sound = audit(log.files).found()
+    assert {each["finding"] for each in sound} == {"target_for_unknown_member"}
     monkeypatch.setattr(finders, "FINDERS", (broken, *finders.FINDERS))
     with pytest.raises(ZeroDivisionError):
-        night(log.files)
+        audit(log.files)
     monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
-    with_failure = night(log.files)
-    assert with_failure.findings == sound
-    (note,) = with_failure.found_notes
+    with_failure = audit(log.files)
+    assert with_failure.found() == sound
+    (note,) = [each for each in with_failure.newest.notes or () if "broken" in each]
     assert note.startswith("looking for broken failed (ZeroDivisionError at test_whole_nights.py:")
     assert "name of the log" not in note
 

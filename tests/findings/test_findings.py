@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark.audit.findings import findings_table
@@ -19,9 +18,8 @@ from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.corpora import ANSWERS, files_of
 from tests.audit.log_files import borders, read_folder
-from tests.audit.nights_here import Audited, How, audit, audit_nights
+from tests.audit.nights_here import How, audit, audit_nights
 from tests.audit.object_nights import by_objects
-from tests.audit.told_tables import Row
 from tests.chosen import some_of
 from tests.expiry.versions import parsed
 from tests.findings.cases import CASES, Case
@@ -115,9 +113,9 @@ def test_what_holds_goes_on_when_nothing_new_is_read() -> None:
     log.commit("s", times=36_000)
     files = log.files
     audited = audit(files)
-    first = found_by_last(audited)
+    first = audited.found()
     audited.night(files, How(as_of=log.now + HOUR))
-    later = found_by_last(audited)
+    later = audited.found()
     names = {each["finding"] for each in first}
     assert names == {
         "target_for_unknown_member",
@@ -134,19 +132,14 @@ def test_what_no_longer_holds_is_not_found_again() -> None:
         .target("g", "x", 1)
         .classic("big", classic_member("m", 0, assignment=b"\0\1" + b"x" * 900_000))
     )
-    assert {row["finding"] for row in found_by_last(audit(log.files))} == {
+    assert {row["finding"] for row in audit(log.files).found()} == {
         "target_for_unknown_member",
         "group_record_near_limit",
     }
     night = log.offset
     log.gone(7, "g", "x").classic("big", classic_member("m", 0))
     cuts = [[end for end in borders(log.files, 0) if end.next_offset == night], [borders(log.files, 0)[-1]]]
-    assert found_by_last(audit_nights(log.files, {0: cuts}, How())) == []
-
-
-def found_by_last(audited: Audited) -> list[Row]:
-    """The findings of the newest audit, in their order."""
-    return audited.table("findings").filter(pc.field("audit_id") == audited.audits).drop_columns("audit_id").to_pylist()
+    assert audit_nights(log.files, {0: cuts}, How()).found() == []
 
 
 def test_nothing_is_overdue_by_a_time_that_the_log_does_not_reach() -> None:

@@ -7,19 +7,27 @@ import io
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.tables.schemas import arrow_schema
-from tests.audit.log_files import Files, segments_of
-from tests.audit.pipeline import Audited
+from tests.audit.decoded import Decoded, cut_ranges, decode
+from tests.audit.log_files import Cuts, Files, segments_of
 from tests.coordinator.log_rows import replay_rows
 
 
-def history(audited: Audited, name: str, partition: int, audit_id: int, transactional: set[int]) -> pa.Table:
-    """Rows of a partition that an audit wrote; of quarantine those in transactions, which it does not say itself."""
-    rows = pa.concat_tables([arrow_schema(name).empty_table(), *audited.history[name]])
-    where = (pc.field("offsets_partition") == partition) & (pc.field("audit_id") == audit_id)
+def decoded_nights(files: Files, cuts: Cuts, release: str) -> list[Decoded]:
+    """What each of the nights decodes."""
+    return [decode(files, release, ranges, audit_id=n) for n, ranges in enumerate(cut_ranges(files, cuts), start=1)]
+
+
+def ends_of_nights(cuts: Cuts, retention_ms: int) -> dict[int, list[tuple[int, int]]]:
+    """Where the nights of each partition ended, as replay_shard.Night has it."""
+    return {p: [(ends[-1].next_offset, retention_ms) for ends in nights] for p, nights in cuts.items()}
+
+
+def history(night: Decoded, name: str, partition: int, transactional: set[int]) -> pa.Table:
+    """Rows of a partition that a night decoded; of quarantine those in transactions, which it does not say itself."""
+    rows = night.table(name, partition)
     if name == "quarantine":
-        where &= pc.field("log_offset").isin(pa.array(sorted(transactional), pa.int64()))
-    return rows.filter(where)
+        rows = rows.filter(pc.field("log_offset").isin(pa.array(sorted(transactional), pa.int64())))
+    return rows
 
 
 def transactional_garbage(files: Files, partition: int) -> set[int]:

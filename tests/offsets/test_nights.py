@@ -13,26 +13,28 @@ from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
-from tests.audit.decoded import cut_ranges
+from tests.audit.decoded import Decoded
 from tests.audit.log_files import Files, random_cuts, read_zip, segments_of
-from tests.audit.pipeline import Audited, How, audit_nights
-from tests.offsets.night_history import history, transactional_garbage
+from tests.audit.nights_here import How
+from tests.audit.object_nights import ObjectTables, by_objects
+from tests.offsets.night_history import decoded_nights, ends_of_nights, history, transactional_garbage
 from tests.recorded_logs import CORPORA
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
+WEEK = 7 * 86_400_000
 LOG = ("offset_commits", "transaction_markers", "group_records", "quarantine")
 MOVES = ("offset_rewound", "offset_restarted", "topic_recreated")
 Row = dict[str, Any]
 
 
-def assert_nights(files: Files, version: str, audited: Audited) -> None:
+def assert_nights(files: Files, version: str, nights: list[Decoded], audited: ObjectTables) -> None:
     """The offsets of each night replayed from its history and the state of the night before."""
     rules = release(version)
     for partition in segments_of(files):
         garbage = transactional_garbage(files, partition)
         state, moves, tombstones, ended, failures = OffsetState.empty(), [], [], [], []
-        for audit_id in range(1, audited.audits + 1):
-            log = [history(audited, name, partition, audit_id, garbage) for name in LOG]
+        for night in nights:
+            log = [history(night, name, partition, garbage) for name in LOG]
             found = replay_offsets(state, offset_history(*log), rules)
             state = found.state
             markers = log[1].sort_by("log_offset")
@@ -43,7 +45,7 @@ def assert_nights(files: Files, version: str, audited: Audited) -> None:
             failures += found.unreadable.column("log_offset").to_pylist()
         of = {name: rows_of(audited, name, partition) for name in ("groups", *LOG[1::2], "group_events")}
         groups = [row["group_id"] for row in of["groups"]]
-        constants = {"audit_id": audited.audits, "offsets_partition": partition}
+        constants = {"audit_id": 1, "offsets_partition": partition}
         for name, rows in (
             ("committed_offsets", tables.committed_rows(found, groups, **constants)),
             ("pending_offsets", tables.pending_rows(found, **constants)),
@@ -65,7 +67,7 @@ def assert_nights(files: Files, version: str, audited: Audited) -> None:
         assert picked(tombstones, (*names, "committed_offset")) == picked(events, (*names, "offset_before"))
 
 
-def rows_of(audited: Audited, name: str, partition: int) -> list[Row]:
+def rows_of(audited: ObjectTables, name: str, partition: int) -> list[Row]:
     return [row for row in audited.rows(name) if row["offsets_partition"] == partition]
 
 
@@ -95,8 +97,8 @@ def test_generated_nights(chosen):
 
 def nights(files: Files, version: str, seed: int) -> None:
     cuts = random_cuts(files, np.random.default_rng(seed), 3, 2)
-    audited = audit_nights(files, cut_ranges(files, cuts), How(version, by_objects=True))
+    audited = by_objects(files, How(version), audits=ends_of_nights(cuts, WEEK))
     try:
-        assert_nights(files, version, audited)
+        assert_nights(files, version, decoded_nights(files, cuts, version), audited)
     except AssertionError as error:
         raise AssertionError(f"release {version}, cuts of seed {seed}") from error

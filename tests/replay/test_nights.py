@@ -16,15 +16,17 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.decoded import cut_ranges
+from tests.audit.decoded import Decoded
 from tests.audit.log_files import Files, random_cuts, read_zip, segments_of
-from tests.audit.pipeline import Audited, How, audit_nights
+from tests.audit.nights_here import How
+from tests.audit.object_nights import ObjectTables, by_objects
 from tests.audit.told_tables import unordered
-from tests.offsets.night_history import history, transactional_garbage
+from tests.offsets.night_history import decoded_nights, ends_of_nights, history, transactional_garbage
 from tests.recorded_logs import CORPORA
 from tests.replay.state_entries import entries
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
+WEEK = 7 * 86_400_000
 LOG = ("offset_commits", "group_records", "transaction_markers", "quarantine")
 BY_REPLAY = ("group_versions", "group_member_versions", "group_events", "transaction_markers")
 CURRENT = ("groups", "group_members", "committed_offsets", "pending_offsets", "open_transactions")
@@ -32,14 +34,14 @@ STATES_OF_GROUPS = ("group", "removed")
 Row = dict[str, Any]
 
 
-def assert_nights(files: Files, version: str, audited: Audited) -> None:
+def assert_nights(files: Files, version: str, nights: list[Decoded], audited: ObjectTables) -> None:
     """Each night replayed from its history and the state of the night before."""
     for partition in segments_of(files):
         garbage = transactional_garbage(files, partition)
         state, found = ShardState(), {name: [] for name in (*BY_REPLAY, *CURRENT, "quarantine")}
-        for audit_id in range(1, audited.audits + 1):
-            log = [history(audited, name, partition, audit_id, garbage) for name in LOG]
-            night = Night(audit_id, version, None, known_topics(audited.names))
+        for audit_id, decoded in enumerate(nights, start=1):
+            log = [history(decoded, name, partition, garbage) for name in LOG]
+            night = Night(audit_id, version, None, known_topics(audited.topic_names()))
             replay = ShardReplay(partition, night, state, ShardHistory.of_tables(*log))
             for name in CURRENT:
                 found[name] = []
@@ -66,7 +68,7 @@ def in_order(name: str, rows: Sequence[Row]) -> list[Row]:
     return sorted(plain, key=lambda row: [(row[column] is not None, row[column]) for column in key])
 
 
-def rows_of(audited: Audited, name: str, partition: int) -> list[Row]:
+def rows_of(audited: ObjectTables, name: str, partition: int) -> list[Row]:
     return [row for row in audited.rows(name) if row["offsets_partition"] == partition]
 
 
@@ -86,8 +88,8 @@ def test_generated_nights(chosen):
 
 def nights(files: Files, name: str, version: str, seed: int) -> None:
     cuts = random_cuts(files, np.random.default_rng(seed), 3, 2)
-    audited = audit_nights(files, cut_ranges(files, cuts), How(version, by_objects=True))
+    audited = by_objects(files, How(version), audits=ends_of_nights(cuts, WEEK))
     try:
-        assert_nights(files, version, audited)
+        assert_nights(files, version, decoded_nights(files, cuts, version), audited)
     except AssertionError as error:
         raise AssertionError(f"{name}, release {version}, cuts of seed {seed}") from error

@@ -14,16 +14,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, PendingRow
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.audit.log_files import Files, segments_of
-from tests.audit.pipeline import Audited
-from tests.audit.told_tables import CURRENT
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.oracle_answers import replay_all
@@ -258,16 +253,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(plain(each) for each in value)
     return value
-
-
-def tables_of(audited: Audited) -> dict[str, pa.Table]:
-    """The tables that the audits wrote, `topics` among them."""
-    tables = {}
-    for name in TABLES:
-        parts = (audited.now if name in CURRENT or name == "coordinator_state" else audited.history)[name]
-        tables[name] = pa.concat_tables(parts) if parts else arrow_schema(name).empty_table()
-    names = ("topic_id", "topic", "seen_log_timestamp", "source")
-    seen = [dict(zip(names, row, strict=True)) | {"audit_id": audited.audits} for row in sorted(audited.names.rows())]
-    for row in seen:
-        row["seen_log_timestamp"] = row["seen_log_timestamp"] and row["seen_log_timestamp"] * 1000
-    return tables | {"topics": pa.Table.from_pylist(seen, schema=arrow_schema("topics"))}
