@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyarrow.fs import S3FileSystem
+
 from tests.cluster.jars import object_store_jars
 from tests.cluster.processes import free_port, listens, server
 
@@ -50,6 +52,11 @@ class ObjectStore:
             "fs.s3a.access.key": self.access_key,
             "fs.s3a.secret.key": self.secret_key,
         }
+
+    def file_system(self) -> S3FileSystem:
+        """Its buckets as folders; what is put there by another way has no ETag."""
+        keys = {"access_key": self.access_key, "secret_key": self.secret_key}
+        return S3FileSystem(**keys, endpoint_override=self.endpoint, region="us-east-1")
 
 
 @contextmanager

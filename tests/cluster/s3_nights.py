@@ -1,7 +1,8 @@
 """What test_object_storage.py asks about, done in one session of this machine: a process of its own, which prints JSON.
 
 Arguments: the log's folder, the folder of the store's buckets, a folder for the local lake, where the answer goes, and
-which lakes there are on S3: `auto`, of two nights, or this one and `spark`, of one night by Spark's writer.
+which lakes there are on S3: `auto`, of two nights, or this one and `spark`, of one night by Spark's writer. Settings of
+the session, and which tables are maintained, come on stdin.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ import pyarrow.fs
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main as kgroups
 from kgroups_spark.session import spark_session
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.upkeep import maintain
 from tests.audit.lakes import copy_until
 from tests.cluster.data_files import data_files
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
+from tests.small_lakes import FOR_SMALL_LAKES
 
 # The lake as it is typed night by night.
 NIGHTS = {0.4: "s3a", 1.0: "s3"}
@@ -30,9 +34,12 @@ NIGHTS = {0.4: "s3a", 1.0: "s3"}
 START = time.monotonic()
 
 
-def main(log: Path, buckets: Path, local: Path, lakes: list[str], settings: dict[str, str]) -> dict[str, Any]:
+def main(
+    log: Path, buckets: Path, local: Path, lakes: list[str], settings: dict[str, str], maintained: list[str]
+) -> dict[str, Any]:
     """What happened, by name."""
-    spark = spark_session("s3_nights", {**settings, "spark.master": "local[2]", "spark.driver.memory": "768m"}, s3=True)
+    settings = {**FOR_SMALL_LAKES, **settings, "spark.master": "local[2]", "spark.driver.memory": "768m"}
+    spark = spark_session("s3_nights", settings, s3=True)
     facts: dict[str, Any] = {"nights": {}}
     for share, scheme in NIGHTS.items():
         copy_until(log, buckets / "logs" / "log", share)
@@ -45,6 +52,7 @@ def main(log: Path, buckets: Path, local: Path, lakes: list[str], settings: dict
     facts["files"] = {lake: sorted(data_files(buckets / "lakes" / lake, "offset_commits")) for lake in lakes}
     groups = ["groups", "--format", "csv", "--lake"]
     facts["groups"] = [said([*groups, lake]) for lake in ("s3a://lakes/auto", f"s3://lakes/{lakes[-1]}", f"{local}")]
+    maintain.TABLES = {name: TABLES[name] for name in maintained}
     facts["maintain"] = said(["maintain", "--lake", f"s3://lakes/{lakes[-1]}"])
     facts["refused"] = refusals(local)
     spark.stop()
@@ -72,6 +80,6 @@ def refusals(local: Path) -> dict[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    found = main(*map(Path, sys.argv[1:4]), sys.argv[5:], json.loads(sys.stdin.read()))
+    found = main(*map(Path, sys.argv[1:4]), sys.argv[5:], **json.loads(sys.stdin.read()))
     Path(sys.argv[4]).write_text(json.dumps(found))
     pyarrow.fs.finalize_s3()

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from tests.cluster.jars import SPARK_HOME, spark_jars
 from tests.cluster.processes import free_port, listens, server
+from tests.small_lakes import FOR_SMALL_LAKES
+from tests.spark_classes import with_shared_classes
 
 ROOT = Path(__file__).parents[2]
 # Spark runs a second copy of a task on another node only.
@@ -61,9 +63,9 @@ class Cluster:
             # Downloaded already, by the list that conf/s3.conf has, too.
             "spark.jars.packages": "",
             "spark.jars": ",".join(spark_jars()),
-            # Short lives: the second compiler would take more than it gives.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
-            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.driver.extraJavaOptions": f"{java_options()} -XX:ReservedCodeCacheSize=240m",
+            "spark.executor.extraJavaOptions": java_options(),
+            **FOR_SMALL_LAKES,
         }
 
 
@@ -71,6 +73,11 @@ def properties_text(settings: Mapping[str, str]) -> str:
     """The two files of conf/ as a person joins them, and the settings: of two equal names the last counts."""
     files = [(ROOT / "conf" / name).read_text() for name in ("spark-standalone.conf", "s3.conf")]
     return "\n".join([*files, *(f"{name} {value}" for name, value in settings.items()), ""])
+
+
+def java_options() -> str:
+    """Of JVMs with short lives: the second compiler would take more than it gives."""
+    return f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {with_shared_classes()}"
 
 
 @contextmanager
@@ -98,13 +105,12 @@ def _environment(folder: Path) -> dict[str, str]:
     """What servers and jobs start with: nothing of Python's paths of this process."""
     python = str(_node_python(folder))
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "XDG_CACHE_HOME") if name in os.environ}
-    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return {
         **kept,
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": options,
+        "SPARK_DAEMON_JAVA_OPTS": java_options(),
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": python,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.session import PER_SESSION
 from tests.audit.lakes import contents, copy_until, rows
 from tests.chosen import marks_of
@@ -71,8 +72,9 @@ def jobs(request):
 
 
 @pytest.fixture(scope="session")
-def nights(cluster, store, shared, jobs):
+def nights(cluster, store, shared, jobs, begun):
     """The jobs when they have ended, lake and segments on S3."""
+    begun("nightly", every=jobs is TWO_JOBS)
     hadoop = {f"spark.hadoop.{name}": value for name, value in store.hadoop.items()}
     events = cluster.folder / "events"
     events.mkdir()
@@ -106,8 +108,10 @@ def writers(request):
 
 
 @pytest.fixture(scope="session")
-def disturbed(cluster, shared, writers):
-    """What disturbed_nights.py answered."""
+def disturbed(cluster, shared, writers, local):
+    """What disturbed_nights.py answered; its lakes are there, and empty."""
+    for writer in writers:
+        Lake.create(local, str(shared / f"lake-{writer}"))
     answer = shared / "answer.json"
     done = cluster.submit(
         ROOT / "tests" / "cluster" / "disturbed_nights.py",
