@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,8 @@ from kgroups_spark.tables.schemas import arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
+# A table's rows in lots -> the same in the order of a part.
+InOrder: TypeAlias = "Callable[[str, list[pa.Table]], Iterable[pa.Table]]"
 Mark: TypeAlias = "dict[str, list[pa.Table]]"
 
 # Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
@@ -79,7 +81,7 @@ class PartCollector:
 
     lake_uri: str
     audit_id: int
-    in_order: Callable[[str, list[pa.Table]], Iterable[pa.Table]] = in_order_of_shards
+    in_order: InOrder = in_order_of_shards
     _waiting: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     def add(self, name: str, rows: Rows) -> Iterator[Part]:
@@ -135,10 +137,6 @@ def manifest_batch(lines: Sequence[tuple[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [kinds, pa.array([json.dumps(payload) for _, payload in lines], pa.string())], names=["kind", "payload"]
     )
-
-
-def part_line(part: Part) -> tuple[str, Any]:
-    return "part", asdict(part)
 
 
 def plain_batches(name: str, rows: Rows) -> Iterator[pa.RecordBatch]:

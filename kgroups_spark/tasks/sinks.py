@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -38,10 +38,12 @@ from kgroups_spark.tasks.outputs import (
     PASSED_ON,
     ROWS,
     Fact,
+    InOrder,
     PartCollector,
     ShardBegins,
     ShardLost,
     TaskOutput,
+    in_order_of_shards,
     kind_of,
     manifest_batch,
 )
@@ -119,10 +121,11 @@ def _work_folder(writer: LakeWriter) -> Iterator[str]:
 
 @dataclass
 class PartsSink:
-    """Tasks write parts: those of each kind of rows below a URI."""
+    """Tasks write parts `in_order`: those of each kind of rows below a URI."""
 
     folders: Mapping[str, str]
     audit_id: int
+    in_order: InOrder = in_order_of_shards
     rows: Counter[str] = field(default_factory=Counter)
     parts: list[tuple[str, Part]] = field(default_factory=list)
 
@@ -131,10 +134,11 @@ class PartsSink:
         return counted(sum(kind == ROWS for kind, _ in self.parts), "part")
 
     def run(self, given: DataFrame, work: Work) -> Made:
-        folders, audit_id = self.folders, self.audit_id
+        collect = partial(PartCollector, audit_id=self.audit_id, in_order=self.in_order)
+        collectors = {kind: collect(uri) for kind, uri in self.folders.items()}
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield manifest_batch(written(work(batches), folders, audit_id))
+            yield manifest_batch(written(work(batches), collectors))
 
         made = Made([], Counter())
         for line in given.mapInArrow(with_storage(task), MANIFEST).collect():
@@ -169,9 +173,8 @@ class PartsSink:
         return [part for kind, part in self.parts if kind == ROWS and part.table == name]
 
 
-def written(outputs: Iterable[TaskOutput], folders: Mapping[str, str], audit_id: int) -> list[tuple[str, Any]]:
-    """Writes the rows of a task; its parts by their kind, and its facts."""
-    collectors = {kind: PartCollector(uri, audit_id) for kind, uri in folders.items()}
+def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> list[tuple[str, Any]]:
+    """Writes the rows of a task, each kind by its collector; the parts by their kind, and the facts."""
     lines, before = list[tuple[str, Any]](), 0
     marks = {kind: collector.mark() for kind, collector in collectors.items()}
     for output in outputs:

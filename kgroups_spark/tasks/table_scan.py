@@ -45,17 +45,6 @@ def lots_of(
         yield pa.Table.from_batches(few)
 
 
-def in_tasks(spark: SparkSession, tasks: int, work: Callable[[int], Iterable[Line]]) -> list[Line]:
-    """The lines of all tasks, numbered from 0 on."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield manifest_batch([*work(number)])
-
-    return lines_of(spark.range(0, tasks, 1, numPartitions=tasks).mapInArrow(with_storage(run), MANIFEST))
-
-
 def lines_of(manifests: DataFrame) -> list[Line]:
     return [(row.kind, json.loads(row.payload)) for row in manifests.collect()]
 
@@ -75,11 +64,14 @@ def scan_files(
     places = [(name, file.path) for name, some in files.items() for file in sorted(some, key=_largest_first)]
     tasks = tasks_for(lake.spark, itertools.chain.from_iterable(files.values()))
 
-    def work(number: int) -> Iterator[Line]:
-        for name, path in places[number::tasks]:
-            yield from look(name, path, lots_of(dataset_of(name, folders[name], [path]), columns[name]))
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
+            for name, path in places[number::tasks]:
+                lots = lots_of(dataset_of(name, folders[name], [path]), columns[name])
+                yield manifest_batch([*look(name, path, lots)])
 
-    return in_tasks(lake.spark, tasks, work) if places else []
+    numbers = lake.spark.range(0, tasks, 1, numPartitions=tasks)
+    return lines_of(numbers.mapInArrow(with_storage(run), MANIFEST)) if places else []
 
 
 def scan_tables(lake: Lake, columns: Mapping[str, Sequence[str]], look: Look, *, by_parts: bool) -> list[Line]:

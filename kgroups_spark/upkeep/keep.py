@@ -41,9 +41,10 @@ from kgroups_spark.state_logs.keep import (
 )
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.outputs import ROWS
 from kgroups_spark.tasks.replay_stage import deal_shards
-from kgroups_spark.tasks.sinks import RowsSink
-from kgroups_spark.tasks.table_scan import Line, in_tasks, scan_files
+from kgroups_spark.tasks.sinks import PartsSink, RowsSink
+from kgroups_spark.tasks.table_scan import Line, scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
 from kgroups_spark.upkeep.optimize import replace_files, sorted_lots, total_rows
 from kgroups_spark.upkeep.reduce_stage import (
@@ -184,18 +185,20 @@ class Reduction:
         chosen = old | {name: files[name] for name in self._filters}
         work = ReducedFiles(
             self.lake.uri,
-            audit_id or 0,
             self._reduced,
             self._filters,
             {name: [file.path for file in some] for name, some in chosen.items()},
             [file.path for file in files[MARKERS]],
             [[shards[n] for n in hand] for hand in dealt],
-            sorted_lots,
             is_dry=audit_id is None,
         )
+        sink, tasks = PartsSink({ROWS: self.lake.uri}, audit_id or 0, sorted_lots), len(work.hands)
         with told_in_one_line("a task could not reduce old history"):
-            lines = in_tasks(self.lake.spark, len(work.hands), work.work) if any(chosen.values()) else []
-        outcomes = _outcomes(lines, chosen)
+            numbers = self.lake.spark.range(0, tasks, 1, numPartitions=tasks)
+            facts = sink.run(numbers, work.outputs).facts if any(chosen.values()) else []
+        outcomes = _outcomes(facts, chosen)
+        for _, part in sink.parts:
+            outcomes[part.table].parts.append(part)
         for name, some in old.items():
             if some and outcomes[name].seen != total_rows(some):
                 raise KgroupsError(
@@ -278,19 +281,14 @@ class Reduction:
         replace_files(writer, name, files, [part] if part else [])
 
 
-def _outcomes(lines: Iterable[Line], files: Mapping[str, Sequence[TableFile]]) -> dict[str, TableLeft]:
+def _outcomes(facts: Iterable[Any], files: Mapping[str, Sequence[TableFile]]) -> dict[str, TableLeft]:
     found = {name: TableLeft(files=[*some] if name in SHARD_OF else []) for name, some in files.items()}
     by_path = {name: {file.path: file for file in some} for name, some in files.items()}
-    for kind, told in lines:
-        if kind == "part":
-            part = Part(**told)
-            found[part.table].parts.append(part)
-        else:
-            name, path, seen, left = told
-            found[name].seen += seen
-            found[name].left += left
-            if path is not None:
-                found[name].files.append(by_path[name][path])
+    for name, path, seen, left in facts:
+        found[name].seen += seen
+        found[name].left += left
+        if path is not None:
+            found[name].files.append(by_path[name][path])
     return found
 
 

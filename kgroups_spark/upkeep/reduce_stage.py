@@ -41,9 +41,9 @@ from kgroups_spark.lake.replaced import NOTHING, Replaced
 from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES, StateHorizons, columns_of_place, state_horizons_of
 from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.outputs import PartCollector, TaskOutput, part_line
+from kgroups_spark.tasks.outputs import Fact, TaskOutput
 from kgroups_spark.tasks.packed_rows import packed_by_shard
-from kgroups_spark.tasks.table_scan import Line, lots_of
+from kgroups_spark.tasks.table_scan import lots_of
 
 MARKERS = "transaction_markers"
 # Tables of records: markers stay while one of their transaction's does.
@@ -164,31 +164,25 @@ class ReducedFiles:
     """
 
     lake_uri: str
-    audit_id: int
     reduced: Reduced
     filters: Mapping[str, RowFilter]
     files: Mapping[str, Sequence[str]]
     markers: Sequence[str]
     hands: Sequence[Sequence[tuple[str, int]]]
-    in_order: Callable[[str, list[pa.Table]], Iterable[pa.Table]]
     is_dry: bool = False
 
-    def work(self, task: int) -> Iterator[Line]:
-        """The lines that say what a task has done:
-
-        rows  [table, path or None, seen, left]; of tables of `filters` the files of which rows go, with their paths
-        part  that it wrote
-        """
-        collector = PartCollector(self.lake_uri, self.audit_id, self.in_order)
-        seen, left = Counter[str](), Counter[str]()
-        for name, count, rows in self.reduced.left(self._shards(task), [*self.files], is_dry=self.is_dry):
-            seen[name] += count
-            left[name] += len(rows)
-            yield from self._written(collector, name, rows)
-        yield from (("rows", [name, None, seen[name], left[name]]) for name in seen)
-        for name, path in self._own_files(task):
-            yield from self._filtered(collector, name, path)
-        yield from map(part_line, collector.rest())
+    def outputs(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
+        """The rows that stay (`is_dry`: none), and as facts [table, path or None, seen, left]; of tables of `filters`
+        the files of which rows go, with their paths."""
+        for task in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in numbers):
+            seen, left = Counter[str](), Counter[str]()
+            for name, count, rows in self.reduced.left(self._shards(task), [*self.files], is_dry=self.is_dry):
+                seen[name] += count
+                left[name] += len(rows)
+                yield from self._written(name, rows)
+            yield from (Fact([name, None, seen[name], left[name]]) for name in seen)
+            for name, path in self._own_files(task):
+                yield from self._filtered(name, path)
 
     def _shards(self, task: int) -> ShardFiles:
         hand = self.hands[task] if len(self.hands) > 1 else None
@@ -198,19 +192,19 @@ class ReducedFiles:
         files = ((name, path) for name in self.filters for path in self.files.get(name, ()))
         return itertools.islice(files, task, None, len(self.hands))
 
-    def _filtered(self, collector: PartCollector, name: str, path: str) -> Iterator[Line]:
+    def _filtered(self, name: str, path: str) -> Iterator[TaskOutput]:
         dataset, (columns, stays) = dataset_of(name, f"{self.lake_uri}/{name}", [path]), self.filters[name]
         found = [stays(rows) for rows in lots_of(dataset, columns)]
         seen, left = sum(map(len, found)), sum(int(some.sum()) for some in found)
         if left == seen:
             return
-        yield "rows", [name, path, seen, left]
+        yield Fact([name, path, seen, left])
         for rows in lots_of(dataset, arrow_schema(name).names) if left and not self.is_dry else ():
-            yield from self._written(collector, name, rows.filter(pa.array(stays(rows))))
+            yield from self._written(name, rows.filter(pa.array(stays(rows))))
 
-    def _written(self, collector: PartCollector, name: str, rows: pa.Table) -> Iterator[Line]:
+    def _written(self, name: str, rows: pa.Table) -> Iterator[TaskOutput]:
         if len(rows) and not self.is_dry:
-            yield from map(part_line, collector.add(name, rows))
+            yield name, rows
 
 
 @dataclass

@@ -364,7 +364,8 @@ class TestLeaderLost:
         )
         numbers = [pa.record_batch([pa.array([0])], ["id"])]
         folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
-        lines = written(read_hands([hand], context, numbers), folders, audit_id=1)
+        collectors = {kind: outputs.PartCollector(folder, 1) for kind, folder in folders.items()}
+        lines = written(read_hands([hand], context, numbers), collectors)
         parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
         tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
         read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]
