@@ -1,5 +1,5 @@
 """A lake in a schema of a Hive metastore that lasts (embedded Derby), each night in a process of its own, as users run
-it: found through SPARK_CONF_DIR by the commands."""
+it: found by the commands through SPARK_CONF_DIR in the first night, through spark-submit's properties in the second."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -45,21 +46,24 @@ for line in json.loads(sys.argv[1]):
 def place(tmp_path_factory):
     """A folder with the metastore, the warehouse, and how Spark finds them."""
     folder = tmp_path_factory.mktemp("hive metastore")
-    conf = folder / "conf"
-    conf.mkdir()
-    (conf / "spark-defaults.conf").write_text(
-        f"spark.sql.catalogImplementation hive\nspark.sql.warehouse.dir {folder}/wäre house\nspark.driver.memory 1g\n"
-        f"spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:;databaseName={folder}/metastore_db;create=true\n"
-        + "".join(f"{name} {value}\n" for name, value in FOR_SMALL_LAKES.items())
-    )
+    (folder / "conf").mkdir()
+    settings = {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": f"{folder}/wäre house",
+        "spark.driver.memory": "1g",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore_db;create=true",
+        **FOR_SMALL_LAKES,
+    }
+    for file in ("conf/spark-defaults.conf", "spark.properties"):
+        (folder / file).write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     with zipfile.ZipFile(CORPORA) as archive:
         archive.extractall(folder)
     return folder
 
 
-def kgroups(place, *lines):
+def kgroups(place, set_up, *lines):
     """What each command printed, by its words; all in one process."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_CONF_DIR": str(place / "conf")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **set_up}
     environment.pop("KGROUPS_LAKE", None)
     ran = subprocess.run(
         [sys.executable, "-c", COMMANDS, json.dumps(lines)],
@@ -85,6 +89,7 @@ def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them
     copy_until(log, place / "segments", 0.5)
     kgroups(
         place,
+        {"SPARK_CONF_DIR": str(place / "conf")},
         ["sql", "CREATE SCHEMA kafka"],
         [*night, "--lake", "kafka", "--writer", "parts"],
     )
@@ -102,6 +107,8 @@ def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them
     lakes = ("spark_catalog.kafka", "./folder")
     said, stderr = kgroups(
         place,
+        # Where the folder with the configuration is, JVMs would do without their archive of classes.
+        {"PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(place / 'spark.properties'))} pyspark-shell"},
         [*night, "--lake", "spark_catalog.kafka", *second],
         *([*question, "--lake", lake] for lake in lakes for question in questions),
         ["audits", "--format", "json", "--lake", "kafka"],
