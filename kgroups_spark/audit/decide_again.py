@@ -26,7 +26,9 @@ from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, STATE, replay_shards
+from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.tables.schemas import CHECKPOINTS
+from kgroups_spark.tasks.replay_stage import EXPIRY, PREVIOUS, replay_shards
 from kgroups_spark.tasks.sinks import sink_of
 
 # The tables that it reads.
@@ -98,4 +100,5 @@ def _held_groups(work: AuditWork, clean_up: CleanUp) -> pa.Table:
     if not clean_up.looks_at_held_groups:
         return columns.empty_table()
     noted = [Condition("entry_type", "==", "noted"), Condition("audit_id", "==", work.state.audit_id)]
-    return work.lake.rows(STATE, columns=columns.names, conditions=noted)
+    noted.append(Condition("reason", "==", NIGHT))
+    return work.lake.rows(CHECKPOINTS, columns=columns.names, conditions=noted)

@@ -22,9 +22,9 @@ from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.plan.read_on import read_on
-from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
+from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
 from kgroups_spark.tasks.read_stage import read_ranges
-from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, STATE, replay_shards
+from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, replay_shards
 from kgroups_spark.tasks.sinks import Made, Sink, sink_of
 from kgroups_spark.tasks.task_progress import tasks_told
 
@@ -34,7 +34,7 @@ HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and
 def audit_night(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the current tables are committed when it returns."""
     say = work.progress
-    with sink_of(work.writer, for_replay=True) as sink:
+    with sink_of(work.writer, for_replay=True, corrects=bool(work.plan.read_again)) as sink:
         with tasks_told(work.spark, say, work.reading):
             told = read_ranges(work.spark, sink, work.hands, work.read_context())
             if more := read_on(work.plan, told):
@@ -55,7 +55,7 @@ def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: 
     """Every shard goes on from its saved state, with what is new of its history."""
     stored = Stored.by(work.writer, *sink.history())
     if work.state.audit_id is not None:
-        stored.give(STATE, LakeAsOfAudit(work.lake, work.audit_id), work.state.audit_id)
+        stored.give(CHECKPOINTS, LakeAsOfAudit(work.lake, work.audit_id), work.state.audit_id)
     if work.before is not None:
         stored.give(EXPIRY, work.then)
     task = work.shard_task(progress, moment.as_of_ms, stored)
@@ -64,10 +64,10 @@ def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: 
 
 def _commit(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
     """History first: what was read counts more than what was concluded from it."""
-    for name in (*HISTORY, "state_corrections"):
+    for name in HISTORY:
         sink.append(work.writer, name)
     replace_current(work, sink, progress)
-    sink.replace(work.writer, STATE, work.state.kept_audit_id)
+    sink.replace(work.writer, CHECKPOINTS, work.state.kept_audit_id)
 
 
 def replace_current(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from operator import itemgetter
 
+from kgroups_spark.coordinator.state_difference import WAITING, Correction
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.replay.read_again import ReadAgain
 from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.internal import REREAD
+from kgroups_spark.tables.schemas import CHECKPOINTS
 
-# A note holds so many names; state_corrections has all.
+# A note holds so many names; checkpoints have all.
 NAMES_TOLD = 3
+IN_ORDER = (WAITING, "group", "noted", "producer")
 
 
 def read_again(
@@ -63,32 +66,31 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
         f"nothing of partition {number} was corrected: what was read again is damaged in {counted(count, 'place')}"
         for number, count in sorted(damaged_batches(progress).items())
     ]
-    ours = [Condition("audit_id", "==", audit_id)]
-    columns = ["offsets_partition", "entry_type", "correction", "group_id"]
-    rows = lake.rows("state_corrections", columns=columns, conditions=ours)
-    groups: dict[tuple[int, str, str], list[str]] = {}
-    for number, entry_type, correction, group_id in zip(*rows.to_pydict().values(), strict=True):
-        if correction != "baseline":
-            groups.setdefault((number, entry_type, correction), []).append(group_id)
+    ours = [Condition("audit_id", "==", audit_id), Condition("reason", "==", REREAD)]
+    rows = lake.rows(CHECKPOINTS, columns=["offsets_partition", *Correction._fields], conditions=ours)
+    groups: dict[tuple[int, int, bool], list[str | None]] = {}
+    for number, *entry in zip(*rows.to_pydict().values(), strict=True):
+        correction = Correction(*entry)
+        kind = number, IN_ORDER.index(correction.entry_type), not correction.is_gone
+        groups.setdefault(kind, []).append(correction.group_id)
     said: dict[int, list[str]] = {}
-    # "wait" before "remove" before "put".
-    for kind in sorted(sorted(groups, key=itemgetter(2), reverse=True), key=itemgetter(0, 1)):
-        number, entry_type, correction = kind
+    for kind in sorted(groups):
+        number, entry_type, stays = kind
         names = sorted(filter(None, groups[kind]))[:NAMES_TOLD]
-        said.setdefault(number, []).append(_corrected(entry_type, correction, len(groups[kind]), names))
+        said.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
     return notes + [
         f"partition {number} was corrected, as its log had forgotten what we had not read: {'; '.join(each)}"
         for number, each in said.items()
     ]
 
 
-def _corrected(entry_type: str, correction: str, entries: int, names: Collection[str]) -> str:
+def _corrected(entry_type: str, stays: bool, entries: int, names: Collection[str]) -> str:
     if entry_type == "producer":
-        return f"{counted(entries, 'transaction')} {'ended' if correction == 'remove' else 'changed'}"
+        return f"{counted(entries, 'transaction')} {'changed' if stays else 'ended'}"
     more = f" and {entries - len(names):,} more" if entries > len(names) else ""
     groups = f"{counted(entries, 'group')} {{}} ({', '.join(names)}{more})"
     if entry_type == "noted":
         return groups.format("with other producers noted")
-    if correction == "wait":
+    if entry_type == WAITING:
         return groups.format("will change when it is read again after its next record")
-    return groups.format("gone" if correction == "remove" else "changed")
+    return groups.format("changed" if stays else "gone")

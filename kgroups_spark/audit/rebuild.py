@@ -28,7 +28,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.redecode import DECODED_TABLES
 from kgroups_spark.decoding.topic_names import CLUSTER
-from kgroups_spark.history.baselines import baseline_places, usable_baselines
+from kgroups_spark.history.checkpoints import kept_checkpoints, usable_checkpoints
 from kgroups_spark.history.names import HistoryNames, names_of_shards, sightings
 from kgroups_spark.history.stored import Stored, dealt
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
@@ -37,11 +37,11 @@ from kgroups_spark.lake.ledger_rows import records_read, what_was_read
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import AuditSpans
-from kgroups_spark.replay.stored_history import Baseline, StoredHistory
+from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory
 from kgroups_spark.replay.stored_rows import Dealt, StoredTable
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, STATE, ShardTask, replay_shards
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
+from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, ShardTask, replay_shards
 from kgroups_spark.tasks.sinks import Sink, sink_of
 
 MADE_OF_RECORDS = ("group_versions", "group_member_versions", "group_events")
@@ -100,20 +100,20 @@ class _Rebuild:
     def run(self) -> Rebuilt:
         work, say = self.work, self.work.progress
         say("rebuilding from history: decoding quarantine again, and looking for names")
-        places = baseline_places(work.lake)
-        baselines = usable_baselines(places, work.settings.release_version)
-        added, names = self._look(is_reduced=bool(places.num_rows))
+        kept = kept_checkpoints(work.lake)
+        begins = usable_checkpoints(kept, work.settings.release_version)
+        added, names = self._look(is_reduced=bool(kept.num_rows))
         work = replace(work, state=replace(work.state, names=names))
         say(f"rebuilding from history: replaying {counted(len(work.shards), 'coordinator shard')}")
         decoded = self._decoded()
         with sink_of(self.writer) as sink:
-            self._replay(sink, work, decoded, baselines)
+            self._replay(sink, work, decoded, begins)
             say("rebuilding from history: committing")
             for name in (*MADE_OF_RECORDS, "quarantine"):
                 sink.replace(self.writer, name)
             if self.current:
                 replace_current(work, sink, [])
-            sink.replace(self.writer, STATE, keep_audit=work.state.kept_audit_id)
+            sink.replace(self.writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
         state = replace(
             state_of_audit(work.lake, work.audit_id),
             why_rebuilt=work.state.why_rebuilt,
@@ -156,30 +156,29 @@ class _Rebuild:
         names = ("offset_commits", "group_records")
         return pa.concat_tables([self.work.lake.rows(name, columns=columns, conditions=ours) for name in names])
 
-    def _replay(self, sink: Sink, work: AuditWork, decoded: pa.Table, baselines: dict[int, Baseline]) -> None:
+    def _replay(self, sink: Sink, work: AuditWork, decoded: pa.Table, begins: dict[int, Checkpoint]) -> None:
         stored = Stored.by(self.writer)
-        history = replace(self._history(stored.tables()), decoded=_by_partition(decoded), baselines=baselines)
+        history = replace(self._history(stored.tables()), decoded=_by_partition(decoded), begins=begins)
         task = RebuildTask(
             ShardTask(
                 replace(work.night([], self.as_of_ms), audits=self._spans()),
+                work.ends([]),
                 stored=history,
                 read_by=self.read_by,
-                tables=frozenset((*MADE_OF_RECORDS, "quarantine", *self.current, STATE)),
+                tables=frozenset((*MADE_OF_RECORDS, "quarantine", *self.current, CHECKPOINTS)),
             ),
-            replace(history, baselines={}),
-            self._kept(stored, baselines),
+            replace(history, begins={}),
+            self._kept(stored, begins),
             MADE_OF_RECORDS,
         )
         if self.current:
             stored.give(EXPIRY, work.then)
         sink.run(stored.shards(self._dealt.hands), partial(replay_shards, task))
 
-    def _kept(self, stored: Stored, baselines: dict[int, Baseline]) -> KeptRows:
+    def _kept(self, stored: Stored, begins: dict[int, Checkpoint]) -> KeptRows:
         """Rows that no replay makes again: of reduced history, and those that are replaced."""
         versions = {
-            name: self.work.then.version(name)
-            for name in (*MADE_OF_RECORDS, "quarantine")
-            if baselines or self.replaced
+            name: self.work.then.version(name) for name in (*MADE_OF_RECORDS, "quarantine") if begins or self.replaced
         }
         tables = {
             name: stored.table(f"{name} before", name, arrow_schema(name).names, version)

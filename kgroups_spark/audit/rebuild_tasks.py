@@ -62,7 +62,7 @@ LOOKED_AT = {
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows that no replay makes again, by table: those before a baseline, and those that are replaced."""
+    """Rows that no replay makes again, by table: those before a checkpoint, and those that are replaced."""
 
     tables: Mapping[str, StoredTable]
     replaced: Replaced
@@ -71,9 +71,9 @@ class KeptRows:
         self, name: str, stored: StoredHistory, reader: PartReader, number: int, parts: Sequence[HistoryPart]
     ) -> Iterator[pa.Table]:
         """Those of an offsets partition."""
-        baseline, is_kept = stored.baselines.get(number), self.replaced.condition_of(name, number)
-        if baseline is not None:
-            is_before = pc.field("log_offset") < baseline.log_offset
+        begin, is_kept = stored.begins.get(number), self.replaced.condition_of(name, number)
+        if begin is not None:
+            is_before = pc.field("log_offset") < begin.log_offset
             if name == "quarantine":  # its records stay anyway
                 is_before &= pc.field("reason") == LOAD_WOULD_FAIL["reason"]
             is_kept = is_before if is_kept is None else is_before | is_kept
@@ -83,7 +83,7 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class RebuildTask:
-    """All that is made of a shard's history. `stored`: all of it that counts, also what is below baselines."""
+    """All that is made of a shard's history. `stored`: all of it that counts, also what is below checkpoints."""
 
     replay: ShardTask
     stored: StoredHistory

@@ -12,37 +12,41 @@ import pyarrow.compute as pc
 from kgroups_spark.audit.saved_state import SavedState, state_of_audit
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
-from kgroups_spark.history.baseline_rows import OnTopOfState, history_below, state_task
+from kgroups_spark.history.shard_states import history_below, state_task
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_rows import StoredTable
+from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.rows import constant
-from kgroups_spark.tables.schemas import arrow_schema
-from kgroups_spark.tasks.replay_stage import STATE, replay_shards
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
+from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
 from kgroups_spark.tasks.sinks import sink_of
 
 
 @dataclass(frozen=True)
-class RestoreTask(OnTopOfState):
-    """The state of a shard: where its log was cut back as history says, of others as audit `saved_by` saved it."""
+class RestoreTask:
+    """The state of a shard: where its log was cut back as history says (`state`), of others as `saved` has it."""
 
+    state: ShardTask
     cut: frozenset[int]
     saved: StoredTable
-    saved_by: int | None
+    is_saved: pc.Expression
 
     def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        """(coordinator_state, rows)."""
+        """(checkpoints, rows)."""
         if offsets_partition in self.cut:
             yield from self.state.outputs(reader, offsets_partition, parts)
             return
         history = self.state.stored
         assert history is not None
-        rows = reader.stored(self.saved, history.dealt, parts, offsets_partition)
-        rows = rows.filter(pc.equal(rows.column("audit_id"), pa.scalar(self.saved_by, pa.int64())))
+        rows = reader.stored(self.saved, history.dealt, parts, offsets_partition).filter(self.is_saved)
+        rows = rows.cast(arrow_schema(CHECKPOINTS))  # texts, as those of the others
         at = rows.schema.get_field_index("audit_id")
-        yield STATE, rows.set_column(at, rows.schema.field(at), constant(self.audit_id, len(rows), pa.int64()))
+        ours = constant(self.state.audit_id, len(rows), pa.int64())
+        yield CHECKPOINTS, rows.set_column(at, rows.schema.field(at), ours)
 
 
 def restored_state(work: AuditWork) -> SavedState:
@@ -55,11 +59,12 @@ def restored_state(work: AuditWork) -> SavedState:
     lake, release_version = work.lake, work.settings.release_version
     stored = Stored.by(work.writer)
     history = history_below(lake, stored, cuts, release_version, work.shards)
-    saved = stored.table(STATE, STATE, arrow_schema(STATE).names)
+    is_saved = [Condition("reason", "==", NIGHT), Condition("audit_id", "==", work.state.audit_id)]
+    saved = stored.table("saved", CHECKPOINTS, arrow_schema(CHECKPOINTS).names, conditions=is_saved)
     state = state_task(history, release_version, work.audit_id)
     writer = replace(work.writer, app_id=REBUILD_APP_ID)
-    task = RestoreTask(state, frozenset(cuts), saved, work.state.audit_id)
+    task = RestoreTask(state, frozenset(cuts), saved, expression_of(is_saved))
     with sink_of(writer) as sink:
         sink.run(stored.shards(history.dealt.hands), partial(replay_shards, task))
-        sink.replace(writer, STATE, keep_audit=work.state.kept_audit_id)
+        sink.replace(writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
     return replace(state_of_audit(lake, work.audit_id), kept_audit_id=work.state.kept_audit_id)

@@ -20,7 +20,6 @@ from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
-from kgroups_spark.plan.read_to import not_read_now, read_now
 from kgroups_spark.plan.uncommitted import uncommitted_notes
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -126,17 +125,12 @@ def _shortfall(work: AuditWork, result: AuditResult) -> Shortfall:
 
 
 def _partitions(work: AuditWork, progress: list[RangeProgress], moment: Moment) -> list[PartitionProgress]:
-    planned = {p.offsets_partition: p for p in work.plan.partitions}
-    before = {p.offsets_partition: p for p in (work.before.partitions or ())} if work.before else {}
     by_partition: dict[int, list[RangeProgress]] = {}
-    for each in sorted(progress, key=lambda p: p.number):
+    for each in progress:
         by_partition.setdefault(each.offsets_partition, []).append(each)
-    rows = [
-        read_now(planned[number], by_partition.get(number, [])) if number in planned else not_read_now(before[number])
-        for number in sorted(planned.keys() | before.keys())
-    ]
     return [
-        replace(row, newest_log_timestamp=_newest_time(row.offsets_partition, by_partition, moment)) for row in rows
+        replace(row, newest_log_timestamp=_newest_time(row.offsets_partition, by_partition, moment))
+        for row in work.partitions_read(progress)
     ]
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,19 +11,19 @@ from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT, STATE_FORMATS
 from kgroups_spark.history.names import HistoryNames
 from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.writer import is_of_night
+from kgroups_spark.tables.schemas import CHECKPOINTS
 
 # Tables that history cannot tell anything of, or not yet.
-# Lakes of older layouts have no table group_events: what it would hold is made of their history.
-EVENTS_SINCE_LAYOUT = 3
-
 NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audits")
 
 
 @dataclass(frozen=True)
 class SavedState:
-    """`audit_id`: whose rows of coordinator_state to go on from; None: there are none. `files`: where they are.
+    """`audit_id`: whose checkpoints to go on from; None: there are none. `files`: where they are.
 
     `why_rebuilt`: what differs from the rules that made it, as a sentence; None: it can be used.
     `kept_audit_id`: whose rows stay beside those of this audit, so that it can be done again if it is killed.
@@ -49,9 +49,11 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequ
     before = claim.before
     if before is None:
         return SavedState(None, (), None)
-    written = state_files(lake)
+    written = night_files(lake)
     newest = max((audit_id for audit_id in written if audit_id <= before.audit_id), default=None)
     why = _gone(made_again) or _difference(before, release_version) or left_undone(claim, before)
+    if newest is None and before.partitions:
+        why = why or f"state rebuilt from history: the lake has none of audit {before.audit_id}"
     files = () if newest is None else tuple(written[newest])
     return SavedState(newest, files, why, kept_audit_id=newest)
 
@@ -70,14 +72,19 @@ def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[st
 
 def state_of_audit(lake: Lake, audit_id: int) -> SavedState:
     """The state that the audit has just written."""
-    return SavedState(audit_id, tuple(state_files(lake).get(audit_id, ())), None)
+    return SavedState(audit_id, tuple(night_files(lake).get(audit_id, ())), None)
 
 
-def state_files(lake: Lake, name: str = "coordinator_state") -> dict[int, list[str]]:
+def night_files(lake: Lake) -> dict[int, list[str]]:
+    """The files with the states of nights, by audit."""
+    return state_files(lake, CHECKPOINTS, is_of_night)
+
+
+def state_files(lake: Lake, name: str, is_one: Callable[[TableFile], bool] = lambda file: True) -> dict[int, list[str]]:
     """The files of a table of saved states; each holds rows of one audit alone."""
     table = lake.table(name)
     files: dict[int, list[str]] = {}
-    for file in table.files():
+    for file in filter(is_one, table.files()):
         audit_id = file.bound("minValues", "audit_id")
         if audit_id is not None:
             files.setdefault(audit_id, []).append(f"{table.path}/{file.path}")
@@ -97,11 +104,6 @@ def _difference(before: AuditRow, release_version: str) -> str | None:
     ):
         if then != now:
             return f"state rebuilt from history: audit {before.audit_id} used {name} {then}, this one {now}"
-    if before.lake_version < EVENTS_SINCE_LAYOUT:
-        return (
-            f"state rebuilt from history: audit {before.audit_id} wrote layout {before.lake_version}, without table "
-            "group_events"
-        )
     return None
 
 

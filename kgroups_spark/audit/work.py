@@ -27,10 +27,11 @@ from kgroups_spark.history.names import sightings
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
-from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.plan.audit_plan import AuditPlan
+from kgroups_spark.plan.read_to import not_read_now, read_now
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.stored_rows import Dealt
 from kgroups_spark.state_logs.plan import StatePlan
@@ -171,11 +172,27 @@ class AuditWork:
     def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored) -> ShardTask:
         """The facts that the tasks of stage 2 need; `stored`: how they get what the lake has stored."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        task = ShardTask(self.night(progress, as_of_ms), again)
+        task = ShardTask(self.night(progress, as_of_ms), self.ends(progress), again)
         if not self.has_decoded_again:
             return task
         quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)
         return replace(task, decoded_again=(quarantine, Dealt(tuple(map(tuple, self.shard_hands)), Counter())))
+
+    def partitions_read(self, progress: list[RangeProgress]) -> list[PartitionProgress]:
+        """How far each partition is read, as far as ranges tell."""
+        planned = {p.offsets_partition: p for p in self.plan.partitions}
+        before = {p.offsets_partition: p for p in (self.before.partitions or ())} if self.before else {}
+        ranges: dict[int, list[RangeProgress]] = {}
+        for each in sorted(progress, key=lambda p: p.number):
+            ranges.setdefault(each.offsets_partition, []).append(each)
+        return [
+            read_now(planned[number], ranges.get(number, [])) if number in planned else not_read_now(before[number])
+            for number in sorted(planned.keys() | before.keys())
+        ]
+
+    def ends(self, progress: list[RangeProgress]) -> dict[int, int]:
+        """By offsets partition up to where it is read."""
+        return {each.offsets_partition: each.end_offset for each in self.partitions_read(progress)}
 
     def offsets_partitions(self, progress: list[RangeProgress]) -> int | None:
         """How many partitions the offsets topic has: as the user says, or the cluster, or the only number that fits."""

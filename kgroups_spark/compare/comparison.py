@@ -44,7 +44,7 @@ from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.counts import counted
 from kgroups_spark.durations import format_duration
 from kgroups_spark.expiry.clean_up import CleanUp
-from kgroups_spark.history.baselines import baseline_places
+from kgroups_spark.history.checkpoints import kept_checkpoints
 from kgroups_spark.history.stored import Stored, dealt
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
@@ -172,7 +172,7 @@ class _History:
         records = records_read(what_was_read(lake, then.audit_id))
         shards = dealt(records, lake.spark.sparkContext.defaultParallelism)
         history = StoredHistory(stored.tables_as_of(then), shards, replaced=then.replaced)
-        return cls(stored, history, records, then.audit_id, baseline_places(then).num_rows > 0)
+        return cls(stored, history, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
 
     def told(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
         """The facts that tasks report of both (`_TOLD`)."""

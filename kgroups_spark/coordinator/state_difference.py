@@ -20,7 +20,6 @@ from kgroups_spark.coordinator.consumer_group import ConsumerGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_rows import (
-    StateRow,
     group_entry,
     noted_entry,
     producer_entry,
@@ -28,19 +27,23 @@ from kgroups_spark.coordinator.state_rows import (
 )
 from kgroups_spark.coordinator.streams_group import StreamsGroup
 
-PUT, REMOVE, WAIT = "put", "remove", "wait"
+# The type of an entry of a group that is another in the log, but cannot be corrected yet.
+WAITING = "waiting"
 
 
 class Correction(NamedTuple):
-    """An entry of the carried state that is to be another (`put`) or to go (`remove`); see state_rows.replace_entry.
+    """An entry of the carried state that is to be another, or (`payload` None) to go; see state_rows.replace_entry."""
 
-    `wait`: the group is another in the log, but cannot be corrected yet.
-    """
-
-    correction: str
     entry_type: str
     group_id: str | None
     payload: str | None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the log has nothing of the entry."""
+        if self.entry_type == "producer":
+            return "transaction" not in orjson.loads(self.payload or "{}")
+        return self.payload is None
 
     @property
     def entry(self) -> tuple[str, str | None, int | None]:
@@ -66,14 +69,14 @@ def _of_group(group_id: str, carried: Shard, told: Shard, is_waiting: bool) -> I
     offsets, told_offsets = carried.offsets.committed.get(group_id, {}), told.offsets.committed.get(group_id, {})
     is_same = _is_same(group, told_group)
     if is_waiting and not is_same:
-        yield Correction(WAIT, "group", group_id, None)
+        yield Correction(WAITING, group_id, None)
     if (is_same or is_waiting) and offsets == told_offsets:
         return
     stays = group if is_same or is_waiting else told_group
     if stays is None and not told_offsets:
-        yield Correction(REMOVE, "group", group_id, None)
+        yield Correction("group", group_id, None)
     else:
-        yield _put(group_entry(group_id, stays, told_offsets))
+        yield Correction(*group_entry(group_id, stays, told_offsets))
 
 
 def _of_producers(carried: Shard, told: Shard) -> Iterator[Correction]:
@@ -81,23 +84,19 @@ def _of_producers(carried: Shard, told: Shard) -> Iterator[Correction]:
         if _producer_facts(carried, producer_id) == _producer_facts(told, producer_id):
             continue
         if producer_id in _producers(told):
-            yield _put(producer_entry(told, producer_id))
+            yield Correction(*producer_entry(told, producer_id))
         else:
             payload = orjson.dumps({"producer_id": producer_id}).decode()
-            yield Correction(REMOVE, "producer", None, payload)
+            yield Correction("producer", None, payload)
 
 
 def _of_noted_producers(carried: Shard, told: Shard) -> Iterator[Correction]:
     noted, told_noted = carried.offsets.noted_producers, told.offsets.noted_producers
     for group_id in sorted(noted.keys() | told_noted.keys()):
         if group_id not in told_noted:
-            yield Correction(REMOVE, "noted", group_id, None)
+            yield Correction("noted", group_id, None)
         elif noted.get(group_id) != told_noted[group_id]:
-            yield _put(noted_entry(group_id, told_noted[group_id]))
-
-
-def _put(entry: StateRow) -> Correction:
-    return Correction(PUT, *entry)
+            yield Correction(*noted_entry(group_id, told_noted[group_id]))
 
 
 def _producers(shard: Shard) -> set[int]:

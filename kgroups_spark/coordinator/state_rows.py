@@ -1,4 +1,4 @@
-"""A shard's state as rows and back, exactly: what an audit goes on from (internal table coordinator_state).
+"""A shard's state as rows and back, exactly: what a replay goes on from (internal table checkpoints).
 
 Kinds of rows (`entry_type`), their payload JSON:
 
@@ -43,11 +43,15 @@ OFFSET_FIELDS = ("topic", "partition", *OffsetCommit._fields[:3], *OffsetAndMeta
 
 
 class StateRow(NamedTuple):
-    """A row of coordinator_state, without audit_id and offsets_partition."""
+    """An entry of the state, in columns of checkpoints."""
 
     entry_type: str
     group_id: str | None
     payload: str
+
+
+# An entry that every checkpoint has, so that an empty state has a row, too.
+MARK = StateRow("topics", None, '{"topics": []}')
 
 
 def save(shard: Shard) -> Iterator[StateRow]:
@@ -153,7 +157,7 @@ def load(shard: Shard, rows: Iterable[StateRow]) -> None:
                     if is_newest:
                         shard.topics.ids[topic] = topic_id
             case _:
-                raise ValueError(f"coordinator_state has a row of type {row.entry_type!r}, which is unknown")
+                raise ValueError(f"a saved state has a row of type {row.entry_type!r}, which is unknown")
     # The oldest removals are forgotten first.
     shard.removed.update(sorted(removed, key=lambda each: each[1].log_offset))
     shard.removed_groups.update((group_id, log_offset) for log_offset, group_id in sorted(removed_groups))

@@ -14,15 +14,18 @@ from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.replaced import NOTHING
-from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
-from kgroups_spark.replay.stored_history import CORRECTIONS
 from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
-from kgroups_spark.tables.schemas import LOG_TABLES
+from kgroups_spark.tables.conditions import Condition, all_may_hold
+from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_by_shard
 from kgroups_spark.tasks.replay_stage import deal_shards, shards_of, shards_of_parts
 
-HISTORY = (*LOG_TABLES, CORRECTIONS)
+HISTORY = (*LOG_TABLES, CHECKPOINTS)
+# A replay of history goes on from none of a night's states.
+OF_HISTORY = {CHECKPOINTS: (Condition("reason", "in", [REREAD, KEEP]),)}
 # Fewer records are not worth a task of their own: each opens nearly all files of a lake of small nights.
 RECORDS_OF_A_TASK = 250_000
 
@@ -49,35 +52,52 @@ class Stored:
 
     def tables(self, names: Iterable[str] = HISTORY) -> dict[str, StoredTable]:
         """The newest versions of tables of history, with the columns that a replay takes."""
-        return {name: self.table(name, name, _columns(name)) for name in names}
+        return {name: self._history(name, None) for name in names}
 
     def tables_as_of(self, then: LakeAsOfAudit, names: Iterable[str] = HISTORY) -> dict[str, StoredTable]:
         """The same as an audit left them."""
-        return {name: self.table(name, name, _columns(name), then.version(name)) for name in names}
+        return {name: self._history(name, then.version(name)) for name in names}
 
-    def table(self, label: str, name: str, columns: Sequence[str], version: int | None = None) -> StoredTable:
-        """A version of a table (None: the newest)."""
+    def _history(self, name: str, version: int | None) -> StoredTable:
+        return self.table(name, name, _columns(name), version, OF_HISTORY.get(name, ()))
+
+    def table(
+        self,
+        label: str,
+        name: str,
+        columns: Sequence[str],
+        version: int | None = None,
+        conditions: Sequence[Condition] = (),
+    ) -> StoredTable:
+        """A version of a table (None: the newest), without files and maybe rows that do not meet the conditions."""
         if not self.by_reference:
-            rows = self.lake.read(name, version, NOTHING).select(*columns)
+            rows = self.lake.read(name, version, NOTHING)
+            for each in conditions:
+                rows = rows.where(each.of(F.col(each.column), F.lit))
+            rows = rows.select(*columns)
             schema = StoredTable(label, name, "", tuple(columns), None).schema
             self.packed.append(packed_by_shard(rows, label, schema))
             return StoredTable(label, name, "", tuple(columns), None)
+        self.lake.require_table(name)
         log = self.lake.table(name)
-        return StoredTable(label, name, log.path, tuple(columns), tuple(map(_file, log.files(version))))
+        files = [file for file in log.files(version) if all_may_hold(conditions, file.bound)]
+        return StoredTable(label, name, log.path, tuple(columns), tuple(map(_file, files)))
 
     def give(self, name: str, then: LakeAsOfAudit, written_by: int | None = None) -> None:
-        """Gives the shards the rows of a small table as an audit left it; of those that audit `written_by` wrote."""
+        """Gives the shards the rows of a small table as an audit left it; `written_by`: of checkpoints the state of the
+        night of that audit."""
         version = then.version(name)
         if version is None:
             return
         if not self.by_reference:
             rows = then.read(name)
-            rows = rows if written_by is None else rows.where(F.col("audit_id") == written_by)
+            if written_by is not None:
+                rows = rows.where((F.col("audit_id") == written_by) & (F.col("reason") == NIGHT))
             self.packed.append(packed_by_shard(rows, name, part_schema(name)))
             return
         log = self.lake.table(name)
         for file in log.files(version):
-            if written_by in (None, file.bound("minValues", "audit_id")):
+            if written_by is None or (is_of_night(file) and file.bound("minValues", "audit_id") == written_by):
                 self.parts.append(HistoryPart(name, f"{log.path}/{unquote(file.path)}"))
 
     def shards(self, hands: Sequence[Sequence[int]]) -> DataFrame:
@@ -89,7 +109,8 @@ class Stored:
 
 def _columns(name: str) -> list[str]:
     """The columns that a replay takes, and those that say whether a row counts."""
-    return [*dict.fromkeys(["audit_id", *part_schema(name).names])]
+    schema = arrow_schema(name) if name == CHECKPOINTS else part_schema(name)
+    return [*dict.fromkeys(["audit_id", *schema.names])]
 
 
 def _file(file: TableFile) -> StoredFile:

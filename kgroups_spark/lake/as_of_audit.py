@@ -18,9 +18,10 @@ from pyspark.sql import DataFrame
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, IS_FINISHED
 from kgroups_spark.lake.ledger_rows import newest_rows
+from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, checkpoint_batches
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
-from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tables.conditions import Condition, expression_of
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, arrow_schema
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class LakeAsOfAudit:
 
     def read(self, name: str) -> DataFrame:
         """The table's rows; nothing that is committed later changes what the frame says."""
+        if name == CHECKPOINTS and (older := self._older_checkpoints()) is not None:
+            return older
         version = self.version(name)
         if version is None and name != "audits":
             return self.lake.spark.createDataFrame([], TABLES[name].schema)
@@ -68,9 +71,20 @@ class LakeAsOfAudit:
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:
         """As Lake.rows: without a Spark job where pyarrow reaches the lake."""
+        if name == CHECKPOINTS and (older := self._older_checkpoints()) is not None:
+            wanted = older.toArrow().cast(arrow_schema(name))
+            wanted = wanted.filter(expression_of(conditions)) if conditions else wanted
+            return wanted if columns is None else wanted.select(columns)
         version = self.version(name)
         if version is None and name != "audits":
             empty = arrow_schema(name).empty_table()
             return empty if columns is None else empty.select(columns)
         replaced = self.replaced if name in REPLACEABLE else NOTHING
         return self.lake.rows(name, version, columns=columns, conditions=conditions, replaced=replaced)
+
+    def _older_checkpoints(self) -> DataFrame | None:
+        """Rows of checkpoints in a lake that has not been brought to them; None: it has, or never had any."""
+        if self.lake.version > LAST_LAYOUT or not self.lake.place.has(OLDER_CHECKPOINTS):
+            return None
+        older = self.lake.place.read(OLDER_CHECKPOINTS).where(f"audit_id <= {self.audit_id}")
+        return older.mapInArrow(checkpoint_batches, TABLES[CHECKPOINTS].schema)

@@ -37,6 +37,10 @@ class Folder:
         """Makes the table, empty; nothing if someone else has just made it."""
         self.kernel.table(self.path(table.name)).create(table.schema.json(), table.comment, properties)
 
+    def drop(self, name: str) -> None:
+        """Deletes the table, if it is there."""
+        self.kernel.delete(self.path(name))
+
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """A version of the table (default: the newest)."""
         reader = self.spark.read.format("delta")

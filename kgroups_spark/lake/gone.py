@@ -8,10 +8,10 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.layout import LAKE_VERSION
-from kgroups_spark.tables.schemas import LOG_TABLES, STATE_LOG_HISTORY, TABLES
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, STATE_LOG_HISTORY, TABLES
 
 # The log as the lake holds it, and what was corrected in the state since: all else is made of it.
-NOT_MADE_AGAIN = (*LOG_TABLES, *STATE_LOG_HISTORY, "state_corrections")
+NOT_MADE_AGAIN = (*LOG_TABLES, *STATE_LOG_HISTORY, CHECKPOINTS)
 
 
 def gone_tables(lake: Lake) -> list[str]:

@@ -124,7 +124,7 @@ class Lake:
 
         `replaced`: what is left out (None: what the lake knows of now).
         """
-        self._require_table(name)
+        self.require_table(name)
         rows = self.place.read(name, version)
         rows = rows if self.version >= LAKE_VERSION else _with_all_columns(rows, TABLES[name].schema)
         return (self.replaced if replaced is None else replaced).left_out(name, rows) if name in REPLACEABLE else rows
@@ -146,7 +146,7 @@ class Lake:
         to say; Kernel knows their files. Tables whose files are not the whole truth (deletion vectors, column mapping)
         are left to Delta, those of a catalog to whom it lets read them.
         """
-        self._require_table(name)
+        self.require_table(name)
         log = self.table(name)
         if self.is_in_catalog or log.refusal() is not None:
             return self.read(name, version, NOTHING)
@@ -173,7 +173,7 @@ class Lake:
         `columns` (None: all) and `conditions` choose among them; files whose statistics leave no room for such a row
         are not opened. `files`: where the wanted rows lie (None: in any file of the version). `replaced` as of `read`.
         """
-        self._require_table(name)
+        self.require_table(name)
         schema = arrow_schema(name)
         columns = schema.names if columns is None else columns
         if not self.files_in_reach:
@@ -190,7 +190,8 @@ class Lake:
     def commit(self, table: str, operation: str, write: Callable[[], Answer]) -> Answer:
         """The answer of `write`: it changes the table in one Delta transaction. The one place where a lake changes.
 
-        `operation` is create, append, replace, delete or shut out. Raises KgroupsError where storage or Delta refuses.
+        `operation` is create, append, replace, delete, drop or shut out. Raises KgroupsError where storage or Delta
+        refuses.
         """
         with told_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
             return write()
@@ -229,7 +230,8 @@ class Lake:
         """Which layout the lake says it has; 0: none, as a table `audits` of somebody else."""
         return lake_version_in(self.properties)
 
-    def _require_table(self, name: str) -> None:
+    def require_table(self, name: str) -> None:
+        """Raises KgroupsError for a table that the lake's layout does not have."""
         if not self.has(name):
             raise KgroupsError(
                 f"the lake at {self.location} has no table {name} yet: "

@@ -23,19 +23,24 @@ that tables lack are set without a new layout, because they mean nothing to olde
     layout 8 -> 9: `offset_commits` and `group_records` have a column `offset_delta`, null in rows that are there
     layout 9 -> 10: `coordinator_state` and `state_corrections` have the columns of offsets; a state that is there is
                    read as it is (state format 1)
+    layout 10 -> 11: `checkpoints` is new, with what `state_corrections` held; that table and `coordinator_state` go,
+                   and the state is rebuilt from history
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from pyspark.sql.types import StructField, StructType
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence, Transaction, named_if_lost
+from kgroups_spark.lake.kernel import AlreadyWritten
 from kgroups_spark.lake.lake import Lake, table_properties
+from kgroups_spark.lake.older_checkpoints import OLDER_CHECKPOINTS, OLDER_STATES, checkpoint_batches
 from kgroups_spark.tables.ddl import column_definition, quoted
 from kgroups_spark.tables.layout import (
     FINDINGS_BEFORE_7,
@@ -43,7 +48,7 @@ from kgroups_spark.tables.layout import (
     LAKE_VERSION_PROPERTY,
     lake_version_in,
 )
-from kgroups_spark.tables.schemas import TABLES, Table
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES, Table
 from kgroups_spark.tables.spark_types import struct_in_array
 
 
@@ -58,6 +63,31 @@ def _rename_findings(fence: Fence) -> None:
             fence.sql("findings", "replace", statement)
 
 
+def _to_checkpoints(fence: Fence) -> None:
+    """Moves the rows that nothing makes again to their new place, once; then drops the tables of layout 10."""
+    lake = fence.lake
+    fence.check_claim()
+    lake.create_table(TABLES[CHECKPOINTS])
+    if lake.place.has(OLDER_CHECKPOINTS) and lake.table(CHECKPOINTS).last_transaction(_MOVED) is None:
+        _move(fence)
+    for name in (OLDER_CHECKPOINTS, OLDER_STATES):
+        with named_if_lost(fence.check_claim):
+            lake.commit(name, "drop", partial(lake.place.drop, name))
+
+
+def _move(fence: Fence) -> None:
+    lake = fence.lake
+    if not lake.kernel.table(lake.place.path(OLDER_CHECKPOINTS)).files():
+        return
+    rows = lake.place.read(OLDER_CHECKPOINTS).mapInArrow(checkpoint_batches, TABLES[CHECKPOINTS].schema)
+    # Delta takes a transaction once. It is no audit's: the lake as an earlier one left it has these rows, too.
+    options = {"txnAppId": _MOVED, "txnVersion": str(LAKE_VERSION)}
+    with named_if_lost(fence.check_claim), suppress(AlreadyWritten):
+        lake.commit(CHECKPOINTS, "append", partial(lake.place.append, CHECKPOINTS, rows, options))
+
+
+_MOVED = "kgroups-checkpoints"
+
 # From a layout to the next one: what the tables' columns do not say.
 STEPS: dict[int, Callable[[Fence], None]] = {
     1: lambda fence: None,
@@ -69,6 +99,7 @@ STEPS: dict[int, Callable[[Fence], None]] = {
     7: lambda fence: None,
     8: lambda fence: None,
     9: lambda fence: None,
+    10: _to_checkpoints,
 }
 
 

@@ -23,7 +23,7 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from kgroups_spark.tables.conditions import Condition, expression_of
-from kgroups_spark.tables.schemas import LOG_TABLES
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,9 +32,9 @@ COLUMN = "replaced_ranges"
 
 # Of these a row is replaced from the range's first offset on.
 _BY_PLACE = (*LOG_TABLES, "group_versions", "group_member_versions", "group_events")
-# Of these there are rows to replace, too: a correction stands where an audit's log ended and belongs to what was
-# before; a decision is of the audit `decided_by`.
-REPLACEABLE = (*_BY_PLACE, "state_corrections", "previous_offset_expiry")
+# Of these there are rows to replace, too: a checkpoint belongs to what was before it; a decision is of the audit
+# `decided_by`.
+REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry")
 # Columns of offset_commits that tell of the marker behind the row, which may be replaced where the row is not.
 _OF_MARKER = ("outcome", "marker_offset")
 
@@ -149,17 +149,17 @@ class Replaced:
     def _condition(self, name: str, each: ReplacedRange) -> str:
         audit_id = "decided_by" if name == "previous_offset_expiry" else "audit_id"
         is_here = f"offsets_partition = {each.offsets_partition} AND {audit_id} < {each.audit_id}"
-        if name != "state_corrections":
+        if name != CHECKPOINTS:
             return f"({is_here} AND log_offset >= {each.from_offset})"
         # Rows of another log have partitions and offsets of their own.
-        return f"({is_here} AND log_offset > {each.from_offset} AND correction <> 'state_baseline')"
+        return f"({is_here} AND log_offset > {each.from_offset} AND log IS NULL)"
 
     def _expression(self, name: str, each: ReplacedRange) -> pc.Expression:
         audit_id = "decided_by" if name == "previous_offset_expiry" else "audit_id"
         is_here = (pc.field("offsets_partition") == each.offsets_partition) & (pc.field(audit_id) < each.audit_id)
-        if name != "state_corrections":
+        if name != CHECKPOINTS:
             return is_here & (pc.field("log_offset") >= each.from_offset)
-        return is_here & (pc.field("log_offset") > each.from_offset) & (pc.field("correction") != "state_baseline")
+        return is_here & (pc.field("log_offset") > each.from_offset) & pc.field("log").is_null()
 
     def _without_markers(self, commits: pa.Table, chosen: pa.Array | None = None) -> pa.Table:
         """Rows of offset_commits that know no marker that is replaced; of others than the `chosen` ones nothing is

@@ -25,7 +25,8 @@ from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.parts_writer import Part, PartWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.storage.s3 import with_storage
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,15 @@ class LakeWriter:
             self.replace(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
 
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
-        """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them."""
+        """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them, and in
+        checkpoints all that are of no night."""
         if self.name == "parts":
             self.replace_parts(table, self._parts_of(table, rows), keep_audit)
             return
         where = None if keep_audit is None else f"audit_id <> {keep_audit}"
+        if table == CHECKPOINTS:
+            where = " AND ".join(filter(None, (f"reason = '{NIGHT}'", where)))
+            where = f"audit_id = {self.audit_id} OR ({where})"
         replace = partial(self.lake.place.replace, where=where)
         self._commit(table, "replace", partial(self._write_by_spark, table, rows, replace))
 
@@ -103,10 +108,11 @@ class LakeWriter:
             self._commit_parts(table, "append", parts, None)
 
     def replace_parts(self, table: str, parts: Sequence[Part], keep_audit: int | None = None) -> None:
-        """Makes the parts' rows the table's only ones, but for those that `keep_audit` wrote; empty stays as it is."""
+        """Makes the parts' rows the table's only ones, but for those that `keep_audit` wrote, and in checkpoints
+        those that are of no night; empty stays as it is."""
         if not parts and not self.lake.table(table).files():
             return
-        self._commit_parts(table, "replace", parts, partial(_is_not_of, keep_audit))
+        self._commit_parts(table, "replace", parts, partial(_goes, table, keep_audit))
 
     def _commit_parts(self, table: str, operation: str, parts: Sequence[Part], remove: Removal | None) -> None:
         log = self.lake.table(table)
@@ -148,9 +154,15 @@ def _by(audit_id: int) -> str:
     return f"kgroups-spark audit {audit_id}"
 
 
-def _is_not_of(audit_id: int | None, file: TableFile) -> bool:
+def _goes(table: str, keep_audit: int | None, file: TableFile) -> bool:
     # Each file holds rows of one audit alone: tables that keep some are never optimised.
-    return audit_id is None or file.bound("minValues", "audit_id") != audit_id
+    is_kept = keep_audit is not None and file.bound("minValues", "audit_id") == keep_audit
+    return not is_kept and (table != CHECKPOINTS or is_of_night(file))
+
+
+def is_of_night(file: TableFile) -> bool:
+    """Whether a file of checkpoints holds states of nights alone: no other has any."""
+    return {file.bound(which, "reason") for which in ("minValues", "maxValues")} == {NIGHT}
 
 
 MANIFEST = StructType().add("table", "string").add("path", "string").add("size", LongType()).add("records", LongType())

@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.history.baselines import newest_baselines
+from kgroups_spark.history.checkpoints import reduced_to
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
@@ -83,7 +83,7 @@ class KnownReadings:
         return cls(
             partial(_readings, lake, last.audit_id),
             last.replaced,
-            lambda offsets_partition: newest_baselines(lake).get(offsets_partition, 0),
+            lambda offsets_partition: reduced_to(lake).get(offsets_partition, 0),
             accept,
         )
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.rows import GroupVersion, MemberVersion
 from kgroups_spark.coordinator.shard import Shard
-from kgroups_spark.coordinator.state_difference import PUT, REMOVE, WAIT, Correction
+from kgroups_spark.coordinator.state_difference import WAITING, Correction
 from kgroups_spark.coordinator.state_rows import STATE_FORMATS
 from kgroups_spark.coordinator.versions import MemberVersions, Version
 from kgroups_spark.offsets.replay import ALL_GROUPS
@@ -46,19 +46,19 @@ class CorrectedAt:
         return self.corrections
 
 
-def corrections_of(state_corrections: pa.Table) -> list[CorrectedAt]:
-    """The corrections `put` and `remove` among rows of an offsets partition, in log order.
+def corrections_of(reread: pa.Table) -> list[CorrectedAt]:
+    """The corrections among rows `reread` of an offsets partition, in log order.
 
-    Of several of the same entry at the same place the newest audit's counts. A `put` of another state format is left
-    out: nobody can read it any more. Rows `baseline` are a state, and rows `wait` have changed nothing.
+    Of several of the same entry at the same place the newest audit's counts. An entry of another state format is left
+    out: nobody can read it any more. Rows WAITING have changed nothing.
     """
-    rows = state_corrections.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
+    rows = reread.sort_by([("log_offset", "ascending"), ("audit_id", "ascending")]).to_pylist()
     found = []
     for log_offset, of_place in groupby(rows, key=lambda row: row["log_offset"]):
         newest = {}
         for row in of_place:
-            is_put = row["correction"] == PUT and row["state_format"] in STATE_FORMATS
-            if is_put or row["correction"] == REMOVE:
+            is_readable = row["payload"] is None or row["state_format"] in STATE_FORMATS
+            if is_readable and row["entry_type"] != WAITING:
                 correction = Correction(*(row[name] for name in Correction._fields))
                 newest[correction.entry] = correction
         if newest:
@@ -94,9 +94,9 @@ class CorrectedPiece:
                 rows = rows.filter(pc.invert(is_last))
             yield name, rows
         shard = shard_of(self.replay.state, night.release, self.replay.offsets_partition, recording=True)
-        found = [each for each in self.find(shard) if each.correction != WAIT]
+        found = [each for each in self.find(shard) if each.entry_type != WAITING]
         for each in found:
-            shard.correct(self.log_offset, *each[1:])
+            shard.correct(self.log_offset, *each)
         self.is_corrected = bool(found)
         self._state = state_of(shard) if found else self.replay.state
         versions = list(_plain(shard.take_changes()))

@@ -18,9 +18,10 @@ from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.offsets.records import HISTORY_COLUMNS
 from kgroups_spark.offsets.state import GroupRange, group_ranges
 from kgroups_spark.replay.shard_history import ShardHistory
+from kgroups_spark.replay.state_rows import ENTRIES
 from kgroups_spark.replay.stored_rows import ROWS_AT_ONCE, Dealt, StoredTable
 from kgroups_spark.tables.rows import where
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 # Files that a reader keeps open.
 FILES_KEPT = 64
@@ -32,10 +33,10 @@ _COLUMNS: dict[str, list[str] | None] = {
     "group_records": None,
     "quarantine": None,
     "group_traffic": None,
-    "coordinator_state": None,
+    # Of a saved state the entries alone: the rest is the same in all rows.
+    CHECKPOINTS: ["offsets_partition", *ENTRIES.names],
     "offset_expiry": None,
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
-    "state_corrections": None,
 }
 # Packed commits that are not counted before they are read: they are fewer than ROWS_AT_ONCE.
 SMALL_BYTES = 8 << 20

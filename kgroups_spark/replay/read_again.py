@@ -21,8 +21,9 @@ from kgroups_spark.replay.replay_shard import Night, Output, ShardReplay
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import shard_of
-from kgroups_spark.tables.internal import STATE_OFFSET
+from kgroups_spark.tables.internal import REREAD, STATE_OFFSET
 from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.schemas import CHECKPOINTS
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ class CorrectedReplay:
         return self._carried.state
 
     def outputs(self) -> Iterator[Output]:
-        """(table, rows); `state_corrections` says what was corrected."""
+        """(table, rows); `checkpoints` say what was corrected."""
         yield from self._carried.changes()
         if self._found:
-            yield "state_corrections", self._correction_rows()
+            yield CHECKPOINTS, self._correction_rows()
         if not self._carried.is_corrected:
             yield from self._carried.replay.current()
             return
@@ -85,10 +86,12 @@ class CorrectedReplay:
         constants = {
             "audit_id": self.night.audit_id,
             "offsets_partition": self.offsets_partition,
+            "log": None,
             "log_offset": self._read_again.end_offset,
+            "reason": REREAD,
             "state_format": STATE_FORMAT,
             "release_version": self.night.release_version,
             "rules_version": RULES_VERSION,
             **dict.fromkeys(field.name for field in STATE_OFFSET),
         }
-        return table_batch("state_corrections", Correction._fields, self._found, **constants)
+        return table_batch(CHECKPOINTS, Correction._fields, self._found, **constants)

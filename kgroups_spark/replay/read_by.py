@@ -45,7 +45,7 @@ class ReadBy:
         return audit_id in self._audit_ids.get(offsets_partition, ())
 
     def and_corrected(self, corrections: pa.Table) -> ReadBy:
-        """With the audits of these rows of state_corrections that left versions behind all that had been read."""
+        """With the audits of these rows of checkpoints that left versions behind all that had been read."""
         groups = corrections.filter(pc.field("entry_type") == "group")
         columns = ("offsets_partition", "log_offset", "group_id", "audit_id")
         rows = zip(*(groups.column(name).to_pylist() for name in columns), strict=True)

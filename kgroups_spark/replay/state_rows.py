@@ -1,4 +1,4 @@
-"""The saved state as rows of the internal table `coordinator_state`, and back (coordinator/state_rows.py)."""
+"""The saved state as rows of the internal table `checkpoints`, and back (coordinator/state_rows.py)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetC
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.shard_events import RemovedOffset
-from kgroups_spark.coordinator.state_rows import StateRow
+from kgroups_spark.coordinator.state_rows import MARK, StateRow
 from kgroups_spark.coordinator.transactions import OpenTransaction
 from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.tables.internal import COORDINATOR_STATE, STATE_OFFSET
+from kgroups_spark.tables.internal import CHECKPOINTS, STATE_OFFSET
 from kgroups_spark.tables.rows import constant, where
 from kgroups_spark.tables.schemas import arrow_schema
 
 # An entry of the saved state: an offset has the columns of STATE_OFFSET, anything else a payload.
-ENTRIES = pa.schema([COORDINATOR_STATE.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
+ENTRIES = pa.schema([CHECKPOINTS.field(name) for name in (*StateRow._fields, *(f.name for f in STATE_OFFSET))])
 OFFSET = "offset"
 _VALUE = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
 _OFFSET = ("group_id", "topic", "partition", "log_offset", "record_type", "producer_epoch", *_VALUE, "value_version")
@@ -35,19 +35,19 @@ _MINUS_ONE = ("producer_epoch", "commit_timestamp")
 
 
 def saved(state: ShardState) -> pa.Table:
-    """Rows of ENTRIES that `loaded` makes the same state of."""
+    """Rows of ENTRIES that `loaded` makes the same state of, MARK among them."""
     return pa.concat_tables(
-        [plain_entries(list(_entries_without_offset(state))), _offset_entries(state.offsets.offsets)]
+        [plain_entries([MARK, *_entries_without_offset(state)]), _offset_entries(state.offsets.offsets)]
     )
 
 
-def entry_rows(name: str, entries: pa.Table, **constants: Any) -> pa.Table:
-    """Rows of the table of these entries (ENTRIES); `constants` are the same in all of them."""
+def checkpoint_rows(entries: pa.Table, **constants: Any) -> pa.Table:
+    """Rows of checkpoints of these entries (ENTRIES); `constants` are the same in all of them."""
     columns = [
         constant(constants[f.name], len(entries), f.type) if f.name in constants else entries.column(f.name)
-        for f in arrow_schema(name)
+        for f in CHECKPOINTS
     ]
-    return pa.table(columns, schema=arrow_schema(name))
+    return pa.table(columns, schema=arrow_schema("checkpoints"))
 
 
 def _entries_without_offset(state: ShardState) -> Iterator[StateRow]:
@@ -74,7 +74,7 @@ def _offset_entries(offsets: pa.Table) -> pa.Table:
     """Rows of OFFSET_RECORDS as ENTRIES."""
     columns = {
         "entry_type": constant(OFFSET, len(offsets), pa.string()),
-        "payload": constant("", len(offsets), pa.string()),
+        "payload": constant(None, len(offsets), pa.string()),
         "record_offset": offsets.column("log_offset"),
     }
     arrays = [as_type(columns[f.name] if f.name in columns else offsets.column(f.name), f.type) for f in ENTRIES]
@@ -135,7 +135,7 @@ def _with_offsets(offsets: pa.Table, rows: Iterable[StateRow], release: Release)
             case "topics":
                 pass
             case _:
-                raise ValueError(f"coordinator_state has a row of type {row.entry_type!r}, which is unknown")
+                raise ValueError(f"a saved state has a row of type {row.entry_type!r}, which is unknown")
     # The oldest removals are forgotten first.
     removed.sort(key=itemgetter(-1))
     offsets = OffsetState(

@@ -1,7 +1,7 @@
 """The history that a lake has stored, as a replay takes it: which rows of which files count.
 
-A rebuild, a baseline and a comparison of releases replay it. It is plain data: the driver says what counts, the task
-that replays a shard reads the files and leaves the other rows out.
+A rebuild, a state to keep and a comparison of releases replay it. It is plain data: the driver says what counts, the
+task that replays a shard reads the files and leaves the other rows out.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.state_rows import ENTRIES
 from kgroups_spark.replay.stored_rows import Dealt, StoredTable
+from kgroups_spark.tables.internal import KEEP, REREAD
+from kgroups_spark.tables.schemas import CHECKPOINTS
 
-CORRECTIONS = "state_corrections"
 OF_GROUPS = ("offset_commits", "group_records")
 
 
-class Baseline(NamedTuple):
-    """The state of an offsets partition before `log_offset`, written by audit `audit_id`."""
+class Checkpoint(NamedTuple):
+    """The state of an offsets partition before `log_offset` that audit `audit_id` kept."""
 
     log_offset: int
     audit_id: int
@@ -39,11 +40,11 @@ class Baseline(NamedTuple):
 class StoredHistory:
     """The rows to be replayed.
 
-    tables       LOG_TABLES and state_corrections
+    tables       LOG_TABLES and checkpoints
     newest_audit the newest audit whose rows count; None: all do
     decoded_by   the audit whose commits and group records count, too: it decoded them again
     replaced     rows that the log no longer bears out
-    baselines    by offsets partition where its replay begins; others begin at their first record
+    begins       by offsets partition where its replay begins; others begin at their first record
     horizons     by offsets partition where its replay ends; of others nothing counts. None: all ends with the history
     groups       by offsets partition the groups whose records count; None: all
     decoded      by offsets partition the places of records that `decoded_by` took out of quarantine
@@ -54,7 +55,7 @@ class StoredHistory:
     newest_audit: int | None = None
     decoded_by: int | None = None
     replaced: Replaced = NOTHING
-    baselines: Mapping[int, Baseline] = field(default_factory=dict)
+    begins: Mapping[int, Checkpoint] = field(default_factory=dict)
     horizons: Mapping[int, int] | None = None
     groups: Mapping[int, frozenset[str]] | None = None
     decoded: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
@@ -72,10 +73,10 @@ class StoredHistory:
     def counting(self, name: str, rows: pa.Table, offsets_partition: int) -> pa.Table:
         """The rows of a table that count, of rows of an offsets partition."""
         masks = [*self._of_audits(name, rows), *self._of_place(name, rows, offsets_partition)]
-        if self.groups is not None and name in (*OF_GROUPS, CORRECTIONS):
+        if self.groups is not None and name in (*OF_GROUPS, CHECKPOINTS):
             group_id, groups = rows.column("group_id"), self.groups.get(offsets_partition, ())
             is_one = pc.is_in(group_id.cast(pa.string()), pa.array(sorted(groups), pa.string()))
-            masks.append(pc.or_(is_one, pc.is_null(group_id)) if name == CORRECTIONS else is_one)
+            masks.append(pc.or_(is_one, pc.is_null(group_id)) if name == CHECKPOINTS else is_one)
         if masks:
             counts = reduce(pc.and_, masks)
             rows = rows if pc.all(counts).as_py() else rows.filter(counts)
@@ -91,20 +92,20 @@ class StoredHistory:
         yield pc.or_(counts, pc.equal(audit_id, self.decoded_by)) if decoded_too else counts
 
     def _of_place(self, name: str, rows: pa.Table, offsets_partition: int) -> Iterator[pa.ChunkedArray]:
-        place, baseline = rows.column("log_offset"), self.baselines.get(offsets_partition)
+        place, begin = rows.column("log_offset"), self.begins.get(offsets_partition)
         horizon = None if self.horizons is None else self.horizons.get(offsets_partition, -1)
-        if name == CORRECTIONS:
+        if name == CHECKPOINTS:
             # An audit corrects the state where its log ends: the correction belongs to the records before.
-            yield pc.is_in(rows.column("correction"), pa.array(["put", "remove"]))
-            if baseline is not None:
-                later = pc.greater(rows.column("audit_id"), baseline.audit_id)
-                made_since = pc.and_(pc.equal(place, baseline.log_offset), later)
-                yield pc.or_(pc.greater(place, baseline.log_offset), made_since)
+            yield pc.equal(rows.column("reason"), REREAD)
+            if begin is not None:
+                later = pc.greater(rows.column("audit_id"), begin.audit_id)
+                made_since = pc.and_(pc.equal(place, begin.log_offset), later)
+                yield pc.or_(pc.greater(place, begin.log_offset), made_since)
             if horizon is not None:
                 yield pc.less_equal(place, horizon)
             return
-        if baseline is not None:
-            yield pc.greater_equal(place, baseline.log_offset)
+        if begin is not None:
+            yield pc.greater_equal(place, begin.log_offset)
         if horizon is not None:
             yield pc.less(place, horizon)
 
@@ -133,8 +134,8 @@ class StoredShard:
     @property
     def begins(self) -> int:
         """The log offset at which its replay begins."""
-        baseline = self.stored.baselines.get(self.offsets_partition)
-        return 0 if baseline is None else baseline.log_offset
+        begin = self.stored.begins.get(self.offsets_partition)
+        return 0 if begin is None else begin.log_offset
 
     def rows(self, name: str, groups: GroupRange | None = None) -> pa.Table:
         """The rows of a table, and of a range of groups."""
@@ -142,20 +143,17 @@ class StoredShard:
 
     def corrections(self) -> list[CorrectedAt]:
         """The corrections of its state since the replay begins."""
-        return corrections_of(self.rows(CORRECTIONS))
+        return corrections_of(self.rows(CHECKPOINTS))
 
     def state(self) -> pa.Table:
-        """The state (ENTRIES) where the replay begins: nothing, or a baseline."""
-        baseline = self.stored.baselines.get(self.offsets_partition)
-        horizons = self.stored.horizons
-        if baseline is None or (
-            horizons is not None and baseline.log_offset > horizons.get(self.offsets_partition, -1)
-        ):
+        """The state (ENTRIES) where the replay begins: nothing, or a kept one."""
+        begin, horizons = self.stored.begins.get(self.offsets_partition), self.stored.horizons
+        if begin is None or (horizons is not None and begin.log_offset > horizons.get(self.offsets_partition, -1)):
             return ENTRIES.empty_table()
-        is_of_it = pc.field("correction") == "baseline"
-        for name, value in baseline._asdict().items():
+        is_of_it = (pc.field("reason") == KEEP) & pc.field("log").is_null()
+        for name, value in begin._asdict().items():
             is_of_it &= pc.field(name) == value
-        return self._all(CORRECTIONS).filter(is_of_it).select(ENTRIES.names)
+        return self._all(CHECKPOINTS).filter(is_of_it).select(ENTRIES.names)
 
     def ranges(self) -> list[GroupRange]:
         """Ranges of groups that are folded at once."""

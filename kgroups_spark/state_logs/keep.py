@@ -6,8 +6,8 @@ replay of what is left leads to the same state, by the rules of any release.
     state_quarantine            stays, but of records of an unknown type or version the last of each key
     state_events                below H go
 
-No state has to be saved for that. A row `state_baseline` of `state_corrections` says how far a partition is, or may be,
-reduced: as of a moment before it there is no answer. Each rule can be applied again to what it has left.
+No state has to be saved for that: a checkpoint says how far a partition is, or may be, reduced. As of a moment before it
+there is no answer. Each rule can be applied again to what it has left.
 """  # noqa: E501  the table
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
-from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.coordinator.state_rows import MARK, STATE_FORMAT
+from kgroups_spark.history.checkpoints import IS_KEPT
 from kgroups_spark.history.log_ends import believed_until, log_ends, told_first
 from kgroups_spark.history.reduction import UNKNOWN, Contest, Decided, Ends, Rule, flags, is_given, looked_up, numbers
 from kgroups_spark.lake.lake import Lake
@@ -29,12 +30,12 @@ from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.offsets.numbers import I64, Flags
 from kgroups_spark.state_logs.range_decoder import RECORDS
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.internal import KEEP
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from kgroups_spark.tasks.table_scan import Line, scan_tables
 
 # (log, partition) -> H: history below it is old.
 StateHorizons = Mapping[tuple[str, int], int]
-BASELINE = "state_baseline"
 _SHARE_SNAPSHOT = 0
 _LOG_OF = {table: log for log, table in RECORDS.items()}
 STATE_TABLES = ("transaction_state_records", "share_group_state_records", "state_quarantine", "state_events")
@@ -127,27 +128,24 @@ def _ends(moment_ms: int, believed_ms: int, name: str, path: str | None, lots: I
         yield "ends", [((*log, *place), at) for place, at in places.items()]
 
 
-def newest_state_baselines(lake: Lake) -> dict[tuple[str, int], int]:
+def states_reduced_to(lake: Lake) -> dict[tuple[str, int], int]:
     """Below which log offset each partition is, or may be, reduced."""
-    columns = ["entry_type", "offsets_partition", "log_offset"]
-    rows = lake.rows("state_corrections", columns=columns, conditions=[Condition("correction", "==", BASELINE)])
+    columns, of_logs = ["log", "offsets_partition", "log_offset"], Condition("log", "is not null")
+    rows = lake.rows(CHECKPOINTS, columns=columns, conditions=[*IS_KEPT, of_logs])
     newest = rows.group_by(columns[:2]).aggregate([("log_offset", "max")])
-    return {(row["entry_type"], row["offsets_partition"]): row["log_offset_max"] for row in newest.to_pylist()}
+    return {(row["log"], row["offsets_partition"]): row["log_offset_max"] for row in newest.to_pylist()}
 
 
 def new_state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[tuple[str, int], int]:
     """H of each partition, where history below it is more than what is reduced already."""
     found = state_horizons(lake, audit, moment_ms, by_parts=by_parts)
-    known = newest_state_baselines(lake) if found else {}
+    known = states_reduced_to(lake) if found else {}
     return {place: at for place, at in found.items() if at > known.get(place, 0)}
 
 
-def state_baseline_rows(of: StateHorizons, release_version: str, audit_id: int) -> pa.Table:
-    """Rows of state_corrections that say that history below H will be reduced."""
+def kept_places(of: StateHorizons, release_version: str, audit_id: int) -> pa.Table:
+    """Rows of checkpoints that say that history below H will be reduced."""
     facts = {"state_format": STATE_FORMAT, "release_version": release_version, "rules_version": RULES_VERSION}
-    rows = [
-        {"audit_id": audit_id, "offsets_partition": p, "log_offset": at, "correction": BASELINE, "entry_type": log}
-        | facts
-        for (log, p), at in sorted(of.items())
-    ]
-    return pa.Table.from_pylist(rows, schema=arrow_schema("state_corrections"))
+    facts |= {"audit_id": audit_id, "reason": KEEP, **MARK._asdict()}
+    rows = [{"log": log, "offsets_partition": p, "log_offset": at, **facts} for (log, p), at in sorted(of.items())]
+    return pa.Table.from_pylist(rows, schema=arrow_schema(CHECKPOINTS))

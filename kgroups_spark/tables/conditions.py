@@ -13,6 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow.compute as pc
 
+# Delta cuts the bounds of texts that are as long.
+SHORT_TEXT = 32
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {"==": eq, "<=": le, ">=": ge}
 
 
@@ -35,18 +37,24 @@ class Condition(NamedTuple):
     def may_hold(self, least: Any, greatest: Any) -> bool:
         """Whether a file with these bounds (None: unknown) may hold a row that meets it.
 
-        Bounds of whole numbers only: bounds of texts may be cut, those of times stand in the log as text.
+        Bounds of whole numbers and of short texts only: those of long texts may be cut, those of times stand in the log
+        as text.
         """
         if self.comparison.startswith("is"):
             return True
         wanted: list[Any] = self.value if self.comparison == "in" else [self.value]
-        if not all(isinstance(value, int) for value in (*wanted, least, greatest)):
+        values = (*wanted, least, greatest)
+        if not all(isinstance(value, int) for value in values) and not all(map(_is_short_text, values)):
             return True
         if self.comparison == "<=":
             return bool(least <= self.value)
         if self.comparison == ">=":
             return bool(greatest >= self.value)
         return any(least <= value <= greatest for value in wanted)
+
+
+def _is_short_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) < SHORT_TEXT
 
 
 def expression_of(conditions: Sequence[Condition]) -> pc.Expression | None:

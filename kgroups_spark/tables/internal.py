@@ -28,34 +28,27 @@ STATE_OFFSET = (
     column("topic_id", STRING, "Topic id; null: none"),
 )
 
-COORDINATOR_STATE = pa.schema(
+# Why a state was saved. A night goes on from that of the night before; a replay of what `maintain --keep` has left of
+# history begins at one that it kept. A log that was read again tells the entries of which it no longer held the same.
+NIGHT, KEEP, REREAD = "night", "keep", "reread"
+
+# States of shards, each at a place in its log.
+CHECKPOINTS = pa.schema(
     [
         AUDIT_ID,
         OFFSETS_PARTITION,
+        column("log", STRING, "The log it is a partition of, where only its place is saved; null: __consumer_offsets"),
+        required("log_offset", BIGINT, "The state is that before any record at this log offset or later"),
+        required(
+            "reason",
+            STRING,
+            "night: where the audit's log ended; keep: history below it may be reduced; reread: entries that the log, "
+            "read again, had otherwise",
+        ),
         required("entry_type", STRING, "The kind of the entry; only the coordinator's save and load know"),
         column("group_id", STRING, "Group; null: the entry is about no group"),
-        required("payload", STRING, "JSON text; of an offset empty"),
-        *STATE_OFFSET,
-    ]
-)
-
-# What a partition that was read again no longer said (`put`, `remove`: one entry of the saved state each), and whole
-# states from which reduced history is replayed on (`baseline`).
-STATE_CORRECTIONS = pa.schema(
-    [
-        AUDIT_ID,
-        OFFSETS_PARTITION,
-        required("log_offset", BIGINT, "A rebuild applies it before any record at this log offset or later"),
-        required(
-            "correction",
-            STRING,
-            "put: the entry is this now; remove: it is gone; wait: the group is another in the log, but was left as it "
-            "is; baseline: part of a state; state_baseline: history of the log entry_type below it may be reduced",
-        ),
-        required("entry_type", STRING, "The kind of the payload; only the coordinator's save and load know"),
-        column("group_id", STRING, "Group; null: the entry is about no group"),
-        column("payload", STRING, "JSON text; null: the entry is gone"),
-        required("state_format", INT, "Form of the payload"),
+        column("payload", STRING, "JSON text; null: the entry is an offset, or is gone"),
+        required("state_format", INT, "Form of the entry"),
         required("release_version", STRING, "Kafka release by whose rules it was made"),
         required("rules_version", INT, "Version of these rules"),
         *STATE_OFFSET,

@@ -9,7 +9,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 
 # The layout of the tables: raised when they change in a way that older software would misread.
 # How an older lake gets there: lake/migrations.py.
-LAKE_VERSION = 10
+LAKE_VERSION = 11
 LAKE_VERSION_PROPERTY = "kgroups.lakeVersion"
 
 # Findings that had another name before layout 7: in rows of `findings` until the lake is migrated.

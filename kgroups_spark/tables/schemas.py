@@ -39,6 +39,7 @@ class Table:
 PLACE = ("offsets_partition", "log_offset")
 GROUP = ("offsets_partition", "group_id")
 SLOT = (*GROUP, "topic", "partition")
+CHECKPOINTS = "checkpoints"
 # audit_id is what rows of an unfinished audit are found by.
 # The tables that together are the log: each record that was read is in exactly one of them.
 LOG_TABLES = ("offset_commits", "group_records", "transaction_markers", "quarantine")
@@ -178,11 +179,15 @@ TABLES: dict[str, Table] = {
         ),
         Table("audits", "ledger", ledger_schema.AUDITS, ("audit_id", "status"), "The ledger of audits", ("audit_id",)),
         Table(
-            "coordinator_state",
+            CHECKPOINTS,
             "internal",
-            internal.COORDINATOR_STATE,
-            ("audit_id", "offsets_partition", "entry_type", "group_id", "topic", "partition", "producer_id", "payload"),
-            "Internal: the state an audit goes on from; its form changes without notice",
+            internal.CHECKPOINTS,
+            (
+                *("audit_id", "log", *PLACE, "reason", "entry_type", "group_id"),
+                *("topic", "partition", "producer_id", "payload"),
+            ),
+            "Internal: states of shards from which a replay goes on; its form changes without notice",
+            ("audit_id", "offsets_partition", "reason"),
         ),
         Table(
             "previous_offset_expiry",
@@ -198,24 +203,6 @@ TABLES: dict[str, Table] = {
             ("audit_id", "log", "state_partition", "entry_type", "payload"),
             "Internal: the state of other logs that an audit goes on from; its form changes without notice",
             ("audit_id",),
-        ),
-        Table(
-            "state_corrections",
-            "internal",
-            internal.STATE_CORRECTIONS,
-            (
-                "audit_id",
-                *PLACE,
-                "correction",
-                "entry_type",
-                "group_id",
-                "topic",
-                "partition",
-                "producer_id",
-                "payload",
-            ),
-            "Internal: what a partition read again no longer held, and states before which history is reduced; its "
-            "form changes without notice",
         ),
     )
 }

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP, Part, PartWriter
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatch"
 TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | ShardLost"
 # A table's rows in lots -> the same in the order of a part.
 InOrder: TypeAlias = "Callable[[str, list[pa.Table]], Iterable[pa.Table]]"
-Mark: TypeAlias = "dict[str, list[pa.Table]]"
+# By table, and of checkpoints by reason: a night finds the files of a state without a look at their rows.
+Mark: TypeAlias = "dict[tuple[str, str | None], list[pa.Table]]"
 
 # Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
 ROWS_PER_PART = 1 << 20
@@ -34,7 +35,7 @@ BYTES_PER_BATCH = 8 << 20
 # What rows of most tables are sorted by, as far as they have it.
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
-AS_THEY_COME = ("offset_commits", "coordinator_state", "previous_offset_expiry")
+AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
 
 
@@ -82,19 +83,22 @@ class PartCollector:
     lake_uri: str
     audit_id: int
     in_order: InOrder = in_order_of_shards
-    _waiting: dict[str, list[pa.Table]] = field(default_factory=dict)
+    _waiting: Mark = field(default_factory=dict)
 
     def add(self, name: str, rows: Rows) -> Iterator[Part]:
         """Takes rows in; gives a part when it is full."""
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        waiting = self._waiting.setdefault(name, [])
+        if not table.num_rows:
+            return
+        kind = name, table.column("reason")[0].as_py() if name == CHECKPOINTS else None
+        waiting = self._waiting.setdefault(kind, [])
         waiting.append(table)
         if sum(t.num_rows for t in waiting) >= ROWS_PER_PART or sum(t.nbytes for t in waiting) >= BYTES_PER_PART:
-            yield from self._write(name)
+            yield from self._write(kind)
 
     def mark(self) -> Mark:
         """The rows that are waiting now, for `back_to`."""
-        return {name: list(tables) for name, tables in self._waiting.items()}
+        return {kind: list(tables) for kind, tables in self._waiting.items()}
 
     def back_to(self, mark: Mark) -> None:
         """Forgets what was taken in since; parts that were given since must not be used."""
@@ -102,11 +106,12 @@ class PartCollector:
 
     def rest(self) -> Iterator[Part]:
         """The parts of what is left."""
-        for name in list(self._waiting):
-            yield from self._write(name)
+        for kind in list(self._waiting):
+            yield from self._write(kind)
 
-    def _write(self, name: str) -> Iterator[Part]:
-        lots = self.in_order(name, self._waiting.pop(name))
+    def _write(self, kind: tuple[str, str | None]) -> Iterator[Part]:
+        name = kind[0]
+        lots = self.in_order(name, self._waiting.pop(kind))
         part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(lots)
         if part is not None:
             yield part

@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kgroups_spark.coordinator.releases import RULES_VERSION
+from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.redecode import decoded_again
 from kgroups_spark.expiry.clean_up import decided_before
@@ -26,11 +28,12 @@ from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
-from kgroups_spark.replay.state_rows import entry_rows, loaded, saved
+from kgroups_spark.replay.state_rows import checkpoint_rows, loaded, saved
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.replay.stored_rows import Dealt, StoredTable
 from kgroups_spark.storage.s3 import with_storage
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.outputs import AGAIN, Fact, ShardBegins, ShardLost, TaskOutput, kind_of, plain_batches
 
@@ -56,7 +59,7 @@ CURRENT = (
     "offset_expiry",
     "group_expiry",
 )
-STATE, TRAFFIC = "coordinator_state", "group_traffic"
+TRAFFIC = "group_traffic"
 # The decisions that the audit before left, and where this one keeps them.
 EXPIRY, PREVIOUS = "offset_expiry", "previous_offset_expiry"
 
@@ -72,18 +75,22 @@ class Task(Protocol):
 class ShardTask:
     """All that a task needs besides its shards.
 
+    ends          by offsets partition where the history that is replayed ends
     read_again    by offsets partition what was read again
     stored        the history that is replayed, in the place of parts
     decoded_again quarantine, of which this audit has decoded records again that group_traffic does not count yet
     read_by       of a rebuild: which audit read what. Rows of history carry its number, in an audit that of the night
+    reason        why its state is saved
     tables        whose rows are wanted; None: all of them
     """
 
     night: Night
+    ends: Mapping[int, int]
     read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
     stored: StoredHistory | None = None
     decoded_again: tuple[StoredTable, Dealt] | None = None
     read_by: ReadBy | None = None
+    reason: str = NIGHT
     tables: frozenset[str] | None = None
 
     @property
@@ -95,7 +102,7 @@ class ShardTask:
         read_by = self.read_by
         if read_by is not None and self.stored is not None:
             shard = self.stored.shard(reader, offsets_partition, parts)
-            read_by = read_by.and_corrected(shard.rows("state_corrections"))
+            read_by = read_by.and_corrected(shard.rows(CHECKPOINTS))
         for table, rows in self._all(reader, offsets_partition, parts):
             if rows.num_rows and (self.tables is None or table in self.tables):
                 by = read_by if TABLES[table].kind == "history" else None
@@ -104,8 +111,7 @@ class ShardTask:
     def _all(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
         replay = self._replay(reader, offsets_partition, parts)
         yield from replay.outputs()
-        constants = {"audit_id": self.night.audit_id, "offsets_partition": offsets_partition}
-        yield STATE, entry_rows(STATE, saved(replay.state), **constants)
+        yield CHECKPOINTS, self._checkpoint(offsets_partition, saved(replay.state))
         before = [part for part in parts if part.table == EXPIRY]
         if before:
             yield PREVIOUS, decided_before(reader.rows(before, EXPIRY, offsets_partition), self.night.audit_id)
@@ -113,6 +119,19 @@ class ShardTask:
         again = list(self._decoded_again(reader, offsets_partition, parts))
         if traffic or again:
             yield TRAFFIC, summed(pa.concat_tables([reader.rows(traffic, TRAFFIC, offsets_partition), *again]))
+
+    def _checkpoint(self, offsets_partition: int, entries: pa.Table) -> pa.Table:
+        return checkpoint_rows(
+            entries,
+            audit_id=self.audit_id,
+            offsets_partition=offsets_partition,
+            log=None,
+            log_offset=self.ends[offsets_partition],
+            reason=self.reason,
+            state_format=STATE_FORMAT,
+            release_version=self.night.release_version,
+            rules_version=RULES_VERSION,
+        )
 
     def _decoded_again(
         self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]
@@ -134,7 +153,7 @@ class ShardTask:
             return self._replay_of_stored(self.stored.shard(reader, offsets_partition, parts))
         new = [part for part in parts if not part.is_again]
         ranges = reader.ranges(parts, offsets_partition)
-        entries = reader.rows([part for part in new if part.table == STATE], STATE, offsets_partition)
+        entries = reader.rows([part for part in new if part.table == CHECKPOINTS], CHECKPOINTS, offsets_partition)
         state = loaded(entries, self.night.release)
         of = (offsets_partition, self.night, state, reader.history(new, offsets_partition))
         if offsets_partition in self.read_again:

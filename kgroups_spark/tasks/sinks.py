@@ -29,7 +29,8 @@ from kgroups_spark.lake.parts_writer import Part, lake_file_system
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.storage.s3 import with_storage
-from kgroups_spark.tables.schemas import LOG_TABLES, TABLES
+from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES
 from kgroups_spark.tasks.outputs import (
     AGAIN,
     FACT,
@@ -93,8 +94,8 @@ class Sink(Protocol):
 
 
 @contextmanager
-def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
-    """The sink of an audit; `for_replay`: some of its rows only the replay gets."""
+def sink_of(writer: LakeWriter, *, for_replay: bool = False, corrects: bool = False) -> Iterator[Sink]:
+    """The sink of an audit; `for_replay`: some of its rows only the replay gets. `corrects`: logs are read again."""
     with ExitStack() as stack:
         if writer.name == "parts":
             folders = {ROWS: writer.lake.uri}
@@ -102,7 +103,7 @@ def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
                 folders[PASSED_ON] = folders[AGAIN] = stack.enter_context(_work_folder(writer))
             yield PartsSink(folders, writer.audit_id)
         else:
-            yield RowsSink(stack)
+            yield RowsSink(stack, corrects)
 
 
 @contextmanager
@@ -205,6 +206,7 @@ class RowsSink:
     """The rows stay in frames, as PACKED; these are kept until the stack is left."""
 
     stack: ExitStack
+    corrects: bool = False
     rows: Counter[str] = field(default_factory=Counter)
     actions: list[_Action] = field(default_factory=list)
 
@@ -259,7 +261,11 @@ class RowsSink:
     def of(self, name: str) -> DataFrame:
         """The rows of a table."""
         frames = [frame for frame, made in self.actions if made.rows[name]] or [self.actions[-1].frame]
-        return reduce(DataFrame.unionByName, [unpacked(frame, name) for frame in frames])
+        rows = reduce(DataFrame.unionByName, [unpacked(frame, name) for frame in frames])
+        if name != CHECKPOINTS or not self.corrects:
+            return rows
+        # A night finds the files of a state without a look at their rows: they hold nothing else.
+        return rows.where(F.col("reason") == NIGHT).unionByName(rows.where(F.col("reason") != NIGHT))
 
 
 def _made(told: Iterable[Row]) -> Made:

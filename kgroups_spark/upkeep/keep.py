@@ -1,7 +1,7 @@
 """`--keep`: the state at H is saved, then what lies below H is reduced, table by table, each in one commit.
 
-A baseline counts once its audit has finished; only then is history reduced to it, by the next audit number. Whatever is
-killed in between, nothing is gone that a rebuild needs, and the next maintenance reduces what is left over.
+A kept state counts once its audit has finished; only then is history reduced to it, by the next audit number. Whatever
+is killed in between, nothing is gone that a rebuild needs, and the next maintenance reduces what is left over.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.history.baseline_rows import baseline_rows
-from kgroups_spark.history.baselines import newest_baselines
+from kgroups_spark.history.checkpoints import IS_KEPT, reduced_to
 from kgroups_spark.history.horizons import Horizons, horizons
 from kgroups_spark.history.reduction import flags, numbers, topic_offsets_that_stay, traffic_that_stays
+from kgroups_spark.history.shard_states import kept_states
 from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
@@ -30,17 +30,12 @@ from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.replaced import NOTHING
-from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.offsets.numbers import Flags
-from kgroups_spark.state_logs.keep import (
-    BASELINE,
-    STATE_TABLES,
-    StateHorizons,
-    newest_state_baselines,
-    state_baseline_rows,
-)
+from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_places, states_reduced_to
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.internal import KEEP, NIGHT
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.outputs import ROWS
 from kgroups_spark.tasks.replay_stage import deal_shards
 from kgroups_spark.tasks.sinks import PartsSink, RowsSink
@@ -62,32 +57,34 @@ from kgroups_spark.upkeep.reduce_stage import (
 # which audits are old, comes last.
 IN_ORDER = (
     *("offset_commits", "group_records", "quarantine", "group_versions", "group_member_versions", "group_events"),
-    *("group_traffic", "topic_offsets", MARKERS, *STATE_TABLES, "state_corrections", "findings", "audits"),
+    *("group_traffic", "topic_offsets", MARKERS, *STATE_TABLES, CHECKPOINTS, "findings", "audits"),
 )
 # Kinds of tables of which a person should know how many rows went.
 COUNTED = ("history", "ledger")
+# A night's state is the next one's to replace.
+NOT_OF_NIGHT = f"reason <> '{NIGHT}'"
 # Rows that a task should have to reduce.
 ROWS_PER_TASK = 1 << 20
 
 
 def new_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> dict[int, int]:
     """H of each offsets partition, where history below it is more than what is reduced already."""
-    known = newest_baselines(lake)
+    known = reduced_to(lake)
     found = horizons(lake, audit, moment_ms, by_parts=by_parts)
     return {p: at for p, at in found.items() if at > known.get(p, 0)}
 
 
-def save_baseline(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: StateHorizons) -> None:
-    """Appends the state at H of these partitions to state_corrections, and how far those of the two other logs will be
+def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: StateHorizons) -> None:
+    """Appends the state at H of these partitions to checkpoints, and how far those of the two other logs will be
     reduced: in one commit, as an audit writes to a table once."""
     assert audit.release_version is not None
     frames: list[DataFrame] = []
     if of:
-        frames.append(baseline_rows(writer.lake, of, audit.release_version, writer.audit_id))
+        frames.append(kept_states(writer.lake, of, audit.release_version, writer.audit_id))
     if of_states:
-        states = state_baseline_rows(of_states, audit.release_version, writer.audit_id)
-        frames.append(writer.lake.spark.createDataFrame(states, TABLES["state_corrections"].schema))
-    writer.append("state_corrections", reduce(lambda some, more: some.unionByName(more), frames))
+        places = kept_places(of_states, audit.release_version, writer.audit_id)
+        frames.append(writer.lake.spark.createDataFrame(places, TABLES[CHECKPOINTS].schema))
+    writer.append(CHECKPOINTS, reduce(lambda some, more: some.unionByName(more), frames))
 
 
 @dataclass
@@ -166,9 +163,9 @@ class Reduction:
                 ("seen_at", "audit_id"),
                 partial(topic_offsets_that_stay, moment_ms=self.moment_ms, newest_audit_id=newest),
             ),
-            "state_corrections": RowFilter(
-                ("audit_id", "offsets_partition", "log_offset", "correction", "entry_type"),
-                partial(_corrections_that_stay, newest=_newest_of_baselines(self.lake), reduced=self._reduced),
+            CHECKPOINTS: RowFilter(
+                ("audit_id", "offsets_partition", "log", "log_offset", "reason"),
+                partial(_checkpoints_that_stay, newest=_newest_kept(self.lake), reduced=self._reduced),
             ),
             "findings": RowFilter(("audit_id",), partial(_not_of_audits, audit_ids=self.old.without_findings)),
         }
@@ -178,7 +175,7 @@ class Reduction:
 
     def _by_parts(self, audit_id: int | None) -> Iterator[tuple[str, TableLeft]]:
         """The outcomes, with the parts that tasks of this audit have written; None: only counted."""
-        files = {name: self.lake.table(name).files() for name in self._names if name != "audits"}
+        files = {name: self._files(name) for name in self._names if name != "audits"}
         old, rows_of = self._old_files({name: files[name] for name in SHARD_OF if name in files})
         shards = sorted(rows_of)
         dealt = deal_shards({n: rows_of[shard] for n, shard in enumerate(shards)}, self._tasks(rows_of.total()))
@@ -206,6 +203,10 @@ class Reduction:
                 )
         for name in self._names:
             yield name, self._ledger() if name == "audits" else outcomes.get(name, TableLeft())
+
+    def _files(self, name: str) -> list[TableFile]:
+        files = self.lake.table(name).files()
+        return [file for file in files if not is_of_night(file)] if name == CHECKPOINTS else files
 
     def _old_files(
         self, files: Mapping[str, Sequence[TableFile]]
@@ -248,6 +249,7 @@ class Reduction:
                     yield name, self._ledger()
                     continue
                 rows = self.lake.read(name, replaced=NOTHING)
+                rows = rows.where(NOT_OF_NIGHT) if name == CHECKPOINTS else rows
                 if name in SHARD_OF:
                     yield name, TableLeft(rows.count(), sink.rows[name], rows=sink.of(name))
                 else:
@@ -265,6 +267,8 @@ class Reduction:
             self._commit_ledger(writer, table.rows)
         elif self.by_parts:
             replace_files(writer, name, table.files, table.parts)
+        elif name == CHECKPOINTS:
+            writer.replace_others(name, table.rows, NOT_OF_NIGHT)
         else:
             writer.replace(name, table.rows)
 
@@ -319,33 +323,27 @@ def _not_old(rows: pa.Table, name: str, reduced: Reduced) -> Flags:
     return ~reduced.is_old(name, rows)
 
 
-# (offsets partition, correction, the log of a state_baseline) -> the newest audit that wrote such rows.
-_Newest = Mapping[tuple[int, str, str | None], int]
+# (log, partition) -> the newest audit that kept a state of it.
+_Newest = Mapping[tuple[str | None, int], int]
 
 
-def _newest_of_baselines(lake: Lake) -> _Newest:
-    columns = ["offsets_partition", "correction", "entry_type"]
-    # Every baseline has a row that is no offset.
-    is_one = [Condition("correction", "in", ["baseline", BASELINE]), Condition("record_offset", "is null")]
-    rows = lake.rows("state_corrections", columns=[*columns, "audit_id"], conditions=is_one)
-    found = dict[tuple[int, str, str | None], int]()
-    for row in rows.group_by(columns).aggregate([("audit_id", "max")]).to_pylist():
-        key = row["offsets_partition"], row["correction"], row["entry_type"] if row["correction"] == BASELINE else None
-        found[key] = max(found.get(key, 0), row["audit_id_max"])
-    return found
+def _newest_kept(lake: Lake) -> _Newest:
+    columns = ["log", "offsets_partition"]
+    rows = lake.rows(CHECKPOINTS, columns=[*columns, "audit_id"], conditions=IS_KEPT)
+    newest = rows.group_by(columns).aggregate([("audit_id", "max")]).to_pylist()
+    return {(row["log"], row["offsets_partition"]): row["audit_id_max"] for row in newest}
 
 
-def _corrections_that_stay(rows: pa.Table, newest: _Newest, reduced: Reduced) -> Flags:
-    """All but baselines of which there is a newer one of the same partition of the same log, and but replaced rows
+def _checkpoints_that_stay(rows: pa.Table, newest: _Newest, reduced: Reduced) -> Flags:
+    """All but kept states of which there is a newer one of the same partition of the same log, and but replaced rows
     below H."""
-    rows, is_replaced = reduced.replaced.parted("state_corrections", rows)
-    goes = is_replaced & reduced.is_old("state_corrections", rows)
+    rows, is_replaced = reduced.replaced.parted(CHECKPOINTS, rows)
+    goes = is_replaced & reduced.is_old(CHECKPOINTS, rows)
+    kept = flags(pc.equal(rows["reason"], KEEP)) & ~is_replaced
     partition, audit_id = numbers(rows["offsets_partition"]), numbers(rows["audit_id"])
-    for (number, correction, log), at in newest.items():
-        is_one = (
-            (partition == number) & (audit_id != at) & ~is_replaced & flags(pc.equal(rows["correction"], correction))
-        )
-        goes |= is_one if log is None else is_one & flags(pc.equal(rows["entry_type"], log))
+    for (log, number), at in newest.items():
+        is_of_log = pc.is_null(rows["log"]) if log is None else pc.fill_null(pc.equal(rows["log"], log), False)
+        goes |= kept & (partition == number) & (audit_id != at) & flags(is_of_log)
     return ~goes
 
 
@@ -357,6 +355,6 @@ def reduction(
     *,
     by_parts: bool,
 ) -> Reduction:
-    """The reduction to the newest baselines, or where `further` say so beyond them (only to foresee it)."""
-    of_states = {**newest_state_baselines(lake), **(further_states or {})}
-    return Reduction(lake, {**newest_baselines(lake), **(further or {})}, of_states, moment_ms, by_parts)
+    """The reduction to the newest kept states, or where `further` say so beyond them (only to foresee it)."""
+    of_states = {**states_reduced_to(lake), **(further_states or {})}
+    return Reduction(lake, {**reduced_to(lake), **(further or {})}, of_states, moment_ms, by_parts)

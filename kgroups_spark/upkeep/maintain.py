@@ -36,7 +36,7 @@ from kgroups_spark.plan.read_to import not_read_now
 from kgroups_spark.state_logs.keep import new_state_horizons
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
-from kgroups_spark.upkeep.keep import new_horizons, reduction, save_baseline
+from kgroups_spark.upkeep.keep import new_horizons, reduction, save_states
 from kgroups_spark.upkeep.optimize import Rewritten, foreseen, is_optimized, optimize, restore_files, vacuum, vacuumable
 
 DAY_MS = 86_400_000
@@ -109,7 +109,7 @@ def run_maintain(spark: SparkSession, options: MaintainOptions) -> MaintainSumma
     with _claim(lake, options) as claim:
         summary.notes += [claim.migrated] if claim.migrated else []
         writer = _writer(lake, claim, writer_name)
-        if not _saved_baseline(claim, writer, options):
+        if not _saved_states(claim, writer, options):
             return _maintained(claim, writer, options, summary)
     with _claim(lake, options) as claim:
         return _maintained(claim, _writer(lake, claim, writer_name), options, summary)
@@ -146,7 +146,7 @@ def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
             restore_files(writer, name, left.version(name))
 
 
-def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
+def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
     """Whether there was a state to save for --keep; the claim's audit then has finished, and the state counts."""
     before = _audit_before(claim)
     if options.keep_ms is None:
@@ -158,7 +158,7 @@ def _saved_baseline(claim: Claim, writer: LakeWriter, options: MaintainOptions) 
     if not of and not of_states:
         return False
     options.progress(f"saving the state of {len(of)} partitions where old history ends")
-    save_baseline(writer, before, of, of_states)
+    save_states(writer, before, of, of_states)
     note = f"--keep: the state of {len(of)} partitions where old history ends"
     if of_states:
         note += f", and where that of {counted(len(of_states), 'partition')} of share-group and transaction state ends"

@@ -49,8 +49,8 @@ class Rewritten:
 
 
 def is_optimized(name: str) -> bool:
-    """Current tables are rewritten by each audit anyway; files of coordinator_state must hold one audit each."""
-    return TABLES[name].kind in ("history", "ledger") or name == "state_corrections"
+    """Current tables are rewritten by each audit anyway; files of saved states must hold those of one audit each."""
+    return TABLES[name].kind in ("history", "ledger")
 
 
 def lots(files: Sequence[TableFile]) -> list[list[TableFile]]:

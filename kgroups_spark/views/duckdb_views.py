@@ -22,10 +22,11 @@ import pyarrow.dataset
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.last_finished import APP_IDS, FINISHED, since_last_finished, version_gone
 from kgroups_spark.lake.ledger_sums import ledger_sums
+from kgroups_spark.lake.older_checkpoints import LAST_LAYOUT, OLDER_CHECKPOINTS, as_checkpoints
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.layout import lake_version_in, require_known_version
-from kgroups_spark.tables.schemas import LOG_TABLES, TABLES, arrow_schema
+from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES, arrow_schema
 from kgroups_spark.views import DECIDED_BY, known_history, view_sql
 from kgroups_spark.views.needed import NAMES, needed_for
 
@@ -69,15 +70,18 @@ class DuckDbLake:
         ledger = _table(location, "audits", storage_options)
         if ledger is None:
             raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
-        require_known_version(location, lake_version_in(ledger.metadata().configuration))
+        layout = lake_version_in(ledger.metadata().configuration)
+        require_known_version(location, layout)
         _require_readable(ledger, "audits")
         self.audit_id = _last_finished(ledger)
+        older = _table(location, OLDER_CHECKPOINTS, storage_options) if layout <= LAST_LAYOUT else None
         others = {name: _table(location, name, storage_options) for name in TABLES if name != "audits"}
-        for name, table in others.items():
+        for name, table in (*others.items(), (OLDER_CHECKPOINTS, older)):
             if table is not None:
                 _require_readable(table, name)
                 _go_back_to(table, self.audit_id)
         self._tables = {**others, "audits": ledger}
+        self._older_checkpoints = older
         self._datasets: dict[str, pa.dataset.Dataset] = {}
         self._connection: DuckDBPyConnection | None = None
         self._made: set[str] = set()
@@ -93,10 +97,13 @@ class DuckDbLake:
         """All of the table's rows, also those that are replaced. Columns that a lake of an older layout lacks are null,
         tables that it lacks are empty. Raises DeltaProtocolError for a table that deltalake cannot give as files."""
         if name not in self._datasets:
-            table, schema = self._tables[name], arrow_schema(name)
-            self._datasets[name] = (
-                pa.dataset.dataset(schema.empty_table()) if table is None else table.to_pyarrow_dataset(schema=schema)
-            )
+            table, schema, older = self._tables[name], arrow_schema(name), self._older_checkpoints
+            if name == CHECKPOINTS and older is not None:
+                self._datasets[name] = pa.dataset.dataset(as_checkpoints(older.to_pyarrow_table()))
+            elif table is None:
+                self._datasets[name] = pa.dataset.dataset(schema.empty_table())
+            else:
+                self._datasets[name] = table.to_pyarrow_dataset(schema=schema)
         return self._datasets[name]
 
     def rows(self, name: str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()) -> pa.Table:

@@ -17,6 +17,7 @@ from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.log_files import Border, Cuts, Files, segments_of
+from tests.audit.told_tables import stored_as
 
 
 class MemoryFile(io.BytesIO):
@@ -35,7 +36,7 @@ class Decoded:
 
     def table(self, name: str, partition: int | None = None) -> pa.Table:
         """The rows of a table, of all partitions or one."""
-        rows = pa.concat_tables([arrow_schema(name).empty_table(), *self.tables[name]])
+        rows = pa.concat_tables([arrow_schema(stored_as(name)).empty_table(), *self.tables[name]])
         return rows if partition is None else rows.filter(pc.equal(rows.column("offsets_partition"), partition))
 
 
@@ -63,8 +64,8 @@ def decode(
 def plain(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
     """Rows in exactly the table's schema, nulls only where it allows them."""
     table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
-    assert table.column_names == arrow_schema(name).names, name
-    table = table.unify_dictionaries().cast(arrow_schema(name))
+    assert table.column_names == arrow_schema(stored_as(name)).names, name
+    table = table.unify_dictionaries().cast(arrow_schema(stored_as(name)))
     for column in table.schema:
         assert column.nullable or not table.column(column.name).null_count, f"{name}.{column.name} has nulls"
     table.validate(full=True)

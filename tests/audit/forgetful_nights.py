@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.coordinator.state_difference import WAITING, Correction
+from kgroups_spark.tables.internal import REREAD
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from tests.audit.cleaned_nights import Nights
 from tests.audit.cleaner import Files
 from tests.audit.nights_here import Audited, How
@@ -34,7 +36,11 @@ def log_as_it_is(files: Files, nights: Nights) -> ObjectTables:
 
 
 def corrections(audited: Told) -> list[Row]:
-    return audited.rows("state_corrections")
+    return [row for row in audited.rows(CHECKPOINTS) if row["reason"] == REREAD]
+
+
+def correction_of(row: Row) -> Correction:
+    return Correction(*(row[name] for name in Correction._fields))
 
 
 def groups_by_versions(audited: Told) -> list[Row]:
@@ -90,8 +96,8 @@ def assert_rebuild_says_the_same(audited: Audited, how: How) -> None:
 
 def waiting(audited: Audited) -> set[tuple[int, str]]:
     """Groups that the last audit could not correct yet."""
-    rows = audited.table("state_corrections").filter(pc.field("audit_id") == audited.audits).to_pylist()
-    return {(row["offsets_partition"], row["group_id"]) for row in rows if row["correction"] == "wait"}
+    rows = audited.table(CHECKPOINTS).filter(pc.field("audit_id") == audited.audits).to_pylist()
+    return {(row["offsets_partition"], row["group_id"]) for row in rows if row["entry_type"] == WAITING}
 
 
 def but_for(groups: set[tuple[int, str]], tables: dict[str, list[Row]]) -> dict[str, list[Row]]:

@@ -30,10 +30,11 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.records.segment import SMALLEST_CHUNK, Window
+from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.log_files import Cuts, Files, files_of_nights
-from tests.audit.told_tables import Row, Told
+from tests.audit.told_tables import Row, Told, stored_as
 from tests.protocol.fake_delta import FakeStore
 from tests.protocol.local_spark import LocalSpark, in_memory
 
@@ -152,8 +153,8 @@ class Audited(Told):
         if name not in self._read:
             with in_memory():
                 lake = Lake.open(self.session, self.lake)
-                rows = _without_folder(LakeAsOfAudit(lake, self.audits).rows(name))
-            self._read[name] = _newest(rows) if name == "coordinator_state" else rows
+                rows = _without_folder(LakeAsOfAudit(lake, self.audits).rows(stored_as(name)))
+            self._read[name] = _newest(rows.filter(pc.field("reason") == NIGHT)) if name == NIGHT else rows
         return self._read[name]
 
     def record_counts(self) -> Counter[tuple[int, int | None]]:

@@ -13,13 +13,13 @@ from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.decoding.topic_names import Sighting, TopicNames
 from kgroups_spark.replay.replay_shard import AuditSpans, Night
-from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from tests.audit.decoded import decode, plain
 from tests.audit.log_files import Files
 from tests.audit.nights_here import How
 from tests.audit.object_replay import replay_partitions
 from tests.audit.object_rows import correction_rows, in_log_order, replay_rows
-from tests.audit.told_tables import RECORD_TABLES, Told
+from tests.audit.told_tables import RECORD_TABLES, Told, stored_as
 
 # What the replay completes.
 COMPLETED = ("transaction_markers", "group_traffic")
@@ -33,7 +33,7 @@ class ObjectTables(Told):
         self._tables, self.progress = tables, progress
 
     def table(self, name: str) -> pa.Table:
-        return pa.concat_tables([arrow_schema(name).empty_table(), *self._tables.get(name, ())])
+        return pa.concat_tables([arrow_schema(stored_as(name)).empty_table(), *self._tables.get(name, ())])
 
     def record_counts(self) -> Counter[tuple[int, int | None]]:
         return sum((each.record_counts for each in self.progress), Counter())
@@ -61,7 +61,7 @@ def rebuilt_by_objects(audited: Told, how: How, audits: AuditSpans | None = None
     """The tables that history and what was corrected lead to. `audits`: as replay_shard.Night."""
     history = replay_rows({name: [audited.table(name)] for name in RECORD_TABLES})
     made: dict[str, list[pa.Table]] = defaultdict(list)
-    corrected = correction_rows(audited.rows("state_corrections"))
+    corrected = correction_rows(audited.rows(CHECKPOINTS))
     for name, rows in _replayed([history, corrected], how, audited.topic_names(), audits):
         made[name].append(rows)
     return ObjectTables(made)

@@ -29,7 +29,7 @@ from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
 from kgroups_spark.messages.schema import reader
 from kgroups_spark.replay.event_rows import event_batches
 from kgroups_spark.replay.replay_shard import Night, Output, in_lots
-from kgroups_spark.tables.internal import STATE_OFFSET
+from kgroups_spark.tables.internal import CHECKPOINTS, NIGHT
 from kgroups_spark.tables.rows import table_batch
 from tests.coordinator.no_topics import NoTopics
 
@@ -316,9 +316,10 @@ class _ShardReplay:
                 yield name, table_batch(name, row_type._fields, some, audit_id=night.audit_id)
         constants = {"audit_id": night.audit_id, "offsets_partition": self._partition}
         shard.topics = NoTopics()  # the table `topics` has them
-        nothing = dict.fromkeys(field.name for field in STATE_OFFSET)
+        nothing = dict.fromkeys({*CHECKPOINTS.names} - {*StateRow._fields, *constants})
+        nothing |= {"log_offset": 0, "reason": NIGHT, "state_format": 0, "release_version": "", "rules_version": 0}
         for some in in_lots(shard.save()):
-            yield "coordinator_state", table_batch("coordinator_state", StateRow._fields, some, **constants, **nothing)
+            yield "night", table_batch("checkpoints", StateRow._fields, some, **constants, **nothing)
         if self._markers:
             yield (
                 "transaction_markers",

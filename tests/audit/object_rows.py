@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroups_spark.coordinator.state_difference import WAITING
 from kgroups_spark.offsets.records import milliseconds
+from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.audit.object_replay import CORRECTION, MARKER, RECORD, REPLAY_ROWS, STATE, TOMBSTONE, UNREADABLE, VALUE
 
@@ -45,8 +47,8 @@ def object_entries(rows: Sequence[Row]) -> pa.Table:
 
 
 def correction_rows(rows: Sequence[Row]) -> pa.Table:
-    """Corrections of it (rows of state_corrections) but those that wait."""
-    return _entries([row for row in rows if row["correction"] != "wait"], CORRECTION)
+    """Corrections of it (rows of checkpoints) but those that wait."""
+    return _entries([row for row in rows if row["reason"] == REREAD and row["entry_type"] != WAITING], CORRECTION)
 
 
 def in_log_order(rows: Sequence[pa.Table]) -> list[pa.RecordBatch]:

@@ -22,6 +22,7 @@ from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.plan.audit_plan import AuditPlan
+from kgroups_spark.tables.internal import NIGHT, REREAD
 from tests.chosen import by_each_writer
 from tests.expiry import twin_cases
 from tests.expiry.cases import NOW, R
@@ -85,12 +86,15 @@ def lake_of(spark: SparkSession, folder: Path, tables: dict[str, Rows], held: se
         {key: row[key] for key in ("offsets_partition", "group_id")} | {"entry_type": "noted"}
         for row in tables["groups"]
     ]
-    for audit_id, state in ((AUDIT_ID - 1, everybody), (AUDIT_ID, [*noted, other])):
+    everybody = [{**row, "reason": reason} for row in everybody for reason in (NIGHT, REREAD)]
+    of_night = [{**row, "reason": NIGHT} for row in (*noted, other)]
+    reread = [row for row in everybody if row["reason"] == REREAD]
+    for audit_id, state in ((AUDIT_ID - 1, everybody), (AUDIT_ID, [*of_night, *reread])):
         write(
             lake,
-            "coordinator_state",
+            "checkpoints",
             audit_id,
-            rows_of("coordinator_state", *({**r, "audit_id": audit_id} for r in state)),
+            rows_of("checkpoints", *({**r, "audit_id": audit_id} for r in state)),
         )
     return lake
 

@@ -59,7 +59,7 @@ def test_old_audits_and_their_findings_go(session: Any, writer: str, tmp_path: P
     summary = run_maintain(session, options)
     newest_old = NIGHTS - KEPT_NIGHTS - 1
     assert summary.rows_removed["findings"] == newest_old
-    # The last but one of the old audits has the sums of the others; the audit of the baseline is one more.
+    # The last but one of the old audits has the sums of the others; the audit that kept the state is one more.
     assert summary.rows_removed["audits"] == newest_old - 2
     assert foreseen.rows_removed == summary.rows_removed
     kept = [newest_old - 1, *range(newest_old, NIGHTS + 3)]

@@ -17,14 +17,16 @@ from deltalake import DeltaTable
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.audit.saved_state import night_files
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.history.baseline_rows import baseline_rows
+from kgroups_spark.history.shard_states import kept_states
+from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.writer import LakeWriter
-from kgroups_spark.tables.internal import STATE_OFFSET
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.internal import KEEP, NIGHT, STATE_OFFSET
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.upkeep.maintain import MaintainOptions, MaintainSummary, run_maintain
 from tests.audit.lakes import contents, copy_until, rows, versions
 from tests.audit.told_tables import unordered
@@ -134,8 +136,8 @@ def state_of_history(spark, lake):
     opened = Lake.open(spark, str(lake))
     audit = Ledger(opened).last_finished()
     ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
-    replayed = baseline_rows(opened, ends, audit.release_version, audit.audit_id).collect()
-    saved = rows(lake, "coordinator_state")
+    replayed = kept_states(opened, ends, audit.release_version, audit.audit_id).collect()
+    saved = [row for row in rows(lake, "checkpoints") if row["reason"] == NIGHT]
     newest = max(row["audit_id"] for row in saved)
     states = ([row.asDict() for row in replayed], [row for row in saved if row["audit_id"] == newest])
     return [sorted(map(entry_of, (row for row in state if row["entry_type"] != "topics"))) for state in states]
@@ -195,6 +197,19 @@ def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(ses
     assert contents(lake) == before_rebuild
 
 
+def test_a_night_finds_the_files_of_its_state_and_a_replay_of_history_takes_the_others(local, kept):
+    lake = Lake.open(local, str(kept.after))
+    reasons = {
+        file.path: {file.bound(which, "reason") for which in ("minValues", "maxValues")}
+        for file in lake.table(CHECKPOINTS).files()
+    }
+    of_night = {path for path, each in reasons.items() if each == {NIGHT}}
+    assert {path.rsplit("/", 1)[1] for files in night_files(lake).values() for path in files} == of_night
+    others = {file.path for file in Stored(lake, by_reference=True).tables()[CHECKPOINTS].files or ()}
+    assert others == {path for path, each in reasons.items() if each == {KEEP}} == reasons.keys() - of_night
+    assert of_night and others
+
+
 def test_by_spark_a_whole_maintenance_leaves_what_one_in_this_process_does(spark, kept, tmp_path):
     """Dry and wet, with all that upkeep asks of Spark and Delta: OPTIMIZE, VACUUM, tasks, transactions."""
     lake = shutil.copytree(kept.before, tmp_path / "lake")
@@ -212,7 +227,7 @@ def test_by_spark_a_whole_maintenance_leaves_what_one_in_this_process_does(spark
     assert foreseen.bytes_freed == summary.bytes_freed == 1000
     assert foreseen.rows_removed == summary.rows_removed == kept.summary.rows_removed
     assert contents(lake) == contents(kept.after)
-    assert contents(lake, ["state_corrections"]) == contents(kept.after, ["state_corrections"])
+    assert contents(lake, ["checkpoints"]) == contents(kept.after, ["checkpoints"])
     assert file_counts(lake) == file_counts(kept.after)
     # Only old files that no version needs are deleted.
     assert files - set((lake / "offset_commits").glob("*.parquet")) == {old}
@@ -222,14 +237,14 @@ def test_by_spark_a_whole_maintenance_leaves_what_one_in_this_process_does(spark
     assert changes == [{False}, {True}]
 
 
-def test_keep_can_be_repeated_and_one_baseline_of_each_partition_is_enough(session, kept, log, tmp_path):
+def test_keep_can_be_repeated_and_one_kept_state_of_each_partition_is_enough(session, kept, log, tmp_path):
     lake = shutil.copytree(kept.after, tmp_path / "lake")
     assert maintain(session, lake, keep_ms=kept.keep_ms).rows_removed == {}
     audit(session, lake, log)
     replayed, saved = state_of_history(session, lake)
     assert replayed == saved
     maintain(session, lake, keep_ms=1)
-    of = {(row["offsets_partition"], row["audit_id"]) for row in rows(lake, "state_corrections")}
+    of = {(row["offsets_partition"], row["audit_id"]) for row in rows(lake, "checkpoints") if row["reason"] == KEEP}
     assert len(of) == len({partition for partition, _ in of}) == 4
     replayed, saved = state_of_history(session, lake)
     assert replayed == saved
@@ -237,7 +252,7 @@ def test_keep_can_be_repeated_and_one_baseline_of_each_partition_is_enough(sessi
 
 def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(session, kept, chosen, tmp_path):
     broken = {table for table, operation, _ in kept.killed if operation in ("append", "replace")}
-    assert {"state_corrections", "offset_commits", "transaction_markers"} <= broken
+    assert {"checkpoints", "offset_commits", "transaction_markers"} <= broken
     now, history = contents(kept.before, NOW), contents(kept.after, HISTORY)
     for point, killed in kept.killed.items():
         assert contents(killed, NOW) == now, point

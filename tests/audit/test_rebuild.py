@@ -17,7 +17,7 @@ import pytest
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.history.baseline_rows import baseline_rows
+from kgroups_spark.history.shard_states import kept_states
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.writer import LakeWriter
@@ -110,7 +110,7 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
     shutil.copytree(java, lake)
     expected = told(lake)
     assert all(expected[name] for name in ("quarantine", *NOW[:5]))
-    for name in ("group_member_versions", "groups", "topics", "coordinator_state", "offset_expiry"):
+    for name in ("group_member_versions", "groups", "topics", "group_events", "offset_expiry"):
         shutil.rmtree(lake / name)
     for name in ("group_versions", "committed_offsets"):
         session.sql(f"DELETE FROM delta.`{lake}/{name}`")
@@ -147,7 +147,7 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_audit(session, logs, jav
     assert told(tmp_path / "lake") == told(java)
 
 
-def test_a_rebuild_goes_on_from_baselines_whatever_is_gone_below_them(session, java, tmp_path):
+def test_a_rebuild_goes_on_from_kept_states_whatever_is_gone_below_them(session, java, tmp_path):
     """The first night's history is deleted; its state and the rows that were made of its records are left."""
     place = shutil.copytree(java, tmp_path / "lake")
     expected = told(place)
@@ -155,7 +155,7 @@ def test_a_rebuild_goes_on_from_baselines_whatever_is_gone_below_them(session, j
     first = next(row for row in rows(place, "audits") if (row["audit_id"], row["status"]) == (1, "finished"))
     ends = {entry["offsets_partition"]: entry["end_offset"] for entry in first["partitions"]}
     writer = LakeWriter(lake, 2, "parts", lambda: None, REBUILD_APP_ID)
-    writer.append("state_corrections", baseline_rows(lake, ends, "4.3", 2))
+    writer.append("checkpoints", kept_states(lake, ends, "4.3", 2))
     for name in ("offset_commits", "group_records", "transaction_markers"):
         found = lake.rows(name)
         below = pa.array([at < ends[number] for number, at in zip(*places(found), strict=True)])

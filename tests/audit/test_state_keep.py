@@ -7,7 +7,8 @@ import copy
 import duckdb
 import pytest
 
-from kgroups_spark.state_logs.keep import BASELINE, STATE_RULES, STATE_TABLES
+from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES
+from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.upkeep.reduce_stage import Reduced
 from tests.audit.reduction_twin import reduced, state_twin
 from tests.audit.state_nights import StateNights
@@ -86,10 +87,10 @@ def test_a_rebuild_by_any_release_gives_the_same_state(both):
 
 def test_later_moments_stay_as_they_were_and_earlier_ones_are_not_told(both):
     whole, reduced = both
-    correction = {"correction": BASELINE, "entry_type": whole.topic, "offsets_partition": whole.partition}
-    baseline = table_rows("state_corrections", correction | {"log_offset": HORIZON})
+    place = {"reason": KEEP, "log": whole.topic, "offsets_partition": whole.partition}
+    kept = table_rows("checkpoints", place | {"log_offset": HORIZON})
     before = in_duckdb(lake_of(whole))
-    after = in_duckdb(lake_of(reduced) | {"state_corrections": baseline})
+    after = in_duckdb(lake_of(reduced) | {"checkpoints": kept})
     for name in OF_LOG[whole.topic]:
         for second in (HORIZON - 1, HORIZON + 7, LENGTH):
             query = f"SELECT * FROM {name}_as_of(make_timestamptz({second}000000))"

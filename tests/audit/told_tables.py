@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from kgroups_spark.decoding.topic_names import TopicNames
 from kgroups_spark.history.names import sightings
-from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from tests.replay.state_entries import entries
 
 Row = dict[str, Any]
@@ -53,7 +54,7 @@ class Told:
 
     def state(self) -> dict[tuple[Any, ...], Any]:
         """The saved state, without regard to the order of what has none."""
-        by_partition = itertools.groupby(self.rows("coordinator_state"), itemgetter("offsets_partition"))
+        by_partition = itertools.groupby(self.rows(NIGHT), itemgetter("offsets_partition"))
         return {
             (partition, entry.entry_type, entry.group_id or told.get("producer_id")): unordered(told)
             for partition, rows in by_partition
@@ -80,8 +81,13 @@ class Told:
 def rows_of(name: str, table: pa.Table) -> list[Row]:
     """A table's rows by its key, without audit_id."""
     rows: list[Row] = table.drop_columns("audit_id").to_pylist(maps_as_pydicts="strict")
-    key = [column for column in TABLES[name].key if column != "audit_id"]
+    key = [column for column in TABLES[stored_as(name)].key if column != "audit_id"]
     return sorted(rows, key=lambda row: [(row[column] is not None, row[column]) for column in key])
+
+
+def stored_as(name: str) -> str:
+    """The table that has such rows: NIGHT stands for the newest state of a night."""
+    return CHECKPOINTS if name == NIGHT else name
 
 
 def unordered(value: Any) -> Any:

@@ -81,7 +81,7 @@ def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
     piece = FetchPiece("__consumer_offsets", 0, None, 0, 10, True, 1, 100.0)
     hands = [[LogRange(0, 0, 0, (piece,))]]
     others = RowsSink.frame(spark.range(1), partial(read_hands, hands, context))
-    task = ShardTask(Night(1, "4.3", 4, Topics()))
+    task = ShardTask(Night(1, "4.3", 4, Topics()), {0: 0})
     replayed = RowsSink.frame(shards_of(spark, [[0]], [others]), partial(replay_shards, task))
     for frame in (others, replayed):
         for mode in ("simple", "extended", "codegen", "cost", "formatted"):

@@ -49,8 +49,7 @@ def test_tables(readers: Readers, name: str) -> None:
         "group_events",
         "findings",
         "topic_offsets",
-        "coordinator_state",
-        "state_corrections",
+        "checkpoints",
         "quarantine",
     }
     assert one or name in {*few, "previous_offset_expiry", "group_expiry", "group_traffic"}

@@ -26,9 +26,10 @@ from tests.coordinator.whole_state import everything
 
 
 def found(carried: Log, told: Log, waiting: tuple[str, ...] = ()) -> list[tuple]:
-    """Correction, type, and group or producer."""
+    """Whether it is gone, type, and group or producer."""
     rows = corrections(carried.shard, told.shard, waiting)
-    return [(row.correction, row.entry_type, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]
+    told = [(row, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]
+    return [("gone" if row.is_gone else "put", row.entry_type, whose) for row, whose in told]
 
 
 def reloaded(log: Log) -> Log:
@@ -70,7 +71,7 @@ def test_every_record_that_the_log_no_longer_has_is_told():
     ):
         assert found(less, member("g")) == [("put", "group", "g")]
         assert found(member("g"), less) == [("put", "group", "g")]
-    assert found(member("g"), Log()) == [("remove", "group", "g")]
+    assert found(member("g"), Log()) == [("gone", "group", "g")]
 
 
 def test_what_nobody_owns_any_more_is_a_difference_and_owning_nothing_is_none():
@@ -98,7 +99,7 @@ def test_a_group_whose_metadata_is_gone_becomes_the_simple_group_of_its_offsets(
 
 def test_open_transactions_are_those_of_the_log():
     carried = Log().commit(1, producer=1).commit(2, producer=2).tombstone()
-    assert found(carried, Log().commit(1, producer=1)) == [("put", "producer", 1), ("remove", "producer", 2)]
+    assert found(carried, Log().commit(1, producer=1)) == [("put", "producer", 1), ("gone", "producer", 2)]
     assert found(Log().commit(2, producer=2), Log().commit(2, producer=2)) == []
     # A pending offset that a tombstone took leaves nothing that a marker would commit.
     wiped, never = (Log().commit(9, producer=2) for _ in range(2))
@@ -112,7 +113,7 @@ def test_producers_that_leaked_are_forgotten_with_the_log():
         return Log("4.0.0").commit(1).commit(2, producer=5).tombstone().end(5, "committed")
 
     assert leaked().shard.groups_in_transactions() == {"g"}
-    assert found(leaked(), Log("4.0.0").commit(1).tombstone()) == [("remove", "noted", "g")]
+    assert found(leaked(), Log("4.0.0").commit(1).tombstone()) == [("gone", "noted", "g")]
     assert found(Log("4.0.0").commit(1).tombstone(), leaked()) == [("put", "noted", "g")]
 
 
@@ -120,9 +121,9 @@ def test_a_group_that_waits_stays_and_its_offsets_do_not():
     carried = Log().record(2, classic([classic_member("m")])).commit(1).record(2, classic(), group="h")
     told = Log().commit(2).record(2, classic())
     assert found(carried, told, ("g", "h")) == [
-        ("wait", "group", "g"),
+        ("gone", "waiting", "g"),
         ("put", "group", "g"),
-        ("wait", "group", "h"),
+        ("gone", "waiting", "h"),
     ]
     row = list(corrections(carried.shard, told.shard, ("g",)))[1]
     assert len(json.loads(row.payload)["group"]["value"]["members"]) == 1
@@ -133,7 +134,7 @@ def test_a_group_that_waits_stays_and_its_offsets_do_not():
 def test_corrections_applied_leave_no_difference():
     carried, told = everything(), Log().commit(3, group="h").commit(2, "u", producer=2).record(2, classic(), group="c")
     for row in list(corrections(carried.shard, told.shard)):
-        carried.shard.correct(99, *row[1:])
+        carried.shard.correct(99, *row)
     assert found(carried, told) == []
     assert carried.states() == told.states()
     for rows in ("committed_rows", "pending_rows", "open_transaction_rows"):

@@ -18,11 +18,12 @@ from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.upkeep.optimize import restore_files
 from tests.tables.table_rows import rows_of
 
 # The tables that these write; a lake has no others here.
-WRITTEN = ("offset_commits", "quarantine", "coordinator_state", "groups", "audits")
+WRITTEN = ("offset_commits", "quarantine", "checkpoints", "groups", "audits")
 # Each such place of the log is in quarantine.
 ODD = 7
 
@@ -96,7 +97,7 @@ def assert_whole(lake: Lake) -> int:
     for name, places in _places(range(end)).items():
         assert sorted(row["log_offset"] for row in tables[name]) == places, name
     assert [row["log_offset"] for row in tables["groups"]] == ([end] if last else [])
-    assert len({row["audit_id"] for row in tables["coordinator_state"]}) <= 2
+    assert len({row["audit_id"] for row in tables["checkpoints"]}) <= 2
     finished = {row["audit_id"] for row in tables["audits"] if row["status"] == "finished"}
     for name in WRITTEN[:-1]:
         assert {row["audit_id"] for row in tables[name]} <= finished, name
@@ -115,7 +116,7 @@ def _replace_state(writer: LakeWriter, claim: Claim, end: int) -> None:
     plain = LakeWriter(writer.lake, writer.audit_id, writer.name, writer.check_claim)
     plain.replace_parts("groups", _parts(plain, "groups", [{"log_offset": end}]))
     kept = claim.before.audit_id if claim.before else None
-    writer.replace_parts("coordinator_state", _parts(writer, "coordinator_state", [{}]), kept)
+    writer.replace_parts("checkpoints", _parts(writer, "checkpoints", [{"reason": NIGHT}]), kept)
 
 
 def _writer(lake: Lake, claim: Claim, app_id: str | None = None) -> LakeWriter:

@@ -14,7 +14,7 @@ VALUE = ("committed_offset", "leader_epoch", "metadata", "commit_timestamp", "ex
 
 
 def entries(rows: Iterable[Row]) -> list[StateRow]:
-    """Rows of coordinator_state of one offsets partition in either format."""
+    """Entries of one offsets partition in either format, without those that every state has."""
     found: dict[tuple[str, Any], tuple[str | None, Row]] = {}
     others = []
     offsets = []
@@ -25,7 +25,7 @@ def entries(rows: Iterable[Row]) -> list[StateRow]:
         elif kind in ("group", "producer"):
             payload = json.loads(row["payload"])
             found[kind, payload["producer_id"] if kind == "producer" else group_id] = (group_id, payload)
-        else:
+        elif kind != "topics":
             others.append(StateRow(kind, group_id, row["payload"]))
     for row in offsets:
         offset = [row["topic"], row["partition"], row["record_offset"], row["record_type"], _or(row, "producer_epoch")]

@@ -21,7 +21,7 @@ from tests.replay.state_entries import entries
 from tests.tables.table_rows import rows_of
 
 NIGHT = Night(1, "4.3", 50, Topics())
-REMOVED = Correction("remove", "group", "grp", None)
+REMOVED = Correction("group", "grp", None)
 
 
 def history_of(value: bytes) -> ShardHistory:
@@ -67,7 +67,7 @@ def test_a_group_that_is_put_right_leaves_versions_of_what_is_different(monkeypa
     monkeypatch.setattr(group_snapshots, "BLOCK_AT_BYTES", 1)
     two = json.loads(saved_group(history_of(members(2))))
     two["group"]["value"]["members"][1]["clientId"] = "another"
-    right = Correction("put", "group", "grp", json.dumps(two))
+    right = Correction("group", "grp", json.dumps(two))
     assert versions(history_of(members(3)), right, 9) == [
         *((3, f"m{number}", False) for number in range(3)),
         (8, "m1", False),

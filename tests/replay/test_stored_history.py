@@ -16,14 +16,15 @@ import pytest
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
-from kgroups_spark.history.baselines import baseline_places, newest_baselines, usable_baselines
+from kgroups_spark.history.checkpoints import kept_checkpoints, reduced_to, usable_checkpoints
 from kgroups_spark.history.stored import HISTORY
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.replay import stored_rows
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
-from kgroups_spark.replay.stored_history import Baseline, StoredHistory, StoredShard
+from kgroups_spark.replay.stored_history import Checkpoint, StoredHistory, StoredShard
 from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
+from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_bytes
 from tests.tables.table_rows import rows_of
@@ -112,31 +113,31 @@ def test_rows_of_which_audits_count(lake: Lake) -> None:
 
 def test_replaced_rows_do_not_count(lake: Lake) -> None:
     lake.put("offset_commits", *commits((1, 1), (5, 1), (5, 2)), {"log_offset": 7, "offsets_partition": 2})
-    lake.put("state_corrections", *commits((4, 1), (5, 1), (6, 1), (6, 2), correction="put"))
+    lake.put("checkpoints", *commits((4, 1), (5, 1), (6, 1), (6, 2), reason=REREAD))
     replaced = Replaced((ReplacedRange(0, 5, 9, 2),))
     assert places(shard(lake, replaced=replaced).rows("offset_commits")) == [1, 5]
-    assert places(shard(lake, replaced=replaced).rows("state_corrections")) == [4, 5, 6]
+    assert places(shard(lake, replaced=replaced).rows("checkpoints")) == [4, 5, 6]
     assert places(shard(lake, 2, replaced=replaced).rows("offset_commits")) == [7]
 
 
-def test_a_replay_begins_at_a_baseline_and_ends_at_a_horizon(lake: Lake) -> None:
+def test_a_replay_begins_at_a_kept_state_and_ends_at_a_horizon(lake: Lake) -> None:
     lake.put("offset_commits", *commits(*((at, 1) for at in (9, 10, 19, 20))))
     made = [(at, audit) for at in (9, 10, 11, 20, 21) for audit in (3, 5, 7)]
-    lake.put("state_corrections", *(each for kind in ("put", "wait") for each in commits(*made, correction=kind)))
-    state = {"correction": "baseline", "entry_type": "group", "payload": "{}"}
-    lake.put("state_corrections", *commits((10, 5), **state, group_id="b"), *commits((10, 4), (9, 5), **state))
-    found = shard(lake, baselines={0: Baseline(10, 5)}, horizons={0: 20})
+    lake.put("checkpoints", *(each for kind in (REREAD, NIGHT) for each in commits(*made, reason=kind)))
+    state = {"reason": KEEP, "entry_type": "group", "payload": "{}"}
+    lake.put("checkpoints", *commits((10, 5), **state, group_id="b"), *commits((10, 4), (9, 5), **state))
+    found = shard(lake, begins={0: Checkpoint(10, 5)}, horizons={0: 20})
     assert places(found.rows("offset_commits")) == [10, 19]
-    corrections = found.rows("state_corrections")
+    corrections = found.rows("checkpoints")
     # An audit corrects the state where its log ends: the correction belongs to the records before.
     places_and_audits = sorted(
         zip(corrections["log_offset"].to_pylist(), corrections["audit_id"].to_pylist(), strict=True)
     )
     assert places_and_audits == [(10, 7), *((at, audit) for at in (11, 20) for audit in (3, 5, 7))]
-    assert set(corrections["correction"].to_pylist()) == {"put"}
+    assert set(corrections["reason"].to_pylist()) == {REREAD}
     assert [(row["entry_type"], row["group_id"]) for row in found.state().to_pylist()] == [("group", "b")]
     assert found.begins == 10
-    assert shard(lake, baselines={0: Baseline(10, 5)}, horizons={0: 9}).state().num_rows == 0
+    assert shard(lake, begins={0: Checkpoint(10, 5)}, horizons={0: 9}).state().num_rows == 0
     assert places(shard(lake, horizons={1: 9}).rows("offset_commits")) == []
 
 
@@ -144,13 +145,13 @@ def test_records_of_chosen_groups_and_what_belongs_to_none(lake: Lake) -> None:
     for name in ("offset_commits", "group_records"):
         lake.put(name, *({"log_offset": at, "group_id": group} for at, group in enumerate("abc")))
     lake.put(
-        "state_corrections",
-        *({"log_offset": at, "group_id": g, "correction": "put"} for at, g in enumerate(("a", "b", None))),
+        "checkpoints",
+        *({"log_offset": at, "group_id": g, "reason": REREAD} for at, g in enumerate(("a", "b", None))),
     )
     lake.put("quarantine", {"log_offset": 9})
     found = shard(lake, groups={0: frozenset("bc")})
     assert places(found.rows("offset_commits")) == places(found.rows("group_records")) == [1, 2]
-    assert places(found.rows("state_corrections")) == [1, 2]
+    assert places(found.rows("checkpoints")) == [1, 2]
     assert places(found.rows("quarantine")) == [9]
     assert places(shard(lake, groups={1: frozenset("b")}).rows("offset_commits")) == []
 
@@ -204,7 +205,7 @@ def test_a_large_shard_is_folded_by_ranges_of_groups(lake: Lake) -> None:
     assert len(shard(lake).ranges()) == 1
 
 
-def test_a_replay_starts_from_the_newest_baseline_of_todays_rules() -> None:
+def test_a_replay_starts_from_the_newest_kept_state_of_todays_rules() -> None:
     ours = {"release_version": "4.3", "rules_version": RULES_VERSION, "state_format": STATE_FORMAT}
     given = (
         (0, 3, 10, {}),
@@ -216,12 +217,13 @@ def test_a_replay_starts_from_the_newest_baseline_of_todays_rules() -> None:
         (4, 5, 60, {"release_version": "4.2"}),
     )
     rows = [
-        {"correction": "baseline", "offsets_partition": p, "audit_id": audit_id, "log_offset": at, **ours, **more}
+        {"reason": KEEP, "offsets_partition": p, "audit_id": audit_id, "log_offset": at, **ours, **more}
         for p, audit_id, at, more in given
     ]
-    put = {"correction": "put", "offsets_partition": 0, "audit_id": 9, "log_offset": 90, **ours}
+    reread = {"reason": REREAD, "offsets_partition": 0, "audit_id": 9, "log_offset": 90, **ours}
+    night, another_log = {**reread, "reason": NIGHT}, {**reread, "reason": KEEP, "log": "__transaction_state"}
     offsets = [{**row, "entry_type": "offset", "record_offset": 7} for row in rows]
-    table = rows_of("state_corrections", *rows, *rows, *offsets, put)
+    table = rows_of("checkpoints", *rows, *rows, *offsets, reread, night, another_log)
 
     class Lake:
         def rows(self, name: str, *, columns: list[str], conditions: list[Any]) -> pa.Table:
@@ -231,7 +233,7 @@ def test_a_replay_starts_from_the_newest_baseline_of_todays_rules() -> None:
             assert len(found) == 2 * len(given), "no more than the rows that are no offsets"
             return found.select(columns)
 
-    places_found = baseline_places(Lake())
+    places_found = kept_checkpoints(Lake())
     assert places_found.num_rows == len(given)
-    assert usable_baselines(places_found, "4.3") == {0: Baseline(20, 5)}
-    assert newest_baselines(Lake()) == {0: 20, 1: 30, 2: 40, 3: 50, 4: 60}
+    assert usable_checkpoints(places_found, "4.3") == {0: Checkpoint(20, 5)}
+    assert reduced_to(Lake()) == {0: 20, 1: 30, 2: 40, 3: 50, 4: 60}

@@ -60,7 +60,7 @@ def old(tmp_path):
 
 def test_there_is_a_lake_of_every_older_layout():
     lakes = sorted(path.stem for path in (DATA / "lakes").iterdir())
-    assert lakes == [f"layout-{layout}" for layout in range(1, LAKE_VERSION)]
+    assert lakes == sorted(f"layout-{layout}" for layout in range(1, LAKE_VERSION))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def made_anew(local, log, tmp_path_factory):
 @pytest.mark.parametrize(
     ("layout", "writer"),
     [
-        *((layout, "parts") for layout in (1, 2, 3, 4, 5, 6, 7, 8, 9)),
+        *((layout, "parts") for layout in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),
         pytest.param(1, "spark", marks=[pytest.mark.soak, pytest.mark.spark]),
     ],
 )
@@ -224,6 +224,60 @@ def test_findings_before_layout_7_get_their_names_of_today(session, tmp_path):
     assert [row for row in migrated if row["detail"] != there["detail"]] == []
 
 
+# Rows of state_corrections as layout 10 had them -> what is told of them in checkpoints.
+MOVED = (
+    (
+        {"correction": "put", "entry_type": "group", "group_id": "g", "payload": "{}"},
+        (None, "reread", "group", "g", "{}", None),
+    ),
+    ({"correction": "remove", "entry_type": "group", "group_id": "h"}, (None, "reread", "group", "h", None, None)),
+    ({"correction": "wait", "entry_type": "group", "group_id": "w"}, (None, "reread", "waiting", "w", None, None)),
+    (
+        {"correction": "baseline", "entry_type": "offset", "group_id": "g", "payload": "", "topic": "t"},
+        (None, "keep", "offset", "g", "", "t"),
+    ),
+    (
+        {"correction": "state_baseline", "entry_type": "__transaction_state"},
+        ("__transaction_state", "keep", "topics", None, '{"topics": []}', None),
+    ),
+)
+
+
+def test_corrections_and_kept_states_are_told_before_during_and_after_their_move(spark, tmp_path, monkeypatch):
+    location, commit = lake_of(10, tmp_path), Lake.commit
+    table = DeltaTable(f"{location}/state_corrections")
+    facts = {"audit_id": 2, "offsets_partition": 3, "log_offset": 5, "state_format": 2, "release_version": "4.3"}
+    older = [{**facts, "rules_version": 1, **row} for row, _ in MOVED]
+    write_deltalake(table, pa.Table.from_pylist(older, table.to_pyarrow_table().schema), mode="append")
+    expected = {(2, 3, 5, 2, "4.3", 1, *told) for _, told in MOVED}
+
+    def told(rows):
+        columns = (*facts, "rules_version", "log", "reason", "entry_type", "group_id", "payload", "topic")
+        found = [tuple(row[name] for name in columns) for row in rows]
+        assert len(found) == len(MOVED)
+        return set(found)
+
+    def counted(self, table, operation, write):
+        changes.append((table, operation))
+        if len(changes) == deadly:
+            raise Killed
+        return commit(self, table, operation, write)
+
+    monkeypatch.setattr(Lake, "commit", counted)
+    for deadly in (2, 3, 4, 5, 0):
+        for reader in (SparkReader(spark, Lake.open(spark, location)), duckdb_reader(location, must=True)):
+            assert told(reader.rows("checkpoints")) == expected, deadly
+        changes = []
+        if deadly:
+            with pytest.raises(Killed), Claim.take(Lake.open(spark, location), take_over=True):
+                pytest.fail("the migration went on")
+        else:
+            Claim.take(Lake.open(spark, location), take_over=True).__exit__(None, None, None)
+    assert ("checkpoints", "append") not in changes
+    assert told(rows_of(location, "checkpoints")) == expected
+    assert not [name for name in ("state_corrections", "coordinator_state") if (Path(location) / name).exists()]
+
+
 def test_columns_that_an_older_layout_lacks_are_null_and_then_added(spark, old):
     # As if today's layout had one column more than it has.
     table = TABLES["topics"]
@@ -255,6 +309,7 @@ class Killed(Exception):
         (3, (1, 2)),
         (5, (1, 2, 5, 9)),
         (6, (1, 2, 5, 9)),
+        (10, (1, 2, 3, 5)),
     ],
 )
 def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(

@@ -40,8 +40,8 @@ def places(table: pa.Table, by: str) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("name", REPLACEABLE)
 def test_rows_behind_a_cut_that_earlier_audits_read_are_left_out(name: str) -> None:
     table, by = table_of(name), "decided_by" if name == "previous_offset_expiry" else "audit_id"
-    # A correction stands where the log ended, and belongs to what was before.
-    step = 1 if name == "state_corrections" else 0
+    # A checkpoint belongs to what was before.
+    step = 1 if name == "checkpoints" else 0
     stays = [place for place in places(table, by) if not is_replaced(place[0], place[1] - step, place[2])]
     left = RANGES.rows_left(name, pa.dataset.dataset(table), None, ())
     assert places(left, by) == stays
@@ -54,11 +54,11 @@ def test_rows_behind_a_cut_that_earlier_audits_read_are_left_out(name: str) -> N
     assert NOTHING.rows_left(name, pa.dataset.dataset(table), None, ()) == table
 
 
-def test_another_logs_baseline_in_state_corrections_is_never_replaced() -> None:
+def test_another_logs_checkpoint_is_never_replaced() -> None:
     row = {"offsets_partition": 0, "log_offset": 90, "audit_id": 1}
-    table = rows_of("state_corrections", {**row, "correction": "state_baseline"}, {**row, "correction": "put"})
-    left = RANGES.rows_left("state_corrections", pa.dataset.dataset(table), ["correction"], ())
-    assert left.to_pylist() == [{"correction": "state_baseline"}]
+    table = rows_of("checkpoints", {**row, "log": "__transaction_state"}, row)
+    left = RANGES.rows_left("checkpoints", pa.dataset.dataset(table), ["log"], ())
+    assert left.to_pylist() == [{"log": "__transaction_state"}]
 
 
 def test_a_commit_before_the_cut_does_not_know_a_marker_that_was_replaced() -> None:

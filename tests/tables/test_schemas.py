@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 CONTRACT = Path(__file__).parents[1] / "data" / "tables" / "contract.txt"
-INTERNAL = {"coordinator_state", "state_corrections", "previous_offset_expiry", "state_log_state"}
+INTERNAL = {"checkpoints", "previous_offset_expiry", "state_log_state"}
 
 SQL_NAMES = {
     "bigint": "BIGINT",

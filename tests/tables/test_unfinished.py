@@ -35,13 +35,13 @@ def test_rows_after_the_last_finished_audit_go_and_others_stay(lake):
     for audit_id in (1, 2, 3, 4):
         append(lake, audit_id, "offset_commits", log_offset=audit_id)
     append(lake, 2, "group_records")
-    append(lake, 3, "coordinator_state")
+    append(lake, 3, "checkpoints")
     append(lake, 3, "groups")
     checks = []
-    assert remove_unfinished(fence(lake, 5, lambda: checks.append(1)), 2) == ["offset_commits", "coordinator_state"]
+    assert remove_unfinished(fence(lake, 5, lambda: checks.append(1)), 2) == ["offset_commits", "checkpoints"]
     assert audits_in(lake, "offset_commits") == [1, 2]
     assert audits_in(lake, "group_records") == [2]
-    assert audits_in(lake, "coordinator_state") == []
+    assert audits_in(lake, "checkpoints") == []
     assert audits_in(lake, "groups") == [3]  # rewritten by the next audit anyway
     assert len(checks) == 2
     assert lake.table("group_records").version() == 1

@@ -15,6 +15,7 @@ from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.reach import probe
 from kgroups_spark.lake.writer import LakeWriter, parts_in
 from kgroups_spark.lake.writer_choice import choose_writer
+from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.tables.table_rows import MOMENT, rows_of
 
@@ -85,9 +86,24 @@ def test_an_empty_table_replaced_by_nothing_gets_no_commit(lake):
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake, name):
     for audit_id, kept in ((1, None), (2, 1), (3, 2)):
-        rows = frame(lake, "coordinator_state", {"audit_id": audit_id, "payload": f"state {audit_id}"})
-        writer(lake, audit_id, name).replace("coordinator_state", rows, keep_audit=kept)
-    assert texts(lake, "coordinator_state", "payload") == ["state 2", "state 3"]
+        rows = frame(lake, "checkpoints", {"audit_id": audit_id, "payload": f"state {audit_id}", "reason": NIGHT})
+        writer(lake, audit_id, name).replace("checkpoints", rows, keep_audit=kept)
+    assert texts(lake, "checkpoints", "payload") == ["state 2", "state 3"]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_nights_state_replaces_none_that_was_kept_for_good(lake, name):
+    for reason in (KEEP, REREAD):
+        kept = frame(lake, "checkpoints", {"audit_id": 1, "reason": reason, "payload": reason})
+        replace(writer(lake, 1, name), app_id=f"of {reason}").append("checkpoints", kept)
+    for audit_id in (2, 3):
+        rows = [{"audit_id": audit_id, "reason": reason, "payload": reason} for reason in (NIGHT, REREAD)]
+        if name == "parts":
+            parts = [part_of(lake, audit_id, "checkpoints", rows_of("checkpoints", row)) for row in rows]
+            writer(lake, audit_id).replace_parts("checkpoints", parts)
+        else:
+            writer(lake, audit_id, name).replace("checkpoints", frame(lake, "checkpoints", *rows))
+    assert texts(lake, "checkpoints", "payload") == [KEEP, NIGHT, *[REREAD] * 3]
 
 
 def test_both_writers_tell_deltas_log_the_same_statistics(lake):

@@ -65,7 +65,7 @@ def test_every_moment_is_a_replay_of_the_log_up_to_it(name: str, state: str) -> 
 
 def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more(chosen: Chosen) -> None:
     """Tombstones and markers were gone before anybody read them: the tables of now were corrected, so is the past."""
-    corrected: Counter[tuple[str, str]] = Counter()
+    corrected: Counter[tuple[str, bool]] = Counter()
     for seed in chosen.some(range(5), 1):
         log, nights = GrowingLog(forgetful_log(seed)), Nights(How("4.3"))
         for left in range(5, 0, -1):
@@ -80,11 +80,11 @@ def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more(chosen
         query = "SELECT offsets_partition, group_id, topic, partition, log_offset FROM"
         still = rows_of(views, f"{query} offset_history WHERE {standing}")
         assert still == rows_of(views, f"{query} committed_offsets")
-        rows = tables["state_corrections"].to_pylist()
-        corrected.update((row["correction"], row["entry_type"]) for row in rows)
+        rows = tables["checkpoints"].to_pylist()
+        corrected.update((row["entry_type"], row["payload"] is None) for row in rows)
     if chosen.every:
-        assert corrected["put", "group"] > 5
-        assert corrected["remove", "producer"] > 1
+        assert corrected["group", False] > 5
+        assert corrected["producer", False] > 1
 
 
 SLOT = {"group_id": "g", "topic": "t", "partition": 0, "record_type": 1, "value_version": 3, "metadata": ""}
@@ -100,7 +100,7 @@ def two_partitions(**corrections: Any) -> dict[str, pa.Table]:
     row = {"offsets_partition": 0, "entry_type": "topics", "payload": '{"topics": []}', **corrections}
     return {
         "offset_commits": table_rows("offset_commits", *commits),
-        "state_corrections": table_rows("state_corrections", row),
+        "checkpoints": table_rows("checkpoints", row),
     }
 
 
@@ -111,7 +111,7 @@ def committed_as_of(views: Any, moment: datetime, where: str = "true") -> list[t
 
 
 def test_what_has_been_reduced_is_not_told() -> None:
-    views = in_duckdb(two_partitions(correction="baseline", log_offset=5))
+    views = in_duckdb(two_partitions(reason="keep", log_offset=5))
     reduced = r"offsets partition 0 below log offset 5 .* ask for a later time"
     for moment in (-1, 0, 3):
         with pytest.raises(duckdb.Error, match=reduced):
@@ -124,7 +124,7 @@ def test_what_has_been_reduced_is_not_told() -> None:
 
 def test_a_correction_counts_from_where_the_log_had_been_read_to() -> None:
     """The payload names the records that the group still has: none."""
-    gone = {"correction": "put", "entry_type": "group", "group_id": "g", "payload": '{"group":null,"offsets":[]}'}
+    gone = {"reason": "reread", "entry_type": "group", "group_id": "g", "payload": '{"group":null,"offsets":[]}'}
     views = in_duckdb(two_partitions(**gone, log_offset=5))
     seen = {moment: committed_as_of(views, at(moment), "offsets_partition = 0") for moment in range(7)}
     # As of 4 the log ends before the record at 5, which is where it had been read to.

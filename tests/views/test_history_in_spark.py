@@ -244,8 +244,8 @@ def later_moments(records: list[ReplayRow], horizon: int) -> list[int]:
 
 def reduced_tables(lake: Lake, horizons: dict[int, int]) -> dict[str, pa.Table]:
     left = reduced({name: lake.tables[name] for name in BY_SHARD["offsets_partition"]}, horizons)
-    baselines = [
-        {"offsets_partition": partition, "log_offset": at, "correction": "baseline", "payload": '{"topics": []}'}
+    kept = [
+        {"offsets_partition": partition, "log_offset": at, "reason": "keep", "payload": '{"topics": []}'}
         for partition, at in horizons.items()
     ]
-    return lake.tables | left | {"state_corrections": table_rows("state_corrections", *baselines)}
+    return lake.tables | left | {"checkpoints": table_rows("checkpoints", *kept)}

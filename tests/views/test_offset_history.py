@@ -147,7 +147,7 @@ def told(*records: Record) -> list[tuple[Any, ...]]:
     """(log_offset, outcome, marker_offset, effective_log_offset, took_effect) of records of one slot."""
     tables = {
         name: table_rows(name, *(record.columns for record in records if record.table == name))
-        for name in ("offset_commits", "transaction_markers", "state_corrections")
+        for name in ("offset_commits", "transaction_markers", "checkpoints")
     }
     columns = "log_offset, outcome, marker_offset, effective_log_offset, took_effect"
     return sorted(tuple(row.values()) for row in rows_of(in_duckdb(tables), f"SELECT {columns} FROM offset_history"))
@@ -190,8 +190,8 @@ def test_a_tombstone_in_a_transaction_takes_effect_whatever_becomes_of_it() -> N
 def still_pending(log_offset: int, *held: int) -> Record:
     """A correction of producer 7 where the log had been read to: of its offsets these are pending still."""
     payload = {"producer_id": 7, "transaction": None, "pending": [["g", "t", 0, record, 1, 0, 5] for record in held]}
-    columns = {"correction": "put", "entry_type": "producer", "payload": json.dumps(payload), "log_offset": log_offset}
-    return Record("state_corrections", columns)
+    columns = {"reason": "reread", "entry_type": "producer", "payload": json.dumps(payload), "log_offset": log_offset}
+    return Record("checkpoints", columns)
 
 
 def test_what_a_corrected_producer_still_had_pending_is_committed_by_its_marker() -> None:

@@ -27,7 +27,7 @@ VIEWS = ("group_topics", "topic_health", "rebalances", "unstable_periods", *RECO
 WHERE = "offsets_partition = 1 AND group_id = 'mail-10bf26'"
 # A view that has no groups, and tables that no group's name leads into: markers by producer, what audits told.
 BY_PARTITION = {"topic_health"}
-WITHOUT_GROUPS = {"transaction_markers", "audits", "state_corrections"}
+WITHOUT_GROUPS = {"transaction_markers", "audits", "checkpoints"}
 
 
 @pytest.fixture(scope="module")

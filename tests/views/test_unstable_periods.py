@@ -125,10 +125,10 @@ CASES = (
         (
             pending(10),
             Record(
-                "state_corrections",
+                "checkpoints",
                 {
                     "log_offset": 20,
-                    "correction": "remove",
+                    "reason": "reread",
                     "entry_type": "producer",
                     "payload": '{"producer_id": 7, "pending": []}',
                 },
@@ -145,7 +145,7 @@ def tables_of_cases() -> dict[str, pa.Table]:
     for number, case in enumerate(CASES):
         for record in case.log:
             place = {"offsets_partition": number, "log_timestamp": at(record.columns["log_offset"])}
-            if record.table == "state_corrections":
+            if record.table == "checkpoints":
                 del place["log_timestamp"]
             rows.setdefault(record.table, []).append({**place, **record.columns})
     return {name: rows_of(name, *its) for name, its in rows.items()}

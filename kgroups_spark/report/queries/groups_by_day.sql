@@ -28,8 +28,8 @@ ends AS (
 unknown AS (
   SELECT DISTINCT ends.day
   FROM ends
-  JOIN state_corrections AS reduced ON reduced.offsets_partition = ends.offsets_partition
-  WHERE reduced.correction = 'baseline' AND ends.end_offset < reduced.log_offset
+  JOIN checkpoints AS reduced ON reduced.offsets_partition = ends.offsets_partition
+  WHERE reduced.reason = 'keep' AND reduced.log IS NULL AND ends.end_offset < reduced.log_offset
 ),
 versions AS (
   SELECT

@@ -72,9 +72,9 @@ corrections AS (
     SELECT
       *,
       from_json(payload, '{"producer_id": "BIGINT", "offsets": [["VARCHAR"]], "pending": [["VARCHAR"]]}') AS told
-    FROM state_corrections
+    FROM checkpoints
+    WHERE reason = 'reread' AND entry_type IN ('group', 'producer')
   )
-  WHERE correction IN ('put', 'remove') AND entry_type IN ('group', 'producer')
 ),
 corrected_producers AS (
   SELECT offsets_partition, producer_id, list({'log_offset': log_offset, 'held': held}) AS corrections

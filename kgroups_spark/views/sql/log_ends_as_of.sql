@@ -28,8 +28,8 @@ kgroups_ends AS (
 ),
 kgroups_reduced AS (
   SELECT offsets_partition AS kgroups_reduced_partition, max(log_offset) AS kgroups_reduced_to
-  FROM main.state_corrections
-  WHERE correction = 'baseline'
+  FROM main.checkpoints
+  WHERE reason = 'keep' AND log IS NULL
   GROUP BY offsets_partition
 ),
 kgroups_known AS (

@@ -27,12 +27,12 @@ WITH kgroups_ends AS (
 ),
 kgroups_reduced AS (
   SELECT
-    entry_type AS kgroups_reduced_log,
+    log AS kgroups_reduced_log,
     offsets_partition AS kgroups_reduced_partition,
     max(log_offset) AS kgroups_reduced_to
-  FROM main.state_corrections
-  WHERE correction = 'state_baseline'
-  GROUP BY entry_type, offsets_partition
+  FROM main.checkpoints
+  WHERE reason = 'keep' AND log IS NOT NULL
+  GROUP BY log, offsets_partition
 ),
 kgroups_known AS (
   SELECT

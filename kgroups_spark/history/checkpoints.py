@@ -1,0 +1,50 @@
+"""Where reduced history begins to count: states that `kgroups maintain --keep` kept before it reduced what lies below
+them. Each partition has rows of one, also if its state is empty: all have state_rows.MARK."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from kgroups_spark.coordinator.releases import RULES_VERSION
+from kgroups_spark.coordinator.state_rows import STATE_FORMATS
+from kgroups_spark.replay.stored_history import Checkpoint
+from kgroups_spark.tables.conditions import Condition
+from kgroups_spark.tables.internal import KEEP
+from kgroups_spark.tables.schemas import CHECKPOINTS
+
+PLACE = ("offsets_partition", "audit_id", "log_offset")
+RULES = ("release_version", "rules_version", "state_format")
+# Its offsets are left out: there may be millions.
+IS_KEPT = (Condition("reason", "==", KEEP), Condition("record_offset", "is null"))
+
+
+class Rows(Protocol):
+    """A lake, as it is or as an audit left it."""
+
+    def rows(self, name: str, *, columns: list[str], conditions: list[Condition]) -> pa.Table: ...
+
+
+def kept_checkpoints(lake: Rows) -> pa.Table:
+    """The places of a lake's kept states, and by which rules they were made: PLACE and RULES, each once."""
+    columns, is_one = [*PLACE, *RULES], [*IS_KEPT, Condition("log", "is null")]
+    return lake.rows(CHECKPOINTS, columns=columns, conditions=is_one).group_by(columns).aggregate([])
+
+
+def usable_checkpoints(kept: pa.Table, release_version: str) -> dict[int, Checkpoint]:
+    """The newest of each offsets partition, if it was made by today's rules: another state cannot be gone on from, and
+    what is left of the history is replayed as a broker loads a compacted log."""
+    ours = {(release_version, RULES_VERSION, state_format) for state_format in STATE_FORMATS}
+    newest = {row["offsets_partition"]: row for row in kept.sort_by([(n, "ascending") for n in PLACE]).to_pylist()}
+    return {
+        number: Checkpoint(row["log_offset"], row["audit_id"])
+        for number, row in newest.items()
+        if tuple(row[name] for name in RULES) in ours
+    }
+
+
+def reduced_to(lake: Rows) -> dict[int, int]:
+    """Below which log offset each offsets partition is, or may be, reduced; whatever the rules of its checkpoint."""
+    kept = kept_checkpoints(lake).sort_by([(name, "ascending") for name in PLACE])
+    return dict(zip(kept["offsets_partition"].to_pylist(), kept["log_offset"].to_pylist(), strict=True))

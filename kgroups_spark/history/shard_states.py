@@ -1,0 +1,50 @@
+"""The states of shards at a place in their history: where it is about to be reduced, and where a log was cut back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import DataFrame
+
+from kgroups_spark.coordinator.topics import Topics
+from kgroups_spark.history.checkpoints import kept_checkpoints, usable_checkpoints
+from kgroups_spark.history.horizons import Horizons
+from kgroups_spark.history.stored import Stored, dealt
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger_rows import records_read, what_was_read
+from kgroups_spark.replay.replay_shard import Night
+from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.tables.internal import KEEP, NIGHT
+from kgroups_spark.tables.schemas import CHECKPOINTS
+from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
+
+
+def history_below(
+    lake: Lake, stored: Stored, horizon: Horizons, release_version: str, shards: Collection[int] = ()
+) -> StoredHistory:
+    """The history up to H of each partition, from its newest checkpoint on where that is usable; all of it must be of
+    finished audits. `shards`: others that tasks look at."""
+    records = records_read(what_was_read(lake, LakeAsOfAudit.last_finished(lake).audit_id))
+    return StoredHistory(
+        stored.tables(),
+        dealt({number: records[number] for number in {*horizon, *shards}}, lake.spark.sparkContext.defaultParallelism),
+        replaced=lake.replaced,
+        begins=usable_checkpoints(kept_checkpoints(lake), release_version),
+        horizons=dict(horizon),
+    )
+
+
+def state_task(history: StoredHistory, release_version: str, audit_id: int, *, reason: str = NIGHT) -> ShardTask:
+    """Makes the states where a history ends, as rows of checkpoints."""
+    night = Night(audit_id, release_version, None, Topics())
+    ends = dict(history.horizons or {})
+    return ShardTask(night, ends, stored=history, reason=reason, tables=frozenset({CHECKPOINTS}))
+
+
+def kept_states(lake: Lake, horizon: Horizons, release_version: str, audit_id: int) -> DataFrame:
+    """Rows of checkpoints: the state at H of each partition."""
+    stored = Stored.of(lake)
+    history = history_below(lake, stored, horizon, release_version)
+    task = state_task(history, release_version, audit_id, reason=KEEP)
+    return shard_rows(stored.shards(history.dealt.hands), task, CHECKPOINTS)
