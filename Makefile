@@ -9,7 +9,7 @@
 #             repeats what a run printed.
 #             Only here: all releases, logs, seeds and places to cut at of the laws over logs, of which each run of
 #             `make test` takes others; each command in each form over large, long and hostile lakes; nights by Spark's
-#             writer, but for those of audit/test_run.py; clearing up, the next night and upkeep after a kill at every
+#             writer, but for one of audit/test_run.py; clearing up, the next night and upkeep after a kill at every
 #             commit point; ten nights with both writers; a rebuild killed before every table; every size of a full disk;
 #             two audits as processes at once; lakes of layout 2; upkeep of the ledger by Spark's writer; audits by Spark's
 #             tasks of brokers that restart, lose leaders or change their logs, and of all nights of both coordinators;

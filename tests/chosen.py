@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 Case = TypeVar("Case")
-# Nights by Spark's writer cost ten times those by parts: two of them are part of `make test` (audit/test_run.py).
+# Nights by Spark's writer cost ten times those by parts: one of them is part of `make test` (audit/test_run.py).
 by_each_writer = pytest.mark.parametrize(
     "writer", ["parts", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])]
 )
