@@ -2,10 +2,10 @@
 
     python -m tests.broker.talkative_audits FOLDER BOOTSTRAP ADMIN
 
-FOLDER has parts.properties and spark.properties, of the user `auditor` by PLAIN and SCRAM. In it come lakes of both
-writers, Spark's event log, what Spark and Python log at their most talkative, and what tasks leave on disks. The
-password is changed when the second audit's tasks are about to start: they are not let in. On stdout: every plan,
-what `kafka-raw` has read, then the exit codes.
+FOLDER has parts.properties and spark.properties, of the user `auditor` by PLAIN and SCRAM, and empty lakes for both
+writers. In it come Spark's event log, what Spark and Python log at their most talkative, and what tasks leave on
+disks. The password is changed when the second audit's tasks are about to start: they are not let in. On stdout: every
+plan, what `kafka-raw` has read, then the exit codes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,7 @@ from kgroups_spark.storage.files import open_file
 from kgroups_spark.tasks.read_stage import read_hands, read_ranges
 from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards, shards_of
 from kgroups_spark.tasks.sinks import RowsSink
+from tests.small_lakes import FOR_SMALL_LAKES
 
 LOG4J = """
 <Configuration status="ERROR">
@@ -70,8 +73,20 @@ def talkative_session(folder: Path) -> SparkSession:
             "spark.eventLog.dir": (folder / "events").as_uri(),
             "spark.local.dir": str(folder / "local"),
             **{f"spark.{name}.compress": "false" for name in not_compressed},
+            **FOR_SMALL_LAKES,
         },
     )
+
+
+@contextmanager
+def java_made_of_plans(spark: SparkSession) -> Iterator[None]:
+    """Audits do without it here, as it takes long; it shows what is in a plan."""
+    usual = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    for name, value in usual.items():
+        spark.conf.set(name, value)
+    yield
+    for name in usual:
+        spark.conf.set(name, FOR_SMALL_LAKES[name])
 
 
 def explain_all(spark: SparkSession, properties: Path, bootstrap: str) -> None:
@@ -127,8 +142,9 @@ def main(folder: Path, bootstrap: str, admin: str) -> None:
         return cli.main(["audit", "--lake", str(folder / f"lake-{writer}"), "--writer", writer, *reach])
 
     codes = [audit("parts")]
-    explain_all(spark, folder / "parts.properties", bootstrap)
-    read_raw(spark, folder / "parts.properties", bootstrap)
+    with java_made_of_plans(spark):
+        explain_all(spark, folder / "parts.properties", bootstrap)
+        read_raw(spark, folder / "parts.properties", bootstrap)
 
     def after_a_change(*arguments: Any, **more: Any) -> Any:
         change_password(admin)

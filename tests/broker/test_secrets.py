@@ -14,6 +14,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 import trustme
 
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.segments import find_partitions
@@ -22,6 +23,7 @@ from tests.audit.lakes import rows
 from tests.broker.brokers import Brokers, Security
 from tests.broker.small_log import copy_of_log, fill
 from tests.broker.talkative_audits import NEW_PASSWORD
+from tests.protocol.local_spark import LocalSpark
 from tests.sources.security.handshakes import chain, private_key
 
 REPOSITORY = Path(__file__).parents[2]
@@ -51,7 +53,9 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, certificate: trustme.LeafCert, brokers: Brokers) -> Path:
+def folder(
+    tmp_path_factory: pytest.TempPathFactory, local: LocalSpark, certificate: trustme.LeafCert, brokers: Brokers
+) -> Path:
     """What the talkative audits have left, and what they have said in `stdout` and `stderr`."""
     folder = tmp_path_factory.mktemp("talkative")
     for writer, mechanism, module in (
@@ -68,6 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, certificate: trustme.LeafCe
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f'{MODULES}.{module} required username="auditor" password="{PASSWORD}";',
         }
+        Lake.create(local, str(folder / f"lake-{writer}"))
         file = folder / f"{writer}.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     run_program(folder, brokers)
@@ -141,7 +146,8 @@ def test_the_program_did_what_it_is_for(folder: Path) -> None:
         assert said in events.read_text()
     assert " DEBUG " in f" {(folder / 'spark.log').read_text()}"
     assert len(list(folder.glob("python-*.log"))) > 1
-    assert "MapInArrow" in (folder / "stdout").read_text()
+    said = (folder / "stdout").read_text()
+    assert "MapInArrow" in said and "public Object generate(" in said
     assert [path for path in (folder / "left-by-tasks").rglob("*") if path.is_file()] != []
 
 
