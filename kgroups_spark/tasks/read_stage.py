@@ -37,8 +37,8 @@ def read_ranges(spark: SparkSession, sink: Sink, hands: Sequence[Hand], context:
 
 
 def read_hands(hands: Sequence[Hand], context: ReadContext, numbers: Iterable[pa.RecordBatch]) -> Iterator[TaskOutput]:
-    """What a task reads: rows of history, those that the replay completes (PASSED_ON), those that are read again, and
-    the progress of each range as a fact."""
+    """The outputs of a task: rows of history, those that the replay completes (PASSED_ON), those that are read again,
+    and the progress of each range as a fact."""
     for number in _numbers(numbers):
         with no_cycle_collector(), context.connected() as connected:
             for reading in readings(hands[number], connected):

@@ -57,7 +57,7 @@ FOR_REPLAY = (*LOG_TABLES, "group_traffic")
 
 
 class Made(NamedTuple):
-    """The facts that the tasks of an action told, and how many rows of each table they made."""
+    """The facts that the tasks of an action reported, and how many rows of each table they made."""
 
     facts: list[Any]
     rows: Counter[str]
@@ -89,8 +89,8 @@ class Sink(Protocol):
         """The rows of a table, on the driver."""
 
     def require_read_once(self) -> None:
-        """Raises KgroupsError if tasks ran again after a lost executor and told other facts: the log has grown or was
-        compacted in between, so that not all tables were written from the same records."""
+        """Raises KgroupsError if tasks ran again after a lost executor and reported other facts: the log has grown or
+        was compacted in between, so that not all tables were written from the same records."""
 
 
 @contextmanager
@@ -195,7 +195,7 @@ def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollecto
 
 
 class _Action(NamedTuple):
-    """A frame of PACKED of which everything counts, and what its tasks told."""
+    """A frame of PACKED of which everything counts, and what its tasks reported."""
 
     frame: DataFrame
     made: Made
