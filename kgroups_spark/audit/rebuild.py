@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.audit.night import replace_current
 from kgroups_spark.audit.rebuild_tasks import LOOKED_AT, KeptRows, LookTask, RebuildTask
-from kgroups_spark.audit.saved_state import SavedState, state_of_audit
+from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.redecode import DECODED_TABLES
@@ -114,12 +114,7 @@ class _Rebuild:
             if self.current:
                 replace_current(work, sink, [])
             sink.replace(self.writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
-        state = replace(
-            state_of_audit(work.lake, work.audit_id),
-            why_rebuilt=work.state.why_rebuilt,
-            kept_audit_id=work.state.kept_audit_id,
-            names=names,
-        )
+        state = replace(work.state, audit_id=work.audit_id)
         return Rebuilt(state, added, _record_counts(decoded), tuple(_told(added)))
 
     @cached_property

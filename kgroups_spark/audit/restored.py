@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.audit.saved_state import SavedState, state_of_audit
+from kgroups_spark.audit.saved_state import SavedState
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.history.shard_states import history_below, state_task
@@ -67,4 +67,4 @@ def restored_state(work: AuditWork) -> SavedState:
     with sink_of(writer) as sink:
         sink.run(stored.shards(history.dealt.hands), partial(replay_shards, task))
         sink.replace(writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
-    return replace(state_of_audit(lake, work.audit_id), kept_audit_id=work.state.kept_audit_id)
+    return SavedState(work.audit_id, kept_audit_id=work.state.kept_audit_id)

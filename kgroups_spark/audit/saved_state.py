@@ -23,7 +23,7 @@ NOT_REBUILT = ("group_traffic", "topic_offsets", "previous_offset_expiry", "audi
 
 @dataclass(frozen=True)
 class SavedState:
-    """`audit_id`: whose checkpoints to go on from; None: there are none. `files`: where they are.
+    """`audit_id`: whose checkpoints to go on from; None: there are none.
 
     `why_rebuilt`: what differs from the rules that made it, as a sentence; None: it can be used.
     `kept_audit_id`: whose rows stay beside those of this audit, so that it can be done again if it is killed.
@@ -31,8 +31,7 @@ class SavedState:
     """
 
     audit_id: int | None
-    files: tuple[str, ...]
-    why_rebuilt: str | None
+    why_rebuilt: str | None = None
     kept_audit_id: int | None = None
     names: HistoryNames | None = None
 
@@ -48,14 +47,12 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequ
     """
     before = claim.before
     if before is None:
-        return SavedState(None, (), None)
-    written = night_files(lake)
-    newest = max((audit_id for audit_id in written if audit_id <= before.audit_id), default=None)
+        return SavedState(None)
+    newest = newest_state(lake, CHECKPOINTS, before.audit_id, is_of_night)
     why = _gone(made_again) or _difference(before, release_version) or left_undone(claim, before)
     if newest is None and before.partitions:
         why = why or f"state rebuilt from history: the lake has none of audit {before.audit_id}"
-    files = () if newest is None else tuple(written[newest])
-    return SavedState(newest, files, why, kept_audit_id=newest)
+    return SavedState(newest, why, kept_audit_id=newest)
 
 
 def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[str, Any]:
@@ -70,25 +67,13 @@ def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[st
     }
 
 
-def state_of_audit(lake: Lake, audit_id: int) -> SavedState:
-    """The state that the audit has just written."""
-    return SavedState(audit_id, tuple(night_files(lake).get(audit_id, ())), None)
-
-
-def night_files(lake: Lake) -> dict[int, list[str]]:
-    """The files with the states of nights, by audit."""
-    return state_files(lake, CHECKPOINTS, is_of_night)
-
-
-def state_files(lake: Lake, name: str, is_one: Callable[[TableFile], bool] = lambda file: True) -> dict[int, list[str]]:
-    """The files of a table of saved states; each holds rows of one audit alone."""
-    table = lake.table(name)
-    files: dict[int, list[str]] = {}
-    for file in filter(is_one, table.files()):
-        audit_id = file.bound("minValues", "audit_id")
-        if audit_id is not None:
-            files.setdefault(audit_id, []).append(f"{table.path}/{file.path}")
-    return files
+def newest_state(
+    lake: Lake, name: str, audit_id: int, is_one: Callable[[TableFile], bool] = lambda file: True
+) -> int | None:
+    """The newest audit, up to this one, whose state a table has; None: it has none. `is_one`: which of its files hold
+    such states; each file holds rows of one audit alone."""
+    wrote = (file.bound("minValues", "audit_id") for file in filter(is_one, lake.table(name).files()))
+    return max((each for each in wrote if each is not None and each <= audit_id), default=None)
 
 
 def _gone(made_again: Sequence[str]) -> str | None:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.saved_state import state_files
+from kgroups_spark.audit.saved_state import newest_state
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.ledger import PartitionProgress
@@ -119,8 +119,7 @@ class _Input:
     def saved_audit_id(self) -> int | None:
         """The audit whose state there is; None: no audit's."""
         before = self.work.before
-        written = state_files(self.work.lake, STATE_TABLE) if before else {}
-        return max((audit_id for audit_id in written if before and audit_id <= before.audit_id), default=None)
+        return newest_state(self.work.lake, STATE_TABLE, before.audit_id) if before else None
 
     @property
     def _by_reference(self) -> bool:

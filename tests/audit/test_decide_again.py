@@ -108,7 +108,7 @@ def decide(lake: Lake, writer: WriterName, *, as_of_ms: int, shards: Iterable[in
         LakeWriter(lake, AUDIT_ID, writer, lambda: None),
         AuditPlan([], None),
         AuditRow(AUDIT_ID - 1, "finished", "t", then, partitions=partitions),
-        SavedState(AUDIT_ID, (), None),
+        SavedState(AUDIT_ID),
         AuditSettings(RELEASE, R, "option", 1, NOW),
         lambda _: None,
     )

@@ -17,14 +17,13 @@ from deltalake import DeltaTable
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
-from kgroups_spark.audit.saved_state import night_files
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.history.shard_states import kept_states
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.tables.internal import KEEP, NIGHT, STATE_OFFSET
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.upkeep.maintain import MaintainOptions, MaintainSummary, run_maintain
@@ -204,7 +203,7 @@ def test_a_night_finds_the_files_of_its_state_and_a_replay_of_history_takes_the_
         for file in lake.table(CHECKPOINTS).files()
     }
     of_night = {path for path, each in reasons.items() if each == {NIGHT}}
-    assert {path.rsplit("/", 1)[1] for files in night_files(lake).values() for path in files} == of_night
+    assert {file.path for file in lake.table(CHECKPOINTS).files() if is_of_night(file)} == of_night
     others = {file.path for file in Stored(lake, by_reference=True).tables()[CHECKPOINTS].files or ()}
     assert others == {path for path, each in reasons.items() if each == {KEEP}} == reasons.keys() - of_night
     assert of_night and others

@@ -60,10 +60,16 @@ ONE_JOB = (Job(1.0, "s3a", "auto"),)
 TWO_JOBS = (Job(0.4, "s3a", "auto"), Job(1.0, "s3", "spark"))
 
 
+def if_taken(what, *params):
+    """The params, if `make test` takes this; else none: the soak's own params do the same and more, in the same
+    folders."""
+    return [] if marks_of(what, *SUBMITTED) else [*params]
+
+
 @pytest.fixture(
     scope="session",
     params=[
-        pytest.param(ONE_JOB, id="auto", marks=marks_of("a job", *SUBMITTED)),
+        *if_taken("a job", pytest.param(ONE_JOB, id="auto")),
         pytest.param(TWO_JOBS, id="auto, then spark", marks=pytest.mark.soak),
     ],
 )
@@ -97,7 +103,7 @@ def nights(cluster, store, shared, jobs, begun):
 @pytest.fixture(
     scope="session",
     params=[
-        pytest.param(("parts",), marks=marks_of("disturbed nights", *SUBMITTED)),
+        *if_taken("disturbed nights", ("parts",)),
         pytest.param(("parts", "spark"), marks=pytest.mark.soak),
     ],
     ids="+".join,
