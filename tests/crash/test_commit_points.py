@@ -86,10 +86,10 @@ def test_the_night_after_one_killed_before_any_commit_is_as_if_nothing_had_happe
 
 
 @pytest.mark.soak
-def test_a_night_by_sparks_writer_goes_on_where_history_is_half_written(session, nights, killed, chosen, tmp_path):
+def test_a_night_by_sparks_writer_goes_on_where_history_is_half_written(spark, nights, killed, chosen, tmp_path):
     point = chosen.one(point for point in killed.lakes if point[1] == "append" and point[0] != "audits")
     lake = killed.copied(point, tmp_path)
-    audit(session, lake, nights.second, writer="spark")
+    audit(spark, lake, nights.second, writer="spark")
     assert_lake_is_sound(lake, nights.expected)
 
 
