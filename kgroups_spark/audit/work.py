@@ -17,7 +17,7 @@ from kgroups_spark.audit.settings import AuditSettings
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
-from kgroups_spark.decoding.partition_count import fitting_by_partition, partition_count
+from kgroups_spark.decoding.partition_count import fitting_by_partition, is_ambiguous, partition_count
 from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange, cut, deal, deal_to_fetchers
 from kgroups_spark.decoding.redecode import COLUMNS
@@ -200,7 +200,8 @@ class AuditWork:
             return self.settings.offsets_partitions
         if self.source is not None and self.source.offsets_partitions is not None:
             return self.source.offsets_partitions
-        return partition_count([*(each.partition_counts for each in progress), *self._counts_before])
+        told = [*(each.partition_counts for each in progress), *self._counts_before]
+        return partition_count([*told, *self._counts_read] if is_ambiguous(told) else told)
 
     def topic_names(self, progress: list[RangeProgress]) -> TopicNames:
         """Which names topic ids have, as far as any audit has seen."""
@@ -222,6 +223,14 @@ class AuditWork:
             return []
         groups = self.then.rows("groups").select(["offsets_partition", "group_id"]).to_pydict()
         return fitting_by_partition(zip(groups["offsets_partition"], groups["group_id"], strict=True))
+
+    @cached_property
+    def _counts_read(self) -> list[list[int]]:
+        """The same by all groups that any audit has read, those that are gone among them."""
+        if self.before is None:
+            return []
+        groups = self.lake.rows("group_traffic", columns=["offsets_partition", "group_id"]).to_pydict()
+        return fitting_by_partition({*zip(groups["offsets_partition"], groups["group_id"], strict=True)})
 
     @cached_property
     def _topics_before(self) -> list[tuple[str, str, int | None, str]]:

@@ -46,7 +46,15 @@ def fitting_by_partition(groups: Iterable[tuple[int, str]]) -> list[list[int]]:
 
 def partition_count(fitting: Iterable[Iterable[int]]) -> int | None:
     """The only number that is in all of these; None: there is none, or more than one."""
-    common: set[int] | None = None
-    for counts in fitting:
-        common = set(counts) if common is None else common & set(counts)
-    return next(iter(common)) if common is not None and len(common) == 1 else None
+    common = _common(fitting)
+    return next(iter(common)) if len(common) == 1 else None
+
+
+def is_ambiguous(fitting: Iterable[Iterable[int]]) -> bool:
+    """Whether more than one number is in all of these: more groups may tell."""
+    return len(_common(fitting)) > 1
+
+
+def _common(fitting: Iterable[Iterable[int]]) -> set[int]:
+    sets = list(map(set, fitting))
+    return set.intersection(*sets) if sets else set()

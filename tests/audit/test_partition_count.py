@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from kgroups_spark.decoding.partition_count import MOST_PARTITIONS, fitting_partition_counts, partition_count
+from kgroups_spark.decoding.partition_count import (
+    MOST_PARTITIONS,
+    fitting_partition_counts,
+    is_ambiguous,
+    partition_count,
+)
 
 # Partitions among 50, as Kafka's own classes say.
 AMONG_50 = {"a": 47, "test-group": 12, "connect-sink-1": 42, "schema-registry": 29, "café": 21, "😀": 49}
@@ -36,3 +41,9 @@ def test_more_than_one_number_is_none() -> None:
     assert partition_count([[10, 20, 30], [20, 30]]) is None
     assert partition_count([[10, 20, 30], [20, 40]]) == 20
     assert partition_count([]) is None
+    assert [is_ambiguous(each) for each in ([], [[10, 20], [20, 10]], [[10], [20]], [[10], [10]])] == [
+        False,
+        True,
+        False,
+        False,
+    ]

@@ -20,12 +20,13 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.findings import finders
 from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
+from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.times import to_epoch_ms
 from tests.audit.damaged_logs import damaged
 from tests.audit.dense_logs import dense_log
 from tests.audit.event_logs import EventLog
 from tests.audit.log_files import Files, of_one_leader, random_cuts, read_zip
-from tests.audit.nights_here import CLOCK_MS, Audited, How, audit, audit_nights
+from tests.audit.nights_here import CLOCK_MS, Audited, How, audit, audit_nights, new_lake
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
 from tests.findings.record_bytes import record
@@ -148,3 +149,18 @@ def test_a_fault_of_the_machine_is_no_defect_of_kgroups(error: Exception, monkey
 
     reason = "Read-only file system" if isinstance(error, OSError) else "no lake"
     assert attempts.attempt("tidying", fail) == (None, f"tidying failed: {reason}; all else of the audit stands")
+
+
+def test_groups_that_are_gone_still_tell_how_many_partitions_there_are():
+    """The one that is left fits several numbers: a night with nothing new of the others must not forget what they
+    told."""
+    names = [name for name in (f"{n * n}-{n}" for n in range(2_000)) if offsets_partition(name, 50) == 37][:8]
+    log, found = Log(offsets_partition=37), new_lake()
+    for name in names:
+        log.classic(name)
+    for name in names[1:]:
+        log.gone(2, name)
+    for _ in range(2):
+        found.night(log.files, How())
+        assert [(row["group_id"], row["is_misplaced"]) for row in found.rows("groups")] == [(names[0], False)]
+        log.classic(names[0])
