@@ -63,7 +63,7 @@ def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: 
 
 
 def _commit(work: AuditWork, sink: Sink, progress: list[RangeProgress]) -> None:
-    """History first: what was read counts more than what was concluded from it."""
+    """History, then the current tables, then the saved state. None of it counts before the ledger says so."""
     for name in HISTORY:
         sink.append(work.writer, name)
     replace_current(work, sink, progress)

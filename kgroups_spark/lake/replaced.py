@@ -32,7 +32,7 @@ COLUMN = "replaced_ranges"
 
 # Of these a row is replaced from the range's first offset on.
 _BY_PLACE = (*LOG_TABLES, "group_versions", "group_member_versions", "group_events")
-# Of these there are rows to replace, too: a checkpoint belongs to what was before it; a decision is of the audit
+# Rows of these tables are replaced, too. A checkpoint belongs to the records before it, a decision to the audit
 # `decided_by`.
 REPLACEABLE = (*_BY_PLACE, CHECKPOINTS, "previous_offset_expiry")
 # Columns of offset_commits that tell of the marker behind the row, which may be replaced where the row is not.

@@ -64,7 +64,7 @@ class CorrectedReplay:
         return self._carried.state
 
     def outputs(self) -> Iterator[Output]:
-        """(table, rows); `checkpoints` say what was corrected."""
+        """(table, rows); rows of `checkpoints` hold the corrected entries."""
         yield from self._carried.changes()
         if self._found:
             yield CHECKPOINTS, self._correction_rows()

@@ -28,8 +28,8 @@ STATE_OFFSET = (
     column("topic_id", STRING, "Topic id; null: none"),
 )
 
-# Why a state was saved. A night goes on from that of the night before; a replay of what `maintain --keep` has left of
-# history begins at one that it kept. A log that was read again tells the entries of which it no longer held the same.
+# Why a state was saved. night: the next night goes on from it. keep: `maintain --keep` has reduced the history below
+# it, and a replay begins at it. reread: a partition was read again, and its log held these entries otherwise.
 NIGHT, KEEP, REREAD = "night", "keep", "reread"
 
 # States of shards, each at a place in its log.

@@ -62,6 +62,16 @@ class How:
     full: bool = False
     accept_log_change: bool = False
 
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The options that audits and rebuilds share."""
+        return {
+            "release_version": self.release,
+            "retention_ms": self.retention_ms,
+            "as_of": self.as_of,
+            "offsets_partitions": self.offsets_partitions,
+        }
+
 
 class Audited(Told):
     """A lake in a folder of its own, which goes with this object, and what it says after its newest night."""
@@ -92,10 +102,7 @@ class Audited(Told):
         options = AuditOptions(
             lake=self.lake,
             segments=[str(self.folder / "log")],
-            release_version=how.release,
-            retention_ms=how.retention_ms,
-            offsets_partitions=how.offsets_partitions,
-            as_of=how.as_of,
+            **how.rules,
             delete_retention_ms=how.delete_retention_ms,
             full=how.full,
             accept_log_change=how.accept_log_change,
@@ -108,13 +115,7 @@ class Audited(Told):
         """Another lake: this one, rebuilt from its history."""
         other = Audited(self)
         how = how or How()
-        options = RebuildOptions(
-            lake=other.lake,
-            release_version=how.release,
-            retention_ms=how.retention_ms,
-            as_of=how.as_of,
-            offsets_partitions=how.offsets_partitions,
-        )
+        options = RebuildOptions(lake=other.lake, **how.rules)
         with in_memory(), as_told(how):
             other._ended(run_rebuild(other.session, options))
         return other
