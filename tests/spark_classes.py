@@ -8,6 +8,7 @@ with a configuration among its classes, does without it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from tempfile import TemporaryDirectory
 import pyspark
 
 from kgroups_spark.session import ivy_folder, spark_session
+from tests.cluster.jars import spark_jars
 from tests.maven import one_at_a_time
-from tests.small_lakes import FOR_SMALL_LAKES
+from tests.small_lakes import FOR_SMALL_LAKES, JVM_OPTIONS
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,8 +30,10 @@ ROOT = Path(__file__).parents[1]
 def with_shared_classes() -> str:
     """A JVM's options. The first process that asks writes the archive, which takes half a
     minute of CPU; others wait for it."""
-    archive = _archive()
-    with one_at_a_time(archive.with_suffix(".lock")):
+    with one_at_a_time(Path(sys.prefix) / "spark-classes.lock"):
+        # Named by its jars, which a machine that has never run this lacks.
+        spark_jars()
+        archive = _archive()
         if not archive.is_file():
             _write(archive)
     return f"-XX:SharedArchiveFile={archive}"
@@ -54,6 +58,8 @@ def _write(archive: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-m", __name__, str(whole)],
             cwd=ROOT,
+            # A JVM that reads an archive cannot write one.
+            env={name: value for name, value in os.environ.items() if name != JVM_OPTIONS},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
