@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.conditions import Condition, all_may_hold, partitions_in_lots
 from kgroups_spark.views.needed import needed_for
 from kgroups_spark.views.spark_views import register_views

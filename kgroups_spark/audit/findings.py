@@ -19,10 +19,10 @@ from kgroups_spark.findings.evidence import Evidence, LargeRecord, Row, TimesOff
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.findings.looked import FINDINGS, has_looked
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import finished_backwards
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.rows import table_batch

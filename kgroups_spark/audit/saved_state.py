@@ -11,9 +11,9 @@ from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT, STATE_FORMATS
 from kgroups_spark.history.names import HistoryNames
 from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import is_of_night
 from kgroups_spark.tables.schemas import CHECKPOINTS
 

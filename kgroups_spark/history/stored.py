@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
 from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable

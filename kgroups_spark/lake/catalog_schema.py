@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.kernel import Kernel, repetition_refused
+from kgroups_spark.lake.kernel import repetition_refused
+from kgroups_spark.lake.store import Store
 from kgroups_spark.tables.ddl import quoted, table_definition, text
 from kgroups_spark.tables.schemas import Table
 
@@ -29,9 +30,9 @@ class CatalogSchema:
     Raises UsageError where there is no such schema, KgroupsError where the catalog does not say where it lies.
     """
 
-    def __init__(self, spark: SparkSession, kernel: Kernel, location: str) -> None:
+    def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
         self.spark = spark
-        self.kernel = kernel
+        self.store = store
         self.location = location
         self.name = ".".join(quoted(word) for word in schema_words(location))
         self.uri = self._schemas_folder()
@@ -65,7 +66,7 @@ class CatalogSchema:
         """Makes the table, empty; nothing if someone else has just made it."""
         create = f"CREATE TABLE IF NOT EXISTS {self.identifier(table.name)} {table_definition(table, properties)}"
         folder = f"{self.uri}/{table.name}"
-        if self.kernel.table(folder).exists() and table.name not in self.names():
+        if self.store.table(folder).exists() and table.name not in self.names():
             # Delta writes the log first: whoever was killed between that and the catalog left a table nobody knows.
             create += f" LOCATION {text(folder)}"
         try:
@@ -115,7 +116,7 @@ class CatalogSchema:
         return unquote(str(folder)).rstrip("/")
 
     def _require_plain(self, name: str) -> None:
-        if MANAGED_BY_CATALOG.intersection(self.kernel.table(self.path(name)).features()):
+        if MANAGED_BY_CATALOG.intersection(self.store.table(self.path(name)).features()):
             raise KgroupsError(
                 f"table {name} of schema {self.location} is managed by its catalog (feature catalogManaged), which "
                 "keeps part of its log to itself: take a schema whose tables are not, or a folder"

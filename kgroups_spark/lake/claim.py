@@ -20,12 +20,12 @@ from typing import Any
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence
-from kgroups_spark.lake.kernel import AlreadyWritten
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import FINISHED, RUNNING
 from kgroups_spark.lake.ledger import AuditRow, Ledger, finished, last_finished
 from kgroups_spark.lake.migrations import migrate
 from kgroups_spark.lake.owner import Owner, now_held, released
+from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.times import format_time
 
 GIVEN_UP_AFTER = timedelta(hours=6)

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from kgroups_spark.lake.kernel import AlreadyWritten, ChangedMeanwhile, KernelTable, repetition_refused
+from kgroups_spark.lake.kernel import repetition_refused
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import UPKEEP_APP_ID
+from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, TableLog
 
 Answer = TypeVar("Answer")
 Transaction = tuple[str, int]
@@ -61,7 +62,7 @@ class Fence:
         text = statement.format(table=self.lake.identifier(name))
         self.commit(name, operation, lambda transaction: self._run(name, text, transaction))
 
-    def _attempt(self, log: KernelTable, write: Callable[[Transaction], Answer]) -> Answer:
+    def _attempt(self, log: TableLog, write: Callable[[Transaction], Answer]) -> Answer:
         newest = log.last_transaction(UPKEEP_APP_ID) or 0
         if newest >= first_change_of(self.audit_id + 1):
             raise AlreadyWritten(f"audit {newest >> CHANGE_BITS} has changed {log.path} since")

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.lake.kernel import Kernel, repetition_refused
+from kgroups_spark.lake.kernel import repetition_refused
+from kgroups_spark.lake.store import Store
 from kgroups_spark.tables.schemas import Table
 
 
 class Folder:
     """The place of a path lake; `uri` is the path as Hadoop spells it. catalog_schema.py is the other kind of place."""
 
-    def __init__(self, spark: SparkSession, kernel: Kernel, location: str) -> None:
+    def __init__(self, spark: SparkSession, store: Store, location: str) -> None:
         self.spark = spark
-        self.kernel = kernel
-        self.uri = kernel.qualified(location)
+        self.store = store
+        self.uri = store.qualified(location)
 
     def path(self, name: str) -> str:
         """Where the table lies, whether it is there or not."""
@@ -28,18 +29,18 @@ class Folder:
 
     def names(self) -> list[str]:
         """The entries of the folder, tables or not; nothing if there is no folder."""
-        return self.kernel.names_in(self.uri)
+        return self.store.names_in(self.uri)
 
     def has(self, name: str) -> bool:
-        return self.kernel.table(self.path(name)).exists()
+        return self.store.table(self.path(name)).exists()
 
     def create(self, table: Table, properties: dict[str, str]) -> None:
         """Makes the table, empty; nothing if someone else has just made it."""
-        self.kernel.table(self.path(table.name)).create(table.schema.json(), table.comment, properties)
+        self.store.table(self.path(table.name)).create(table.schema.json(), table.comment, properties)
 
     def drop(self, name: str) -> None:
         """Deletes the table, if it is there."""
-        self.kernel.delete(self.path(name))
+        self.store.delete(self.path(name))
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """A version of the table (default: the newest)."""

@@ -13,9 +13,8 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from kgroups_spark.lake.hadoop_storage import name_for_hadoop, use_hadoops_stora
 from kgroups_spark.lake.java_classes import JavaClasses, dict_of, items_of
 from kgroups_spark.lake.last_finished import version_gone
 from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
 from kgroups_spark.session import DELTA_JAR
 
 # What Kernel throws when another commit took the version: without retries, and on a conflict that no retry solves.
@@ -36,12 +36,6 @@ LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteExceptio
 # One commit of this process at a time: on a local disk Hadoop looks whether a version is there and then renames its own
 # to it, so that a heartbeat could take the place of a row of the ledger.
 COMMITTING = threading.RLock()
-
-Removal = Callable[["TableFile"], bool]
-
-
-class AlreadyWritten(Exception):
-    """The table's log already has this transaction: nothing was committed."""
 
 
 @contextmanager
@@ -55,32 +49,10 @@ def repetition_refused() -> Iterator[None]:
         raise AlreadyWritten("somebody else has just written it") from error
 
 
-class ChangedMeanwhile(Exception):
-    """Somebody else committed to the table between reading its files and replacing them: nothing was committed."""
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """A data file of a table's newest version; `stats` as in Delta's log, empty where it has none."""
-
-    path: str
-    stats: dict[str, Any]
-    add_action: Any  # Kernel's AddFile: what a removal repeats
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return int(self.add_action.getSize())
-
-    def bound(self, which: str, column: str) -> Any:
-        """The least (`minValues`) or greatest (`maxValues`) value of the column in the file; None: unknown."""
-        return self.stats.get(which, {}).get(column)
-
-
 DEFAULT_ENGINE = "io.delta.kernel.defaults.engine.DefaultEngine"
 
 
-class Kernel:
+class Kernel(Store):
     """Delta Kernel in the driver's JVM, for all tables of a lake. Raises KgroupsError without Delta's jars."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -99,7 +71,6 @@ class Kernel:
         return KernelTable(self, path)
 
     def qualified(self, location: str) -> str:
-        """The location with its scheme; one without a scheme lies where Hadoop's default file system is."""
         on_this_machine = "://" not in location and self.hadoop.get("fs.defaultFS", "file:///").startswith("file:")
         if on_this_machine:
             return f"file:{Path(location.removeprefix('file:')).resolve()}"
@@ -111,28 +82,35 @@ class Kernel:
         return self.java("org.apache.hadoop.fs.Path")(*parts)
 
     def delete(self, file_or_folder: str) -> None:
-        """Deletes it, a folder with all that is in it; nothing if it is not there."""
         path = self.java_path(file_or_folder)
         path.getFileSystem(self.hadoop).delete(path, True)
 
     def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
-        """Bytes and time of the last change (ms) of each file that lies in the folder, by name."""
         path = self.java_path(folder)
         found = path.getFileSystem(self.hadoop).listStatus(path)
         files = (each for each in found if each.isFile())
         return {each.getPath().getName(): (each.getLen(), each.getModificationTime()) for each in files}
 
     def names_in(self, folder: str) -> list[str]:
-        """The names of what lies in the folder; none if there is no such folder."""
         path = self.java_path(folder)
         file_system = path.getFileSystem(self.hadoop)
         if not file_system.exists(path):
             return []
         return [status.getPath().getName() for status in file_system.listStatus(path)]
 
+    @contextmanager
+    def telling_on_stderr(self) -> Iterator[None]:
+        console = self.java("scala.Console$").__getattr__("MODULE$")
+        out = console.out()
+        console.setOutDirect(self.java("java.lang.System").err)
+        try:
+            yield
+        finally:
+            console.setOutDirect(out)
 
-class KernelTable:
-    """One table; `path` is absolute and qualified, as Hadoop spells it (`file:/lake/groups`)."""
+
+class KernelTable(TableLog):
+    """One table's log by Kernel."""
 
     def __init__(self, kernel: Kernel, path: str) -> None:
         self._kernel = kernel
@@ -145,11 +123,8 @@ class KernelTable:
         return self._java(f"io.delta.kernel.{name}")
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        """Version 0 with the schema, as Spark's CREATE TABLE writes it; nothing if someone else has just made it.
-
-        Written through Delta's LogStore by hand: Kernel's own builder keeps no table comment, and Spark's SQL costs
-        0.15 CPU seconds a table (7 in a session that is still cold) against 0.01.
-        """
+        # Written through Delta's LogStore by hand: Kernel's own builder keeps no table comment, and Spark's SQL costs
+        # 0.15 CPU seconds a table (7 in a session that is still cold) against 0.01.
         log_folder = self._kernel.java_path(f"{self.path}/_delta_log")
         log_folder.getFileSystem(self._kernel.hadoop).mkdirs(log_folder)
         self._write_version(0, [PROTOCOL, _metadata(schema_json, comment, properties)], "CREATE TABLE")
@@ -157,11 +132,7 @@ class KernelTable:
     def redefine(
         self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
     ) -> None:
-        """An empty table now has this schema. Spark's CREATE OR REPLACE refuses it for a table that is a path.
-
-        Raises ValueError if the table has rows, AlreadyWritten as `commit`, ChangedMeanwhile if someone else has just
-        committed.
-        """
+        # Spark's CREATE OR REPLACE refuses it for a table that is a path.
         snapshot = self._snapshot()
         if any(True for _ in self._files(snapshot)):
             raise ValueError(f"{self.path} is not empty")
@@ -206,7 +177,6 @@ class KernelTable:
         return int(self._snapshot().getVersion())
 
     def entry(self, version: int) -> str | None:
-        """The log's entry of that version, as text; None: there is none."""
         path = self._entry_path(version)
         try:
             stream = path.getFileSystem(self._kernel.hadoop).open(path)
@@ -226,16 +196,12 @@ class KernelTable:
         return dict_of(self._snapshot().getMetadata().getConfiguration())
 
     def schema_json(self) -> str:
-        """The columns as they stand in the log."""
         return str(self._snapshot().getMetadata().getSchemaString())
 
     def features(self) -> set[str]:
-        """The features that the table's protocol names for readers."""
         return set(items_of(self._snapshot().getProtocol().getReaderFeatures()))
 
     def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
-        """The table now has these properties beside those it had; no commit if it has them. Raises AlreadyWritten as
-        `commit`."""
         if properties.items() <= self.properties().items():
             return
         told = self._java("java.util.HashMap")()
@@ -249,8 +215,6 @@ class KernelTable:
             builder.build(self._engine).commit(self._engine, nothing)
 
     def shut_out(self, transactions: dict[str, int], *, by: str) -> None:
-        """Each application has now committed this transaction version here, or a later one; in one commit, or in none
-        where all have. Raises ChangedMeanwhile if someone else has just committed."""
         snapshot = self._snapshot()
         older = {app: to for app, to in transactions.items() if (self._last_transaction(snapshot, app) or 0) < to}
         if not older:
@@ -281,12 +245,9 @@ class KernelTable:
             raise
 
     def last_transaction(self, app_id: str) -> int | None:
-        """The version that the application last committed under `app_id`; None: never."""
         return self._last_transaction(self._snapshot(), app_id)
 
     def version_as_of(self, app_id: str, transaction: int) -> int:
-        """The table's newest version to which the application has committed nothing after that transaction. Raises
-        KgroupsError where its log no longer has it."""
         snapshot = self._snapshot()
         while (self._last_transaction(snapshot, app_id) or 0) > transaction:
             try:
@@ -300,16 +261,13 @@ class KernelTable:
         return int(found.get()) if found.isPresent() else None
 
     def refusal(self) -> str | None:
-        """Why a plain Parquet file may not be added, as the end of a sentence; None: it may."""
         metadata = self._snapshot().getMetadata()
         return refusal(dict_of(metadata.getConfiguration()), metadata.getSchemaString())
 
     def files(self, version: int | None = None) -> list[TableFile]:
-        """The data files of a version (default: the newest)."""
         return list(self._files(self._snapshot(version)))
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
-        """Which of the parts the driver does not see, or sees with another size, and what it sees."""
         return [found for part in parts if (found := self._missing(part)) is not None]
 
     def _missing(self, part: Part) -> str | None:
@@ -330,13 +288,6 @@ class KernelTable:
         removes: int | None = None,
         changes_rows: bool = True,
     ) -> int:
-        """The version that now holds the parts, and of the files before them only those that `remove` does not name.
-
-        One transaction; `by` stands in its commit info. `removes`: so many files must be there to remove (None: any
-        number). `changes_rows=False` says that the same rows only lie in other files (Delta's dataChange): who follows
-        the table as a stream then sees nothing. Raises AlreadyWritten when the application has committed this
-        transaction version or a later one, ChangedMeanwhile when files were to be removed and someone else committed.
-        """
         with self._refusals(transaction[0] if transaction else "", loses_races=remove is not None), COMMITTING:
             return self._commit(parts, by, transaction, remove, removes, changes_rows)
 
@@ -404,7 +355,8 @@ class KernelTable:
             while rows.hasNext():
                 add = self._api("internal.actions.AddFile")(rows.next().getStruct(0))
                 stats = add.getStatsJson()
-                yield TableFile(add.getPath(), json.loads(stats.get()) if stats.isPresent() else {}, add)
+                stats = json.loads(stats.get()) if stats.isPresent() else {}
+                yield TableFile(add.getPath(), stats, int(add.getSize()), add)
         finally:
             rows.close()
 

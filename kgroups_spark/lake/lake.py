@@ -25,11 +25,12 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.catalog_schema import CatalogSchema
 from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.folder import Folder
-from kgroups_spark.lake.kernel import Kernel, KernelTable, TableFile
+from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
+from kgroups_spark.lake.store import Store, TableFile, TableLog
 from kgroups_spark.tables.conditions import Condition, all_may_hold
 from kgroups_spark.tables.layout import (
     LAKE_VERSION,
@@ -56,10 +57,10 @@ class Lake:
     def __init__(self, spark: SparkSession, location: str) -> None:
         self.spark = spark
         self.location = location
-        self.kernel = Kernel(spark)
+        self.store: Store = Kernel(spark)
         place = Folder if is_path(location) else CatalogSchema
         with told_in_one_line(f"lake {location}"):
-            self.place: Folder | CatalogSchema = place(spark, self.kernel, location)
+            self.place: Folder | CatalogSchema = place(spark, self.store, location)
         self.uri = self.place.uri
 
     @property
@@ -111,9 +112,9 @@ class Lake:
         """Whether the table is there, which only in a lake of an older layout may not be."""
         return self.version >= LAKE_VERSION or self.place.has(name)
 
-    def table(self, name: str) -> KernelTable:
+    def table(self, name: str) -> TableLog:
         """The table's log. Raises KeyError for a name that is no table's."""
-        return self.kernel.table(self._path(name))
+        return self.store.table(self._path(name))
 
     def identifier(self, name: str) -> str:
         """The table's name in SQL."""

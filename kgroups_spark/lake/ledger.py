@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence, Transaction, until_nobody_interferes
-from kgroups_spark.lake.kernel import AlreadyWritten, KernelTable, TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import ABANDONED, HEARTBEAT_APP_ID, STATUSES
 from kgroups_spark.lake.last_finished import FINISHED as FINISHED
@@ -25,6 +24,7 @@ from kgroups_spark.lake.last_finished import RUNNING as RUNNING
 from kgroups_spark.lake.ledger_rows import newest_rows
 from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
+from kgroups_spark.lake.store import AlreadyWritten, TableFile, TableLog
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
@@ -146,7 +146,7 @@ class Ledger:
         return last_finished(self.newest())
 
     @property
-    def log(self) -> KernelTable:
+    def log(self) -> TableLog:
         return self.lake.table("audits")
 
     def version(self) -> int:

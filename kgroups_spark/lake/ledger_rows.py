@@ -16,9 +16,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED, is_of_log, lots_backwards, since_last_finished
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.conditions import Condition
 
 

@@ -30,7 +30,7 @@ def remove_old_versions(lake: Lake, name: str, last_finished: int) -> int:
     """
     folder, old = _old(lake, name, last_finished)
     for file in old:
-        lake.kernel.delete(f"{folder}/{file}")
+        lake.store.delete(f"{folder}/{file}")
     return _versions(old)
 
 
@@ -48,7 +48,7 @@ def _old(lake: Lake, name: str, last_finished: int) -> tuple[str, list[str]]:
     log = lake.table(name)
     folder = f"{log.path}/_delta_log"
     version = LakeAsOfAudit(lake, last_finished).version(name)
-    files = {file: at_ms for file, (_, at_ms) in lake.kernel.files_in(folder).items()}
+    files = {file: at_ms for file, (_, at_ms) in lake.store.files_in(folder).items()}
     return folder, files_before(files, log.version() if version is None else version, time.time() * 1000 - KEPT_MS)
 
 

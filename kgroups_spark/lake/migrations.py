@@ -38,9 +38,9 @@ from pyspark.sql.types import StructField, StructType
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.fence import Fence, Transaction, named_if_lost
-from kgroups_spark.lake.kernel import AlreadyWritten
 from kgroups_spark.lake.lake import Lake, table_properties
 from kgroups_spark.lake.older_checkpoints import OLDER_CHECKPOINTS, OLDER_STATES, checkpoint_batches
+from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.tables.ddl import column_definition, quoted
 from kgroups_spark.tables.layout import (
     FINDINGS_BEFORE_7,
@@ -77,7 +77,7 @@ def _to_checkpoints(fence: Fence) -> None:
 
 def _move(fence: Fence) -> None:
     lake = fence.lake
-    if not lake.kernel.table(lake.place.path(OLDER_CHECKPOINTS)).files():
+    if not lake.store.table(lake.place.path(OLDER_CHECKPOINTS)).files():
         return
     rows = lake.place.read(OLDER_CHECKPOINTS).mapInArrow(checkpoint_batches, TABLES[CHECKPOINTS].schema)
     # Delta takes a transaction once. It is no audit's: the lake as an earlier one left it has these rows, too.

@@ -83,7 +83,7 @@ def probe(lake: Lake) -> str | None:
         lake.spark.range(0, tasks, 1, numPartitions=tasks).mapInArrow(with_storage(write), "id bigint").collect()
     except Exception as error:  # whatever the storage fails with
         return f"a task cannot write to {uri} with pyarrow ({reason_of(error)})"
-    seen = {found for found in lake.kernel.names_in(uri) if found.startswith(name)}
+    seen = {found for found in lake.store.names_in(uri) if found.startswith(name)}
     for found in seen:
-        lake.kernel.delete(f"{uri}/{found}")
+        lake.store.delete(f"{uri}/{found}")
     return None if len(seen) == tasks else f"a file that a task wrote to {uri} is not seen by the driver"

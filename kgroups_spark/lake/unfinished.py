@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.fence import Fence, first_change_of, until_nobody_interferes
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import WORK_FOLDER, Lake, in_parallel
 from kgroups_spark.lake.last_finished import APP_ID, REBUILD_APP_ID, UPKEEP_APP_ID
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.schemas import TABLES
 
 
@@ -68,10 +68,10 @@ def remove_work(fence: Fence) -> None:
     """Deletes what earlier audits left of their work; a later one that has taken over keeps its own."""
     fence.check_claim()
     lake = fence.lake
-    for name in lake.kernel.names_in(f"{lake.uri}/{WORK_FOLDER}"):
+    for name in lake.store.names_in(f"{lake.uri}/{WORK_FOLDER}"):
         number = re.match(r"audit-(\d+)-", name)
         if number is None or int(number[1]) < fence.audit_id:
-            lake.kernel.delete(f"{lake.uri}/{WORK_FOLDER}/{name}")
+            lake.store.delete(f"{lake.uri}/{WORK_FOLDER}/{name}")
 
 
 def _unresolve(fence: Fence, last_finished: int) -> None:

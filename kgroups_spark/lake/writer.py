@@ -19,10 +19,10 @@ from pyspark.sql.types import LongType, StructType
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.fence import Fence, Transaction, named_if_lost, until_nobody_interferes
-from kgroups_spark.lake.kernel import AlreadyWritten, Removal, TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.parts_writer import Part, PartWriter
+from kgroups_spark.lake.store import AlreadyWritten, Removal, TableFile
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.internal import NIGHT

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.conditions import Condition
 
 KnownCorrupt = dict[int, set[tuple[str, int]]]

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tasks.outputs import MANIFEST, manifest_batch
 

@@ -24,12 +24,12 @@ from kgroups_spark.history.horizons import Horizons, horizons
 from kgroups_spark.history.reduction import flags, numbers, topic_offsets_that_stay, traffic_that_stays
 from kgroups_spark.history.shard_states import kept_states
 from kgroups_spark.lake.failures import told_in_one_line
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.offsets.numbers import Flags
 from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_places, states_reduced_to

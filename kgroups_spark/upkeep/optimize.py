@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame, Row
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.fence import named_if_lost
-from kgroups_spark.lake.kernel import ChangedMeanwhile, TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.store import ChangedMeanwhile, TableFile
 from kgroups_spark.lake.writer import LakeWriter, parts_of
 from kgroups_spark.tables.schemas import TABLES
 
@@ -202,7 +202,7 @@ def vacuumable(lake: Lake, name: str, retain_ms: int) -> int:
     if not _old_bytes(lake, name, retain_ms):
         return 0
     named = {row.path.rsplit("/", 1)[-1] for row in _quietly(lake, f"{_vacuum(lake, name, retain_ms)} DRY RUN")}
-    files = lake.kernel.files_in(lake.table(name).path)
+    files = lake.store.files_in(lake.table(name).path)
     return sum(size for path, (size, _) in files.items() if path in named)
 
 
@@ -210,7 +210,7 @@ def _old_bytes(lake: Lake, name: str, retain_ms: int) -> int:
     """Bytes of files that are no longer the table's, or never were, and are old enough to go."""
     log, last_ms = lake.table(name), time.time() * 1000 - retain_ms
     live = {unquote(file.path) for file in log.files()}
-    files = lake.kernel.files_in(log.path)
+    files = lake.store.files_in(log.path)
     return sum(size for path, (size, at_ms) in files.items() if path not in live and at_ms < last_ms)
 
 
@@ -219,12 +219,6 @@ def _vacuum(lake: Lake, name: str, retain_ms: int) -> str:
 
 
 def _quietly(lake: Lake, statement: str) -> list[Row]:
-    """The statement's rows. VACUUM tells its story on the JVM's stdout, which here is for rows."""
-    java = lake.kernel.java
-    console = java("scala.Console$").__getattr__("MODULE$")
-    out = console.out()
-    console.setOutDirect(java("java.lang.System").err)
-    try:
+    """The statement's rows. VACUUM tells its story on stdout, which here is for rows."""
+    with lake.store.telling_on_stderr():
         return lake.spark.sql(statement).collect()
-    finally:
-        console.setOutDirect(out)

@@ -13,7 +13,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -27,12 +27,17 @@ import pyarrow.dataset
 import pyarrow.parquet
 from pyspark.sql.types import StructType
 
-from kgroups_spark.lake.kernel import AlreadyWritten, ChangedMeanwhile, Removal, TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import Part, PartWriter
+from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.protocol.spark_ddl import with_columns
+
+
+def folder_of(uri: str) -> Path:
+    """A folder as this process names it."""
+    return Path(uri.removeprefix("file:"))
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,8 @@ class FakeStore:
         return True
 
 
-class FakeTable:
-    """As kernel.KernelTable, as far as claims, clearing up and the writer of parts use it."""
+class FakeTable(TableLog):
+    """The log of a table in a store."""
 
     def __init__(self, store: FakeStore, path: str) -> None:
         self._store, self.path = store, path
@@ -96,7 +101,7 @@ class FakeTable:
         return bool(self._snapshot())
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        Path(self.path.removeprefix("file:")).mkdir(parents=True, exist_ok=True)
+        folder_of(self.path).mkdir(parents=True, exist_ok=True)
         self._store.put(self.path, 0, Version(properties=tuple(properties.items()), schema_json=schema_json))
 
     def version(self) -> int:
@@ -107,16 +112,23 @@ class FakeTable:
         return log[version].name if version < len(log) else None
 
     def properties(self) -> dict[str, str]:
-        return dict(pair for version in self._snapshot() for pair in version.properties)
+        return dict(self._definition().properties)
 
     def schema_json(self) -> str:
-        return next(version.schema_json for version in reversed(self._snapshot()) if version.schema_json is not None)
+        return self._definition().schema_json or ""
 
-    def refusal(self) -> None:
+    def _definition(self) -> Version:
+        return next(version for version in reversed(self._snapshot()) if version.schema_json is not None)
+
+    def features(self) -> set[str]:
+        return set()
+
+    def refusal(self) -> str | None:
         return None
 
     def missing(self, parts: Sequence[Part]) -> list[str]:
-        return []
+        places = ((folder_of(self.path) / part.path, part.size) for part in parts)
+        return [str(place) for place, size in places if not place.is_file() or place.stat().st_size != size]
 
     def redefine(
         self, schema_json: str, comment: str, properties: dict[str, str], transaction: tuple[str, int]
@@ -136,9 +148,8 @@ class FakeTable:
 
     def _define(self, schema_json: str, properties: dict[str, str], transaction: tuple[str, int] | None) -> None:
         log = self._snapshot()
-        if transaction is not None and (_last_transaction(log, transaction[0]) or 0) >= transaction[1]:
-            raise AlreadyWritten(f"its newest is {_last_transaction(log, transaction[0])}")
         transactions = () if transaction is None else (transaction,)
+        _refuse_repeated(log, transactions)
         version = Version((), frozenset(), transactions, tuple(properties.items()), schema_json)
         if not self._store.put(self.path, len(log), version):
             raise ChangedMeanwhile(self.path)
@@ -172,16 +183,15 @@ class FakeTable:
         changes_rows: bool = True,
     ) -> int:
         log = self._snapshot()
-        removed = frozenset(file.path for file in _files(log) if remove is not None and remove(file))
-        if removes is not None and len(removed) != removes:
-            raise ChangedMeanwhile(f"{len(removed)} of {removes}")
         transactions = () if transaction is None else (transaction,)
-        version = Version(tuple(_file(part) for part in parts), removed, transactions)
+        _refuse_repeated(log, transactions)
+        added = tuple(map(_file, parts))
+        removed = frozenset(file.path for file in _files(log) if remove is not None and remove(file))
+        if remove is not None and removes not in (None, len(removed)):
+            raise ChangedMeanwhile(f"{len(removed)} of {removes}")
+        version = Version(added, removed, transactions)
         while True:
-            for app_id, number in transactions:
-                newest = _last_transaction(log, app_id)
-                if newest is not None and newest >= number:
-                    raise AlreadyWritten(f"its newest is {newest}")
+            _refuse_repeated(log, transactions)
             if self._store.put(self.path, len(log), version):
                 return len(log)
             if remove is not None:
@@ -202,11 +212,18 @@ def _last_transaction(log: list[Version], app_id: str) -> int | None:
     return next((n for version in reversed(log) for app, n in version.transactions if app == app_id), None)
 
 
+def _refuse_repeated(log: list[Version], transactions: tuple[tuple[str, int], ...]) -> None:
+    for app_id, number in transactions:
+        newest = _last_transaction(log, app_id)
+        if newest is not None and newest >= number:
+            raise AlreadyWritten(f"its newest is {newest}")
+
+
 def _file(part: Part) -> TableFile:
-    return TableFile(part.path, json.loads(part.stats_json), SimpleNamespace(getSize=lambda: part.size))
+    return TableFile(part.path, json.loads(part.stats_json), part.size)
 
 
-class FakeKernel:
+class FakeKernel(Store):
     """As kernel.Kernel, over a store."""
 
     def __init__(self, store: FakeStore) -> None:
@@ -220,11 +237,21 @@ class FakeKernel:
 
     def delete(self, file_or_folder: str) -> None:
         self._store.step()
-        shutil.rmtree(file_or_folder, ignore_errors=True)
+        place = folder_of(file_or_folder)
+        if place.is_file():
+            place.unlink()
+        shutil.rmtree(place, ignore_errors=True)
 
     def names_in(self, folder: str) -> list[str]:
-        here = {path.name for path in Path(folder).glob("*")}
+        here = {path.name for path in folder_of(folder).glob("*")}
         return sorted(here | self._store.tables_in(folder))
+
+    def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
+        stats = {path.name: path.stat() for path in folder_of(folder).iterdir() if path.is_file()}
+        return {name: (each.st_size, int(each.st_mtime * 1000)) for name, each in stats.items()}
+
+    def telling_on_stderr(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class FakeSpark:
@@ -256,9 +283,7 @@ class FakeSpark:
         files = log.files()
         lake, _, name = path.rpartition("/")
         rows = (
-            pa.concat_tables([pa.parquet.read_table(f"{path.removeprefix('file:')}/{file.path}") for file in files])
-            if files
-            else None
+            pa.concat_tables([pa.parquet.read_table(folder_of(path) / file.path) for file in files]) if files else None
         )
         if rows is None:
             return SimpleNamespace(collect=lambda: [(0,)])
@@ -292,7 +317,7 @@ class FakeSpark:
 @lru_cache(maxsize=1024)
 def _rows_of_file(name: str, table_uri: str, path: str) -> pa.Table:
     # Of few rows: a dataset takes twice the time.
-    rows = pyarrow.parquet.ParquetFile(f"{table_uri.removeprefix('file:')}/{path}").read(use_threads=False)
+    rows = pyarrow.parquet.ParquetFile(folder_of(table_uri) / path).read(use_threads=False)
     return rows.select(arrow_schema(name).names).cast(arrow_schema(name))
 
 

@@ -15,11 +15,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
-from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,10 +26,11 @@ from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from kgroups_spark.lake import lake
 from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
-from kgroups_spark.lake.kernel import TableFile
-from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version, opened_once
+from kgroups_spark.lake.kernel import Kernel
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.store import Store, TableFile
+from tests.protocol.fake_delta import FakeKernel, FakeSpark, FakeStore, FakeTable, Version, folder_of, opened_once
 
 # Each writes files of its own, which is what most of a small audit costs.
 SLOTS = 1
@@ -195,13 +194,7 @@ def _version(text: str) -> Version:
 
 
 def _file_of(add: dict[str, Any]) -> TableFile:
-    size, stats = add["size"], json.loads(add.get("stats") or "{}")
-    return TableFile(add["path"], stats, SimpleNamespace(getSize=lambda: size))
-
-
-def folder_of(uri: str) -> Path:
-    """A folder as this process names it."""
-    return Path(uri.removeprefix("file:"))
+    return TableFile(add["path"], json.loads(add.get("stats") or "{}"), add["size"])
 
 
 def _actions(version: Version) -> Iterator[dict[str, Any]]:
@@ -234,45 +227,32 @@ def _actions(version: Version) -> Iterator[dict[str, Any]]:
 
 
 class LocalKernel(FakeKernel):
-    """As kernel.Kernel, with what maintenance asks of storage."""
-
-    java = MagicMock()  # the console, on which VACUUM would tell its story
+    """As kernel.Kernel, for folders with a scheme."""
 
     def qualified(self, location: str) -> str:
         return f"file:{folder_of(location).resolve()}"
-
-    def delete(self, file_or_folder: str) -> None:
-        super().delete(str(folder_of(file_or_folder)))
-
-    def names_in(self, folder: str) -> list[str]:
-        return super().names_in(str(folder_of(folder)))
-
-    def files_in(self, folder: str) -> dict[str, tuple[int, int]]:
-        stats = {path.name: path.stat() for path in folder_of(folder).iterdir() if path.is_file()}
-        return {name: (each.st_size, int(each.st_mtime * 1000)) for name, each in stats.items()}
 
 
 @contextmanager
 def in_memory() -> Iterator[None]:
     """The same for lakes whose logs are in memory, a file of which is opened once: no file is ever changed."""
-    with without_a_jvm(), opened_once(), mock.patch.object(lake.Lake, "files_in_reach", True):
+    with without_a_jvm(), opened_once(), mock.patch.object(Lake, "files_in_reach", True):
         yield
 
 
 @contextmanager
 def without_a_jvm() -> Iterator[None]:
     """Lets audits and maintenance run on a LocalSpark; those of other sessions are as ever."""
-    kernel = lake.Kernel
 
-    def kernel_of(spark: Any) -> Any:
-        return LocalKernel(spark.store) if isinstance(spark, LocalSpark) else kernel(spark)
+    def store_of(spark: Any) -> Store:
+        return LocalKernel(spark.store) if isinstance(spark, LocalSpark) else Kernel(spark)
 
     def storage_of(spark: Any) -> None:
         if not isinstance(spark, LocalSpark):
             use_hadoops_storage(spark)
 
     with (
-        mock.patch("kgroups_spark.lake.lake.Kernel", kernel_of),
+        mock.patch("kgroups_spark.lake.lake.Kernel", store_of),
         mock.patch("kgroups_spark.audit.run.use_hadoops_storage", storage_of),
     ):
         yield

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress
 from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.internal import NIGHT

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.fence import Fence
-from kgroups_spark.lake.kernel import AlreadyWritten
 from kgroups_spark.lake.lake import Lake, table_properties
 from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.lake.unfinished import remove_unfinished
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import choose_writer
@@ -171,7 +171,7 @@ def test_a_claim_that_sparks_writer_left_out_without_a_word_is_read_back(lake, m
     with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
         raise ZeroDivisionError
     before = len(Ledger(lake).rows())
-    monkeypatch.setattr("kgroups_spark.lake.kernel.KernelTable.last_transaction", lambda *_: None)
+    monkeypatch.setattr("kgroups_spark.lake.store.KernelTable.last_transaction", lambda *_: None)
     newest = Ledger.newest
     without_it = [[row for row in newest(Ledger(lake)) if row.audit_id != claim.audit_id]]
     monkeypatch.setattr(Ledger, "newest", lambda self: without_it.pop() if without_it else newest(self))
@@ -187,14 +187,14 @@ def test_auto_takes_sparks_writer_and_parts_only_where_the_tables_lie_in_one_fol
     assert choose_writer(lake, "parts") == ("parts", None)
     assert lake.files_in_reach
     lake.place._paths["topics"] = elsewhere = f"file:{tmp_path}"
-    lake.kernel.table(elsewhere).create(TABLES["topics"].schema.json(), "", {})
+    lake.store.table(elsewhere).create(TABLES["topics"].schema.json(), "", {})
     with pytest.raises(UsageError, match=r"--writer parts: table topics does not lie in file:.* under its name; take"):
         choose_writer(lake, "parts")
 
 
 def test_a_table_that_a_killed_creation_did_not_tell_the_catalog_of_is_taken(spark, empty_schema):
     place, table = Lake(spark, empty_schema).place, TABLES["topics"]
-    left = place.kernel.table(f"{place.uri}/topics")
+    left = place.store.table(f"{place.uri}/topics")
     left.create(table.schema.json(), table.comment, table_properties(table))
     assert place.names() == []
     place.create(table, table_properties(table))

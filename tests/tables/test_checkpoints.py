@@ -24,7 +24,7 @@ SIXTY_DAYS_S = 60 * 86_400
 
 def table_of(lake, properties):
     """One beside the lake's, with a checkpoint every few versions."""
-    table = lake.kernel.table(f"{lake.uri}/of_few_versions")
+    table = lake.store.table(f"{lake.uri}/of_few_versions")
     table.create(TABLES["groups"].schema.json(), "", {"delta.checkpointInterval": str(INTERVAL), **properties})
     return table
 

@@ -13,10 +13,11 @@ import pytest
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import Claim, ClaimLost
-from kgroups_spark.lake.kernel import AlreadyWritten, KernelTable
+from kgroups_spark.lake.kernel import KernelTable
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow, Ledger, PartitionProgress, RecordCount
 from kgroups_spark.lake.owner import Owner, process_start, this_host
+from kgroups_spark.lake.store import AlreadyWritten
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.tables.layout import LAKE_VERSION
 from tests.crash.processes import PATIENCE_S

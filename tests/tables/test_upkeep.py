@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.kernel import TableFile
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.upkeep.optimize import FILE_BYTES, LOT_BYTES, SMALL_BYTES, files_for, lots, optimize, rewrite
 from tests.tables.table_rows import rows_of
@@ -17,17 +16,8 @@ from tests.tables.table_rows import rows_of
 MB = 1 << 20
 
 
-@dataclass(frozen=True)
-class File(TableFile):
-    bytes: int = 0
-
-    @property
-    def size(self) -> int:
-        return self.bytes
-
-
-def file(audit_id: int, size: int) -> File:
-    return File(f"part-{audit_id}", {"minValues": {"audit_id": audit_id}}, None, size)
+def file(audit_id: int, size: int) -> TableFile:
+    return TableFile(f"part-{audit_id}", {"minValues": {"audit_id": audit_id}}, size)
 
 
 def audits_of(found: list[list[TableFile]]) -> list[list[int]]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.lake.kernel import TableFile
 from kgroups_spark.lake.replaced import NOTHING, Replaced
+from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 
@@ -26,7 +26,7 @@ class ArrowTable:
         names = [name for name in ("audit_id", "log_offset") if name in mine.column_names]
         bounds = {name: pc.min_max(mine[name]).as_py() for name in names}
         stats = {f"{which}Values": {name: bounds[name][which] for name in names} for which in ("min", "max")}
-        return TableFile(str(audit_id), stats, None)
+        return TableFile(str(audit_id), stats, 0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,218 @@
+"""The stores of the tests against Delta Kernel: random commits, and what a table's log says after each of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.kernel import Kernel
+from kgroups_spark.lake.parts_writer import Part, PartWriter
+from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
+from kgroups_spark.tables.schemas import TABLES
+from tests.chosen import seed
+from tests.protocol.fake_delta import FakeKernel, FakeStore
+from tests.protocol.local_spark import LocalKernel, StoreOnDisk
+from tests.tables.table_rows import rows_of
+
+pytestmark = pytest.mark.spark
+
+NAME = "topics"
+APPS = ("audits", "upkeep")
+REFUSALS = (AlreadyWritten, ChangedMeanwhile, ValueError)
+MEANWHILE = ("nobody", "another", "the same")
+
+
+class Interrupted(Sequence[Part]):
+    """Parts; at the first look at them, which a commit takes when it has read the log, somebody else commits."""
+
+    def __init__(self, parts: Sequence[Part], meanwhile: Callable[[], object]) -> None:
+        self._parts, self._meanwhile = parts, meanwhile
+
+    def __iter__(self) -> Iterator[Part]:
+        meanwhile, self._meanwhile = self._meanwhile, lambda: None
+        meanwhile()
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._parts[index]
+
+
+@dataclass
+class Played:
+    """One store's table, and what it answers."""
+
+    log: TableLog
+    part: Part
+
+    def named(self, *names: str) -> list[Part]:
+        return [replace(self.part, path=name) for name in names]
+
+    def play(self, act: tuple[Any, ...]) -> str:
+        """The answer, or the name of the refusal."""
+        try:
+            return repr(getattr(self, act[0])(*act[1:]))
+        except REFUSALS as refused:
+            return type(refused).__name__
+
+    def create(self) -> None:
+        self.log.create(TABLES[NAME].schema.json(), "once more", {"is": "ignored"})
+
+    def append(self, name: str, transaction: tuple[str, int] | None, meanwhile: str) -> int:
+        return self.log.commit(self._interrupted(name, transaction, meanwhile), by="", transaction=transaction)
+
+    def swap(
+        self, name: str, transaction: tuple[str, int] | None, meanwhile: str, goes: str, removes: int | None
+    ) -> int:
+        """Replaces the files whose names hold that letter."""
+        parts = self._interrupted(name, transaction, meanwhile)
+        return self.log.commit(
+            parts, by="", transaction=transaction, remove=partial(_holds, goes), removes=removes, changes_rows=False
+        )
+
+    def _interrupted(self, name: str, transaction: tuple[str, int] | None, meanwhile: str) -> Sequence[Part]:
+        parts = self.named(f"{name}.parquet")
+        if meanwhile == "nobody" or (meanwhile == "the same" and transaction is None):
+            return parts
+        other = transaction if meanwhile == "the same" else None
+        others = self.named(f"{name}-meanwhile.parquet")
+        return Interrupted(parts, lambda: self.log.commit(others, by="", transaction=other))
+
+    def redefine(self, transaction: tuple[str, int]) -> None:
+        columns = StructType([*reversed(TABLES[NAME].schema.fields)])
+        self.log.redefine(columns.json(), "", {"is": f"of {transaction}"}, transaction)
+
+    def set_properties(self, value: str, transaction: tuple[str, int]) -> None:
+        self.log.set_properties({"set": value}, by="", transaction=transaction)
+
+    def shut_out(self, numbers: tuple[int, ...]) -> None:
+        self.log.shut_out(dict(zip(APPS, numbers, strict=True)), by="")
+
+    def says(self) -> dict[str, Any]:
+        """All that the log answers."""
+        log, newest = self.log, self.log.version()
+        return {
+            "version": newest,
+            "entries": [log.entry(number) is not None for number in range(newest + 2)],
+            "properties": log.properties(),
+            "schema": log.schema_json(),
+            "transactions": {app: log.last_transaction(app) for app in APPS},
+            "files": [sorted(map(_seen, log.files(number))) for number in (None, *range(newest + 1))],
+            "before": {(app, n): _version_as_of(log, app, n) for app in APPS for n in range(10)},
+            "refusal": log.refusal(),
+            "features": log.features(),
+        }
+
+
+def _holds(letter: str, file: TableFile) -> bool:
+    return letter in file.path
+
+
+def _seen(file: TableFile) -> tuple[Any, ...]:
+    return file.path, file.size, json.dumps(file.stats, sort_keys=True), file.bound("minValues", "audit_id")
+
+
+def _version_as_of(log: TableLog, app: str, transaction: int) -> int | str:
+    try:
+        return log.version_as_of(app, transaction)
+    except KgroupsError:
+        return "gone"
+
+
+def acts(chosen: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
+    """Commits by two applications, some with numbers that they have had before, some while somebody else commits."""
+    for number in range(count):
+        transaction = (chosen.choice(APPS), number // 2 + chosen.randrange(-1, 3))
+        name = f"{chosen.choice('abc')}{number}"
+        match chosen.randrange(8):
+            case 0:
+                yield "create", *()
+            case 1:
+                yield "redefine", transaction
+            case 2:
+                yield "set_properties", chosen.choice("xyz"), transaction
+            case 3:
+                yield "shut_out", tuple(number // 2 + chosen.randrange(-1, 3) for _ in APPS)
+            case 4 | 5:
+                yield "append", name, chosen.choice((transaction, None)), chosen.choice(MEANWHILE)
+            case _:
+                removes = chosen.choice((None, None, 0, 1, 2))
+                yield "swap", name, transaction, chosen.choice(MEANWHILE), chosen.choice("abcq"), removes
+
+
+@pytest.fixture
+def stores(spark: Any, tmp_path: Path) -> dict[str, tuple[Store, str]]:
+    """Each store, and the folder of its lake."""
+    kinds: dict[str, Store] = {
+        "kernel": Kernel(spark),
+        "in memory": FakeKernel(FakeStore()),
+        "on disk": LocalKernel(StoreOnDisk()),
+    }
+    return {kind: (store, f"file:{tmp_path}/{kind.replace(' ', '-')}") for kind, store in kinds.items()}
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Part:
+    (tmp_path / "made" / NAME).mkdir(parents=True)
+    made = PartWriter(NAME, str(tmp_path / "made"), 7).write(rows_of(NAME, {"audit_id": 7, "topic": "t"}))
+    assert made is not None
+    return made
+
+
+def test_every_store_answers_and_refuses_as_delta_does(stores, part, chosen):
+    for story in chosen.some([*range(40)], 2):
+        tables = {}
+        for kind, (store, folder) in stores.items():
+            log = store.table(f"{folder}/{NAME}-{story}")
+            assert not log.exists()
+            log.create(TABLES[NAME].schema.json(), "", {"first": "yes"})
+            assert log.exists()
+            tables[kind] = Played(log, part)
+        played = list[tuple[Any, ...]]()
+        for act in acts(random.Random(f"{seed()} {story}"), 16):
+            played.append(act)
+            answers = {kind: {"answer": table.play(act), **table.says()} for kind, table in tables.items()}
+            for kind, answer in answers.items():
+                differs = {question: (said, answers["kernel"][question]) for question, said in answer.items()}
+                differs = {question: pair for question, pair in differs.items() if pair[0] != pair[1]}
+                assert not differs, f"{kind} after {played}"
+
+
+def test_every_store_says_which_parts_are_not_there_as_written(stores, part):
+    for store, folder in stores.values():
+        log = store.table(f"{folder}/{NAME}")
+        log.create(TABLES[NAME].schema.json(), "", {})
+        place = Path(log.path.removeprefix("file:"))
+        (place / "whole.parquet").write_bytes(b"1" * part.size)
+        (place / "short.parquet").write_bytes(b"1")
+        missing = log.missing([replace(part, path=f"{name}.parquet") for name in ("whole", "short", "gone")])
+        assert ["short.parquet" in each or "gone.parquet" in each for each in missing] == [True, True]
+
+
+def test_every_store_names_what_lies_in_a_folder_and_deletes_it(stores, part):
+    for store, folder in stores.values():
+        for name in ("a", "b"):
+            store.table(f"{folder}/{name}").create(TABLES[NAME].schema.json(), "", {})
+        assert sorted(store.names_in(folder)) == ["a", "b"]
+        place = Path(folder.removeprefix("file:"))
+        (place / "a" / "part.parquet").write_bytes(b"1234")
+        ((name, (size, _)),) = store.files_in(f"{folder}/a").items()
+        assert (name, size) == ("part.parquet", 4)
+        store.delete(f"{folder}/a/part.parquet")
+        store.delete(f"{folder}/b")
+        store.delete(f"{folder}/nothing")
+        assert store.files_in(f"{folder}/a") == {}
+        assert store.names_in(f"{folder}/nothing") == []
+        shutil.rmtree(place)
