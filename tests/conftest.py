@@ -21,20 +21,20 @@ from tests.spark_classes import with_shared_classes
 # Files of minutes, the longest first: whichever process is free takes the next file, and one that begins a long one
 # last lets the others wait for it. Whatever is not named here comes behind.
 LONG_FILES = (
-    "cluster/test_standalone.py",
-    "audit/test_maintain.py",
+    "platforms/test_standalone.py",
+    "upkeep/test_maintain.py",
     "cli/test_hive_lake.py",
     "broker/test_coordinators.py",
     "audit/test_run.py",
     "audit/test_rebuild.py",
     "crash/test_kills.py",
     "crash/test_commit_points.py",
-    "cluster/test_object_storage.py",
+    "platforms/test_object_storage.py",
     "broker/test_secrets.py",
     "broker/test_logs_that_changed.py",
     "broker/test_two_brokers.py",
     "broker/test_disturbed_audits.py",
-    "tables/test_migrations.py",
+    "lake/test_migrations.py",
     "crash/test_storage.py",
     "audit/test_many_nights.py",
     "views/test_readers.py",
@@ -44,7 +44,7 @@ LONG_FILES = (
 # Folders and files whose tests start Spark, brokers, a browser or notebooks as processes of their own.
 PROCESSES = (
     "broker",
-    "cluster",
+    "platforms",
     "crash",
     "notebooks",
     "cli/test_hive_lake.py",

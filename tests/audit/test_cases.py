@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.nights_here import Audited, How, audit
+from tests.nights.nights_here import Audited, How, audit
 from tests.records.build import batch, message
 
 TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x30, 0x40

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.audit.cleaned_nights import Nights, random_night
-from tests.audit.cleaner import Files, GrowingLog
-from tests.audit.dense_logs import dense_log
-from tests.audit.generated_logs import LOGS
-from tests.audit.log_files import of_one_leader, read_zip
-from tests.audit.night_logs import told
-from tests.audit.nights_here import Audited, How, audit, how_of
-from tests.audit.told_tables import CURRENT, Told
-from tests.audit.written_nights import written
 from tests.chosen import Chosen, one_of
+from tests.logs.cleaner import Files, GrowingLog
+from tests.logs.dense_logs import dense_log
+from tests.logs.generated_logs import LOGS
+from tests.logs.log_files import of_one_leader, read_zip
+from tests.logs.night_logs import told
+from tests.logs.written_nights import written
+from tests.nights.cleaned_nights import Nights, random_night
+from tests.nights.nights_here import Audited, How, audit, how_of
+from tests.nights.told_tables import CURRENT, Told
 
 NIGHTS = 10
 RELEASES = ("4.3", "4.0.0", "3.9")

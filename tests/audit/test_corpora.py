@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 
 from kgroups_spark.decoding.partition_count import fitting_partition_counts, partition_count
-from tests.audit import broker_answers
-from tests.audit.corpora import ALL, ANSWERS, audited, decoded
+from tests.logs.corpora import ALL, ANSWERS, audited, decoded
+from tests.nights import broker_answers
 
 # 0.11's loader forgets the protocol type of an Empty group; this one became Empty while the broker was up, so it knew.
 ANSWERS["legacy-0.11"]["groups"]["feed-105775"] |= {"protocol": None, "protocol_type": None, "simple": True}

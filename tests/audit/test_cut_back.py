@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 
 from kgroups_spark.plan.cut_back import AnotherLog
-from tests.audit.cleaned_nights import Nights
-from tests.audit.cleaner import Files, clean
-from tests.audit.cut_corpora import cut_log
-from tests.audit.cut_logs import random_night
-from tests.audit.forgetful_nights import (
+from tests.chosen import Chosen, one_of
+from tests.logs.cleaner import Files, clean
+from tests.logs.cut_corpora import cut_log
+from tests.logs.cut_logs import random_night
+from tests.logs.night_logs import without_outcome
+from tests.logs.planned_batches import TOPIC_ID
+from tests.nights.cleaned_nights import Nights
+from tests.nights.forgetful_nights import (
     assert_as_the_log_is,
     assert_rebuild_says_the_same,
     assert_versions_say_what_is,
     log_as_it_is,
 )
-from tests.audit.night_logs import without_outcome
-from tests.audit.nights_here import how_of
-from tests.audit.planned_batches import TOPIC_ID
-from tests.audit.told_tables import CURRENT, RECORD_TABLES, VERSIONS, Told
-from tests.chosen import Chosen, one_of
+from tests.nights.nights_here import how_of
+from tests.nights.told_tables import CURRENT, RECORD_TABLES, VERSIONS, Told
 
 NIGHTS = 8
 

@@ -21,12 +21,12 @@ from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import DuckDbLake
 from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views
-from tests.audit.cleaned_nights import write_folder
-from tests.audit.cut_corpora import cut_log
-from tests.audit.cut_logs import CutLog, random_night
-from tests.audit.lakes import rows
-from tests.audit.planned_batches import TOPIC_ID
 from tests.chosen import by_each_writer
+from tests.logs.cut_corpora import cut_log
+from tests.logs.cut_logs import CutLog, random_night
+from tests.logs.planned_batches import TOPIC_ID
+from tests.nights.cleaned_nights import write_folder
+from tests.nights.lakes import rows
 from tests.protocol.local_spark import LocalSpark
 
 HISTORY = (*LOG_TABLES, "group_versions", "group_member_versions")

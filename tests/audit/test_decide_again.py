@@ -29,7 +29,7 @@ from tests.expiry.cases import NOW, R
 from tests.expiry.frames import AUDIT_ID, arrow_table
 from tests.expiry.frames import rows_of as ms_rows
 from tests.expiry.twin_cases import generated, in_order, twin_rows
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 
 # A coordinator that looks at groups for which producers are noted.
 RELEASE = "4.0.0"

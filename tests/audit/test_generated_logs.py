@@ -14,13 +14,13 @@ import pytest
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import AssignedPartition, CommittedRow, GroupRow, MemberRow, PendingRow, Task
 from kgroups_spark.tables.rows import FIRST_MS, LAST_MS
-from tests.audit.generated_logs import LOGS
-from tests.audit.log_files import read_zip
-from tests.audit.nights_here import Audited, How, audit
-from tests.audit.told_tables import Row
 from tests.chosen import Chosen
 from tests.coordinator.generated_logs import UNLOADED_AT_THE_END
 from tests.coordinator.oracle_answers import differences
+from tests.logs.generated_logs import LOGS
+from tests.logs.log_files import read_zip
+from tests.nights.nights_here import Audited, How, audit
+from tests.nights.told_tables import Row
 
 TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
 

@@ -11,16 +11,16 @@ import pytest
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.plan.audit_plan import AnotherLog
-from tests.audit.cleaned_nights import random_night, write_folder
-from tests.audit.cleaner import GrowingLog
-from tests.audit.dense_logs import dense_log
-from tests.audit.generated_logs import LOGS
-from tests.audit.lakes import COMPARED, contents, rows, versions
-from tests.audit.log_files import Files, read_zip
-from tests.audit.nights_here import How
-from tests.audit.object_nights import by_objects, rebuilt_by_objects
-from tests.audit.told_tables import Told
-from tests.audit.written_nights import written
+from tests.logs.cleaner import GrowingLog
+from tests.logs.dense_logs import dense_log
+from tests.logs.generated_logs import LOGS
+from tests.logs.log_files import Files, read_zip
+from tests.logs.written_nights import written
+from tests.nights.cleaned_nights import random_night, write_folder
+from tests.nights.lakes import COMPARED, contents, rows, versions
+from tests.nights.nights_here import How
+from tests.nights.told_tables import Told
+from tests.twin.object_nights import by_objects, rebuilt_by_objects
 
 
 @dataclass(frozen=True)

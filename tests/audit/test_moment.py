@@ -17,8 +17,8 @@ from kgroups_spark.decoding.log_times import LogTimes
 from kgroups_spark.decoding.range_decoder import RangeProgress
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.sources.partition_log import LeaderLost
-from tests.audit.nights_here import CLOCK_MS
 from tests.findings.logs import DAY, HOUR, MINUTE
+from tests.nights.nights_here import CLOCK_MS
 
 NOW = CLOCK_MS
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.audit.decoded import decode
-from tests.audit.dense_logs import dense_log
-from tests.audit.log_files import Files, random_cuts, segments_of
-from tests.audit.night_logs import RELEASES, logs, told
-from tests.audit.nights_here import Audited, audit, audit_nights, how_of
-from tests.audit.object_nights import ObjectTables, by_objects
-from tests.audit.told_tables import rows_of
 from tests.chosen import Chosen, some_of
+from tests.logs.dense_logs import dense_log
+from tests.logs.log_files import Files, random_cuts, segments_of
+from tests.logs.night_logs import RELEASES, logs, told
+from tests.nights.decoded import decode
+from tests.nights.nights_here import Audited, audit, audit_nights, how_of
+from tests.nights.told_tables import rows_of
+from tests.twin.object_nights import ObjectTables, by_objects
 
 
 @cache

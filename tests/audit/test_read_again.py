@@ -14,10 +14,13 @@ import pytest
 from kgroups_spark.coordinator import group_snapshots
 from kgroups_spark.coordinator.state_difference import WAITING
 from kgroups_spark.replay import replay_shard
-from tests.audit.cleaned_nights import NEVER_MS, Nights, random_night
-from tests.audit.cleaner import Files, GrowingLog
-from tests.audit.forgetful_logs import forgetful_log, forgetful_night, gone, joined, offset_tombstones
-from tests.audit.forgetful_nights import (
+from tests.chosen import Chosen, one_of
+from tests.logs.cleaner import Files, GrowingLog
+from tests.logs.forgetful_logs import forgetful_log, forgetful_night, gone, joined, offset_tombstones
+from tests.logs.generated_logs import LOGS
+from tests.logs.log_files import read_zip
+from tests.nights.cleaned_nights import NEVER_MS, Nights, random_night
+from tests.nights.forgetful_nights import (
     assert_as_the_log_is,
     assert_rebuild_says_the_same,
     assert_versions_say_what_is,
@@ -27,10 +30,7 @@ from tests.audit.forgetful_nights import (
     members_now,
     now,
 )
-from tests.audit.generated_logs import LOGS
-from tests.audit.log_files import read_zip
-from tests.audit.nights_here import how_of
-from tests.chosen import Chosen, one_of
+from tests.nights.nights_here import how_of
 from tests.records.build import KeyValue, batch
 
 RELEASES = ("4.3", "4.0.0", "3.9", "2.8")

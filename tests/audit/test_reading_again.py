@@ -22,14 +22,14 @@ from kgroups_spark.replay.stored_history import StoredHistory
 from kgroups_spark.tables.internal import NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
-from tests.audit.cleaned_nights import Nights, write_folder
-from tests.audit.cleaner import Files, GrowingLog
-from tests.audit.forgetful_logs import forgetful_log, forgetful_night
-from tests.audit.forgetful_nights import assert_as_the_log_is, corrections
-from tests.audit.lakes import assert_every_record_is_in_one_table, rows
-from tests.audit.nights_here import Audited, how_of
-from tests.audit.told_tables import CURRENT, VERSIONS, Row
 from tests.chosen import by_each_writer
+from tests.logs.cleaner import Files, GrowingLog
+from tests.logs.forgetful_logs import forgetful_log, forgetful_night
+from tests.nights.cleaned_nights import Nights, write_folder
+from tests.nights.forgetful_nights import assert_as_the_log_is, corrections
+from tests.nights.lakes import assert_every_record_is_in_one_table, rows
+from tests.nights.nights_here import Audited, how_of
+from tests.nights.told_tables import CURRENT, VERSIONS, Row
 
 TOLD = (*CURRENT, *VERSIONS, "checkpoints", "transaction_markers", "quarantine")
 

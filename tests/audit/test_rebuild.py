@@ -22,9 +22,9 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.reading.by_duckdb import duckdb_reader
-from tests.audit.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
-from tests.audit.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.chosen import by_each_writer
+from tests.logs.hidden import HIDDEN_TYPE, HIDDEN_VERSION, open_as_old
+from tests.nights.lakes import HISTORY, assert_keys, contents, copy_until, rows
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 

@@ -23,7 +23,8 @@ from kgroups_spark.plan.audit_plan import AnotherLog
 from kgroups_spark.reading.by_spark import SparkReader, rows_of
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.times import to_epoch_ms
-from tests.audit.lakes import (
+from tests.chosen import one_of
+from tests.nights.lakes import (
     HISTORY,
     assert_every_record_is_in_one_table,
     assert_keys,
@@ -33,7 +34,6 @@ from tests.audit.lakes import (
     rows,
     versions,
 )
-from tests.chosen import one_of
 from tests.recorded_logs import CORPORA
 
 

@@ -12,9 +12,9 @@ from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.history.known_times import newest_in_history
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
-from tests.audit.cleaned_nights import write_folder
-from tests.audit.lakes import rows
 from tests.findings.logs import HOUR, Log
+from tests.nights.cleaned_nights import write_folder
+from tests.nights.lakes import rows
 
 OLD = 1_700_000_000_000
 YEAR_2040 = 2_208_988_800_000

@@ -11,7 +11,7 @@ from kgroups_spark.audit import topic_offsets as module
 from kgroups_spark.audit.topic_offsets import TopicOffset, topic_offsets, topic_offsets_notes, topic_offsets_table
 from kgroups_spark.cluster.cluster import EARLIEST, LATEST, TopicMetadata
 from kgroups_spark.tables.schemas import arrow_schema
-from tests.audit.fake_brokers import FakeBrokers, topic
+from tests.nights.fake_brokers import FakeBrokers, topic
 
 SEEN_AT = datetime(2026, 11, 16, 6, 30, 15, 123_456, tzinfo=UTC)
 FORBIDDEN = TopicMetadata("secret", None, {}, "TOPIC_AUTHORIZATION_FAILED")

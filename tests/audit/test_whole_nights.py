@@ -22,14 +22,14 @@ from kgroups_spark.findings.evidence import Evidence
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.messages.group_partition import offsets_partition
 from kgroups_spark.times import to_epoch_ms
-from tests.audit.damaged_logs import damaged
-from tests.audit.dense_logs import dense_log
-from tests.audit.event_logs import EventLog
-from tests.audit.log_files import Files, of_one_leader, random_cuts, read_zip
-from tests.audit.nights_here import CLOCK_MS, Audited, How, audit, audit_nights, new_lake
 from tests.chosen import Chosen
 from tests.findings.logs import DAY, Log
 from tests.findings.record_bytes import record
+from tests.logs.damaged_logs import damaged
+from tests.logs.dense_logs import dense_log
+from tests.logs.event_logs import EventLog
+from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
+from tests.nights.nights_here import CLOCK_MS, Audited, How, audit, audit_nights, new_lake
 from tests.recorded_logs import CORPORA
 from tests.records.build import batch
 

@@ -12,8 +12,8 @@ import pytest
 from kgroups_spark import cli
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.client.properties import client_properties
-from tests.audit.lakes import rows
 from tests.broker.small_log import of_the_log
+from tests.nights.lakes import rows
 
 # By when expiry is judged, so that it does not matter when audits run; long before anything expires.
 AS_OF = 1_700_000_000_000

@@ -13,13 +13,13 @@ from typing import Any
 
 from kgroups_spark.audit.run import AuditOptions, AuditSummary, run_audit
 from kgroups_spark.client.properties import client_properties
-from tests.audit.lakes import COMPARED, contents_of, rows
 from tests.broker.answers import OFFSETS_TOPIC, Json, answers, end_offsets, while_the_log_stands_still
 from tests.broker.brokers import Brokers, until
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Expected, Lab, Scenario
 from tests.broker.scenarios import BOTH, EXPIRING, JAVA_COORDINATOR
 from tests.chosen import marks_of
+from tests.nights.lakes import COMPARED, contents_of, rows
 
 Row = dict[str, Any]
 LIVE, COPY = "live", "copy"

@@ -9,9 +9,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.audit.lakes import COMPARED, contents
 from tests.broker.brokers import Broker, until
 from tests.broker.members import SILENT, Member, Transactions
+from tests.nights.lakes import COMPARED, contents
 
 # A coordinator that has just started, or a topic that has just been made, is not known everywhere.
 NOT_YET = {

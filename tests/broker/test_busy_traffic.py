@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.broker.brokers import Brokers
 from tests.broker.busy_traffic import ALWAYS_CLEANED, BusyTraffic, Committed
 from tests.broker.live_audits import last_finished, live_audit
+from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 

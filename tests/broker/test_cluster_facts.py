@@ -30,7 +30,7 @@ from kgroups_spark.cluster.cluster import Cluster
 from tests.broker.brokers import Brokers, Security, classes, java, until
 from tests.broker.members import SILENT
 from tests.chosen import one_of
-from tests.tables.table_rows import MOMENT, rows_of
+from tests.lake.table_rows import MOMENT, rows_of
 from tests.views.arrow_tables import in_duckdb
 
 OFFSETS = "__consumer_offsets"

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.audit import broker_answers
-from tests.audit.lakes import assert_every_record_is_in_one_table
 from tests.broker.lab import expected_in, told
 from tests.broker.nights import (
     AFTER_EXPIRY,
@@ -31,6 +29,8 @@ from tests.broker.nights import (
     played,
 )
 from tests.broker.scenarios.offsets import RETENTION_MS
+from tests.nights import broker_answers
+from tests.nights.lakes import assert_every_record_is_in_one_table
 from tests.protocol.local_spark import LocalSpark
 
 every_night = pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.broker.brokers import Broker, Brokers
 from tests.broker.live_audits import copy_audit, last_finished, live_audit, statuses
 from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.chosen import by_each_writer
+from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.usefixtures("commands_have_the_session")

@@ -18,12 +18,12 @@ from confluent_kafka.admin import (
 )
 
 from kgroups_spark.records.segment import scan_batches
-from tests.audit.lakes import assert_every_record_is_in_one_table, rows
 from tests.broker.brokers import Broker, Brokers, new_id, until
 from tests.broker.live_audits import files_of, last_finished, live_audit
 from tests.broker.members import SILENT
 from tests.broker.proxy import Proxy, put_proxies_before
 from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, commit, commit_all, make_topic
+from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 
 by_session = pytest.mark.usefixtures("commands_have_the_session")
 

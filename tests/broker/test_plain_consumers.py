@@ -25,12 +25,12 @@ from pyspark.sql import SparkSession
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
 from kgroups_spark.client.properties import client_properties
-from tests.audit.lakes import rows
 from tests.broker.answers import OFFSETS_TOPIC, Asking, end_offsets
 from tests.broker.brokers import Brokers, until
 from tests.broker.jars import spark_kafka_jars
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
+from tests.nights.lakes import rows
 from tests.protocol.local_spark import LocalSpark
 
 pytestmark = pytest.mark.spark

@@ -19,11 +19,11 @@ from confluent_kafka.admin import (
 
 from kgroups_spark.client.properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
-from tests.audit.lakes import rows
 from tests.broker.brokers import HOST, Brokers, Security, until
 from tests.broker.live_audits import AuditCommand, last_finished
 from tests.broker.members import SILENT
 from tests.broker.small_log import GROUPS, OFFSETS_TOPIC, PARTITIONS, TOPIC, commit_all, make_topic
+from tests.nights.lakes import rows
 
 MODULES = "org.apache.kafka.common.security"
 # Passwords by what who has them may do.

@@ -19,10 +19,10 @@ from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.segments import find_partitions
 from kgroups_spark.storage.files import open_file
-from tests.audit.lakes import rows
 from tests.broker.brokers import Brokers, Security
 from tests.broker.small_log import copy_of_log, fill
 from tests.broker.talkative_audits import NEW_PASSWORD
+from tests.nights.lakes import rows
 from tests.protocol.local_spark import LocalSpark
 from tests.sources.security.handshakes import chain, private_key
 

@@ -18,7 +18,6 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
 from kgroups_spark.findings import transactions
 from kgroups_spark.share_coordinator.listed import share_lag
-from tests.audit.lakes import contents, rows
 from tests.broker.brokers import Brokers, until
 from tests.broker.heartbeats import MemberTold, Step, Told, play_the_stories
 from tests.broker.java_clients import JavaClients
@@ -26,6 +25,7 @@ from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
 from tests.broker.producers import transactions_of_every_end, transactions_that_hang
 from tests.chosen import marks_of
+from tests.nights.lakes import contents, rows
 from tests.protocol.local_spark import LocalSpark
 
 SHARE, RESET, TOPIC = "shared-jobs", "shared-again", "shared-topic"

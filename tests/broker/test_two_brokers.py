@@ -15,13 +15,13 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kgroups_spark.audit.cluster_facts import cluster_facts
 from kgroups_spark.client.properties import client_properties
 from kgroups_spark.cluster.cluster import Cluster
-from tests.audit.lakes import assert_every_record_is_in_one_table
 from tests.broker.brokers import Brokers, until
 from tests.broker.live_audits import copy_audit, last_finished, live_audit
 from tests.broker.members import SILENT
 from tests.broker.proxy import Proxies, put_proxies_before
 from tests.broker.small_log import OFFSETS_TOPIC, SMALL_ANSWERS, copy_of_log, fill, of_the_log
 from tests.chosen import by_each_writer
+from tests.nights.lakes import assert_every_record_is_in_one_table
 from tests.protocol.local_spark import LocalSpark
 
 # Node ids by partition, the preferred leader first. One partition is on the second broker alone.

@@ -9,8 +9,8 @@ from typing import Any
 
 from kgroups_spark.times import to_datetime
 from tests.cli.story_reader import ArrowReader
+from tests.lake.table_rows import rows_of as table_rows
 from tests.share_coordinator import histories as shares
-from tests.tables.table_rows import rows_of as table_rows
 
 Said = tuple[int, str, str]
 

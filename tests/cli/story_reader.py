@@ -15,9 +15,9 @@ from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_datetime
-from tests.audit.log_files import read_folder
-from tests.audit.nights_here import How, audit
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
+from tests.logs.log_files import read_folder
+from tests.nights.nights_here import How, audit
 from tests.views.arrow_tables import in_duckdb
 
 STORY_END = 1794811281650

@@ -16,7 +16,7 @@ from kgroups_spark.reading import group_description
 from kgroups_spark.reading.by_duckdb import DuckDbReader
 from tests.chosen import one_of, some_of
 from tests.cli.written_lake import AS_OF, ledger, waiting, write_lake
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 
 PARTITIONS, OFFSETS = 8, 3
 

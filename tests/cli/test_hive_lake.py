@@ -18,8 +18,8 @@ from deltalake import DeltaTable
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.lakes import contents, copy_until, rows
 from tests.chosen import by_each_writer
+from tests.nights.lakes import contents, copy_until, rows
 from tests.recorded_logs import CORPORA
 from tests.small_lakes import FOR_SMALL_LAKES
 
@@ -81,7 +81,7 @@ def kgroups(place, set_up, *lines):
 
 @by_each_writer
 def test_nights_in_a_schema_are_nights_in_a_folder_and_a_later_session_sees_them(local, place, chosen, writer):
-    """The first night is by parts: what either writer does to tables of a catalog is tried in tests/tables. Spark's
+    """The first night is by parts: what either writer does to tables of a catalog is tried in tests/lake. Spark's
     writer is the one that an audit takes by itself here."""
     second = ["--writer", "parts"] if writer == "parts" else []
     log = place / "logs" / "transactions-4.3"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.audit.cleaned_nights import random_night, write_folder
-from tests.audit.cleaner import Files, GrowingLog, batches_of, clean
-from tests.audit.log_files import segments_of
+from tests.logs.cleaner import Files, GrowingLog, batches_of, clean
+from tests.logs.log_files import segments_of
+from tests.nights.cleaned_nights import random_night, write_folder
 
 
 class BrokersLog:

@@ -21,7 +21,7 @@ from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.duckdb_views import DuckDbLake
-from tests.audit.lakes import assert_every_record_is_in_one_table, contents_of, rows
+from tests.nights.lakes import assert_every_record_is_in_one_table, contents_of, rows
 from tests.protocol.local_spark import LocalSpark
 
 CommitPoint = tuple[str, str, int]

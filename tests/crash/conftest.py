@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.lakes import contents, copy_until
 from tests.crash.commit_points import audit
+from tests.nights.lakes import contents, copy_until
 from tests.protocol.local_spark import LocalSpark
 from tests.recorded_logs import CORPORA
 

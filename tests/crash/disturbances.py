@@ -22,8 +22,6 @@ from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.claim import ClaimLost
 from kgroups_spark.lake.last_finished import FINISHED, STATUSES
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
-from tests.audit.lakes import contents
-from tests.audit.log_files import read_folder
 from tests.crash.brokers_log import BrokersLog
 from tests.crash.commit_points import (
     AFTER,
@@ -34,6 +32,8 @@ from tests.crash.commit_points import (
     at_each_commit,
     audit,
 )
+from tests.logs.log_files import read_folder
+from tests.nights.lakes import contents
 
 KINDS = ("kill", "stall", "swap")
 RUNS = ("audit", "audit", "rebuild", "maintain")

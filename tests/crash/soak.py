@@ -29,10 +29,10 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.session import spark_session
-from tests.audit.lakes import contents, copy_until, rows
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.disturbances import RUNS, RUNS_WITHOUT_A_JVM, Disturbances
 from tests.crash.processes import PATIENCE_S, kill_all, kill_jvm, kill_workers, next_log_of, started_audit
+from tests.nights.lakes import contents, copy_until, rows
 from tests.protocol.local_spark import LocalSpark, without_a_jvm
 from tests.recorded_logs import CORPORA
 

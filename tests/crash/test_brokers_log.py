@@ -6,9 +6,9 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from tests.audit.cleaner import records_of
-from tests.audit.log_files import read_folder, read_zip
 from tests.crash.brokers_log import BrokersLog
+from tests.logs.cleaner import records_of
+from tests.logs.log_files import read_folder, read_zip
 from tests.recorded_logs import CORPORA
 
 

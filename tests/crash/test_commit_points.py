@@ -15,7 +15,6 @@ from kgroups_spark.lake.ledger import AuditRow, Ledger
 from kgroups_spark.lake.owner import Owner
 from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.lakes import contents, rows
 from tests.chosen import by_each_writer
 from tests.crash.commit_points import (
     AFTER,
@@ -29,6 +28,7 @@ from tests.crash.commit_points import (
     photographs,
     tables_of_now,
 )
+from tests.nights.lakes import contents, rows
 
 HISTORY_AND_STATE = [name for name, table in TABLES.items() if table.kind in ("history", "internal")]
 

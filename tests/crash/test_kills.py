@@ -11,7 +11,6 @@ import pytest
 
 from kgroups_spark import cli
 from kgroups_spark.lake.lake import Lake
-from tests.audit.lakes import contents, rows
 from tests.chosen import by_each_writer
 from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
 from tests.crash.processes import (
@@ -25,6 +24,7 @@ from tests.crash.processes import (
     until,
     until_python_runs,
 )
+from tests.nights.lakes import contents, rows
 from tests.small_lakes import environment_of_small_lakes
 
 

@@ -16,7 +16,6 @@ import pytest
 from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 from kgroups_spark.lake.claim import ClaimLost
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
-from tests.audit.lakes import versions
 from tests.crash.commit_points import (
     BEFORE,
     CommitPoint,
@@ -26,6 +25,7 @@ from tests.crash.commit_points import (
     broken_at,
     commit_points,
 )
+from tests.nights.lakes import versions
 
 
 def stalled_at(point: CommitPoint, do: Callable[[], object], other: Callable[[], object], lake: Path) -> None:

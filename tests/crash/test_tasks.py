@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from tests.crash.commit_points import assert_lake_is_sound
 
-# Tasks that fail after writing are part of `make test` on a cluster: cluster/test_standalone.py.
+# Tasks that fail after writing are part of `make test` on a cluster: platforms/test_standalone.py.
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 REPOSITORY = Path(__file__).parents[2]

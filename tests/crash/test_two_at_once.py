@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from tests.audit.lakes import rows
 from tests.crash.commit_points import assert_lake_is_sound
 from tests.crash.processes import end_of, said_by, started_audit
+from tests.nights.lakes import rows
 
-# That of audits that claim at once one wins is part of `make test`: tables/test_claim.py.
+# That of audits that claim at once one wins is part of `make test`: lake/test_claim.py.
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 # Whoever comes a little later finds a claim; who comes at the same time is refused by Delta.

@@ -17,8 +17,8 @@ from kgroups_spark.findings.finding import Finding
 from kgroups_spark.tables.conditions import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
-from tests.audit.object_nights import ObjectTables
 from tests.expiry import twin
+from tests.twin.object_nights import ObjectTables
 
 DAY = 86_400_000
 RETENTION_MS = 7 * DAY

@@ -7,8 +7,8 @@ import struct
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.audit.log_files import Files
 from tests.findings.record_bytes import Json, blob, record
+from tests.logs.log_files import Files
 from tests.records.build import KeyValue, batch
 
 START = 1_760_000_000_000  # 2025-10-09 08:53:20 UTC

@@ -16,15 +16,15 @@ from kgroups_spark.findings.evidence import TransactionState
 from kgroups_spark.findings.finders import FINDERS, all_findings
 from kgroups_spark.findings.finding import KINDS
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
-from tests.audit.corpora import ANSWERS, files_of
-from tests.audit.log_files import borders, read_folder
-from tests.audit.nights_here import How, audit, audit_nights
-from tests.audit.object_nights import by_objects
 from tests.chosen import some_of
 from tests.expiry.versions import parsed
 from tests.findings.cases import CASES, Case
 from tests.findings.found import evidence_of, findings, with_tables
 from tests.findings.logs import HOUR, TOPIC_IDS, Log, classic_member
+from tests.logs.corpora import ANSWERS, files_of
+from tests.logs.log_files import borders, read_folder
+from tests.nights.nights_here import How, audit, audit_nights
+from tests.twin.object_nights import by_objects
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.finding}-{case.name}")

@@ -12,12 +12,12 @@ from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.findings import lots
 from kgroups_spark.findings.evidence import Condition, Evidence, Tables
 from kgroups_spark.findings.finders import BY_GROUP, FINDERS, all_findings
-from tests.audit.log_files import read_folder
-from tests.audit.nights_here import How
-from tests.audit.object_nights import by_objects
 from tests.chosen import Chosen
 from tests.findings.cases import CASES
 from tests.findings.found import evidence_of
+from tests.logs.log_files import read_folder
+from tests.nights.nights_here import How
+from tests.twin.object_nights import by_objects
 
 
 @dataclass

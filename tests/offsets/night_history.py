@@ -7,9 +7,9 @@ import io
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.audit.decoded import Decoded, cut_ranges, decode
-from tests.audit.log_files import Cuts, Files, segments_of
 from tests.coordinator.log_rows import replay_rows
+from tests.logs.log_files import Cuts, Files, segments_of
+from tests.nights.decoded import Decoded, cut_ranges, decode
 
 
 def decoded_nights(files: Files, cuts: Cuts, release: str) -> list[Decoded]:

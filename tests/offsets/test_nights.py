@@ -13,12 +13,12 @@ from kgroups_spark.offsets.history import offset_history
 from kgroups_spark.offsets.replay import replay_offsets
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay import offset_rows as tables
-from tests.audit.decoded import Decoded
-from tests.audit.log_files import Files, random_cuts, read_zip, segments_of
-from tests.audit.nights_here import How
-from tests.audit.object_nights import ObjectTables, by_objects
+from tests.logs.log_files import Files, random_cuts, read_zip, segments_of
+from tests.nights.decoded import Decoded
+from tests.nights.nights_here import How
 from tests.offsets.night_history import decoded_nights, ends_of_nights, history, transactional_garbage
 from tests.recorded_logs import CORPORA
+from tests.twin.object_nights import ObjectTables, by_objects
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 WEEK = 7 * 86_400_000

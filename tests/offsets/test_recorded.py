@@ -6,10 +6,10 @@ import io
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.replay import offset_rows as tables
-from tests.audit.log_files import read_zip, segments_of
 from tests.coordinator.generated_logs import JAVA, answers, logs
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.replay_row import ReplayRow
+from tests.logs.log_files import read_zip, segments_of
 from tests.offsets.replayed_offsets import CONSTANTS, assert_as_the_twin, replayed, state_rows
 from tests.recorded_logs import CORPORA
 

@@ -20,7 +20,7 @@ from kgroups_spark.lake.unfinished import clear_up
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.upkeep.optimize import restore_files
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 
 # The tables that these write; a lake has no others here.
 WRITTEN = ("offset_commits", "quarantine", "checkpoints", "groups", "audits")

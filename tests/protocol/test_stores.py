@@ -20,9 +20,9 @@ from kgroups_spark.lake.parts_writer import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, TableFile, TableLog
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import seed
+from tests.lake.table_rows import rows_of
 from tests.protocol.fake_delta import FakeKernel, FakeStore
 from tests.protocol.local_spark import LocalKernel, StoreOnDisk
-from tests.tables.table_rows import rows_of
 
 pytestmark = pytest.mark.spark
 

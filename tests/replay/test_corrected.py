@@ -16,9 +16,9 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import saved
 from kgroups_spark.tables.schemas import LOG_TABLES, arrow_schema
+from tests.lake.table_rows import rows_of
 from tests.messages.member_texts import KEY, members
 from tests.replay.state_entries import entries
-from tests.tables.table_rows import rows_of
 
 NIGHT = Night(1, "4.3", 50, Topics())
 REMOVED = Correction("group", "grp", None)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 
 NAME = "committed_offsets"
 THEN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,14 +16,14 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import loaded, saved
 from kgroups_spark.tables.schemas import TABLES
-from tests.audit.decoded import Decoded
-from tests.audit.log_files import Files, random_cuts, read_zip, segments_of
-from tests.audit.nights_here import How
-from tests.audit.object_nights import ObjectTables, by_objects
-from tests.audit.told_tables import unordered
+from tests.logs.log_files import Files, random_cuts, read_zip, segments_of
+from tests.nights.decoded import Decoded
+from tests.nights.nights_here import How
+from tests.nights.told_tables import unordered
 from tests.offsets.night_history import decoded_nights, ends_of_nights, history, transactional_garbage
 from tests.recorded_logs import CORPORA
 from tests.replay.state_entries import entries
+from tests.twin.object_nights import ObjectTables, by_objects
 
 GENERATED = Path(__file__).parents[1] / "coordinator" / "data" / "generated_logs.zip"
 WEEK = 7 * 86_400_000

@@ -18,10 +18,10 @@ from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.offsets.state import OffsetState
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.replay.state_rows import ENTRIES, loaded, saved, state_of
-from tests.audit.told_tables import unordered
 from tests.chosen import Chosen
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import replay
+from tests.nights.told_tables import unordered
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import RELEASES, night
 from tests.replay.state_entries import entries

@@ -27,7 +27,7 @@ from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
 from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_bytes
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 
 Row = dict[str, Any]
 DEALT = Dealt(((0, 2), (1, 3)), {0: 10, 1: 10, 2: 10, 3: 10})

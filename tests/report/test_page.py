@@ -14,6 +14,7 @@ from kgroups_spark.report import figures
 from kgroups_spark.report.figures import Column, shown, table
 from kgroups_spark.report.page import report_page
 from tests.chosen import one_of
+from tests.lake.table_rows import rows_of
 from tests.report.hostile_lakes import hostile_lake
 from tests.report.made_lakes import (
     AS_OF,
@@ -29,7 +30,6 @@ from tests.report.made_lakes import (
     partition_read,
     tables,
 )
-from tests.tables.table_rows import rows_of
 
 
 class Reader(HTMLParser):

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.state_logs.share_listing import complete_share_partitions
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 
 Row = dict[str, Any]
 

@@ -19,7 +19,7 @@ from kgroups_spark.replay.history_parts import PartReader
 from kgroups_spark.tasks.outputs import Fact, ForReplay, ShardBegins, ShardLost, TaskOutput
 from kgroups_spark.tasks.replay_stage import shards_in
 from kgroups_spark.tasks.sinks import RowsSink, Work, sink_of
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 
 
 @pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=pytest.mark.spark)])

@@ -13,7 +13,7 @@ from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.rows import GroupVersion
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.messages.record_types import CONSUMER_OFFSETS
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 from tests.views.recorded import EPOCH
 
 Json = dict[str, Any]

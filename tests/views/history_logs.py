@@ -13,11 +13,11 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from kgroups_spark.audit.work import known_topics
-from tests.audit.dense_logs import dense_log
-from tests.audit.generated_logs import LOGS
-from tests.audit.log_files import Files, of_one_leader, random_cuts, read_zip
-from tests.audit.nights_here import Audited, How, audit_nights
 from tests.chosen import some_of
+from tests.logs.dense_logs import dense_log
+from tests.logs.generated_logs import LOGS
+from tests.logs.log_files import Files, of_one_leader, random_cuts, read_zip
+from tests.nights.nights_here import Audited, How, audit_nights
 from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import in_duckdb
 from tests.views.replayed_logs import ReplayedLog

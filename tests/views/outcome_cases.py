@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from kgroups_spark.tables.schemas import arrow_schema
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 
 T0 = datetime(2026, 11, 16, tzinfo=UTC)
 READ_THEN, READ_NOW = 100, 200

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator.offset_metadata import OffsetAndMetadata, OffsetCommit, OffsetMetadata, Slot
 from kgroups_spark.coordinator.releases import release
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 from tests.views.outcome_cases import at
 
 SLOTS: list[Slot] = [("g", "t", 0), ("g", "t", 1), ("h", "t", 0)]

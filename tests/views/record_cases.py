@@ -19,12 +19,12 @@ import pyarrow as pa
 from kgroups_spark.messages.group_records import GroupRecord, GroupRecordDecoder
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
+from tests.lake.table_rows import MOMENT, rows_of
 from tests.messages.changed_bytes import changed
 from tests.messages.group_record_bytes import EARLY, SUBSCRIPTION, group_metadata, text
 from tests.messages.vectors import KEY_OF_TYPE, records
 from tests.recorded_logs import CORPORA
 from tests.slow_messages import slow_group_record
-from tests.tables.table_rows import MOMENT, rows_of
 
 Pair = tuple[bytes, bytes | None]
 Row = dict[str, Any]

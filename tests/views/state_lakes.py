@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
 
 SHARE, TRANSACTION = "__share_group_state", "__transaction_state"
 OF_LOG = {SHARE: ("share_partitions", "share_batches"), TRANSACTION: ("transactional_ids",)}

@@ -18,7 +18,7 @@ from kgroups_spark.views import FUNCTIONS, VIEWS, view_sql
 from kgroups_spark.views.record_views import RECORD_VIEWS
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, waiting
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import InSpark, in_duckdb
 from tests.views.recorded import tables_of
 

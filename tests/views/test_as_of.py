@@ -15,12 +15,12 @@ from kgroups_spark.audit.work import known_topics
 from kgroups_spark.coordinator.rows import CommittedRow, GroupRow, MemberRow, PendingRow
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.decoding.topic_names import TopicNames
-from tests.audit.cleaned_nights import Nights
-from tests.audit.cleaner import GrowingLog
-from tests.audit.forgetful_logs import forgetful_log, forgetful_night
-from tests.audit.nights_here import How
 from tests.chosen import Chosen
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
+from tests.logs.cleaner import GrowingLog
+from tests.logs.forgetful_logs import forgetful_log, forgetful_night
+from tests.nights.cleaned_nights import Nights
+from tests.nights.nights_here import How
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import at

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.chosen import examples
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 
 LOT = 65_536

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.chosen import some_of
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 from tests.views import (
     rebalance_cases,
     recorded,

@@ -16,7 +16,7 @@ from tests.expiry import twin
 from tests.expiry.cases import DAY, NOW, R
 from tests.expiry.twin_cases import generated
 from tests.expiry.versions import parsed
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 
 SINCE_70, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
 from tests.views.arrow_tables import in_duckdb
 from tests.views.recorded import STORY, tables_of
 

@@ -22,10 +22,10 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.upkeep.reduce_stage import BY_SHARD
 from kgroups_spark.views import FUNCTIONS, definition
 from kgroups_spark.views.known_history import KnownRow
-from tests.audit.reduction_twin import reduced
 from tests.chosen import some_of
 from tests.coordinator.replay_row import ReplayRow
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
+from tests.twin.reduction_twin import reduced
 from tests.views import arrow_tables
 from tests.views.arrow_tables import InSpark, rows_of
 from tests.views.history_logs import history_log

@@ -19,7 +19,7 @@ from kgroups_spark.reading.by_duckdb import duckdb_reader
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.spark_views import register_views
 from tests.chosen import by_each_writer
-from tests.tables.table_rows import MOMENT, rows_of
+from tests.lake.table_rows import MOMENT, rows_of
 from tests.views.arrow_tables import InSpark, in_duckdb
 from tests.views.arrow_tables import rows_of as view_rows
 

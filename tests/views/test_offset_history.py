@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import Record, at, marker, pending, tombstone, value

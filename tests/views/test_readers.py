@@ -28,9 +28,9 @@ from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views
-from tests.audit.corpora import ANSWERS
-from tests.audit.lakes import copy_until
 from tests.chosen import Chosen, some_of
+from tests.logs.corpora import ANSWERS
+from tests.nights.lakes import copy_until
 from tests.protocol.local_spark import LocalSpark
 from tests.recorded_logs import CORPORA
 from tests.views.arrow_tables import WITHOUT_RECORD_VIEWS

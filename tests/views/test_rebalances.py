@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.audit.corpora import ANSWERS
 from tests.chosen import some_of
+from tests.logs.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
 from tests.views.group_logs import T0
 from tests.views.rebalance_cases import CASES, Case, Told, tables_of_cases

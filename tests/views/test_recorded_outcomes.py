@@ -1,6 +1,6 @@
 """Real brokers did what was decided: after each of their expiry checks the view says `removed` of exactly those.
 
-The corpus is that of 4.3.1 of tests/audit/test_recorded_expiry.py: an audit before each check, and one behind it.
+The corpus is that of 4.3.1 of tests/expiry/test_recorded_expiry.py: an audit before each check, and one behind it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.audit.corpora import ANSWERS
-from tests.audit.log_files import Border, borders, files_of_nights, segments_of
-from tests.audit.nights_here import Audited, How, new_lake
-from tests.audit.recorded_expiry import FILES as FILES_BY_RELEASE
-from tests.audit.recorded_expiry import in_ms, tombstone_batches
 from tests.expiry.twin import expires, judge_offset
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
+from tests.logs.corpora import ANSWERS
+from tests.logs.log_files import Border, borders, files_of_nights, segments_of
+from tests.logs.recorded_expiry import FILES as FILES_BY_RELEASE
+from tests.logs.recorded_expiry import in_ms, tombstone_batches
+from tests.nights.nights_here import Audited, How, new_lake
 from tests.views.arrow_tables import in_duckdb, rows_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

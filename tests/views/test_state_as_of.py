@@ -18,11 +18,11 @@ from kgroups_spark.messages.coordinator_records import CoordinatorRecord, Coordi
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.report.queries import query
 from kgroups_spark.state_logs.replay import Settings, StateReplay, state_record
-from tests.audit.state_nights import NOW, StateNights, ends_of_batches
+from tests.lake.table_rows import rows_of as table_rows
+from tests.nights.state_nights import NOW, StateNights, ends_of_batches
 from tests.recorded_state_logs import segments
 from tests.records.build import batch
 from tests.share_coordinator import histories as shares
-from tests.tables.table_rows import rows_of as table_rows
 from tests.transaction_coordinator import histories as transactions
 from tests.views.arrow_tables import InSpark, in_duckdb, rows_of
 from tests.views.state_lakes import OF_LOG, SHARE, TRANSACTION, in_order, lake_of

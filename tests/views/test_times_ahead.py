@@ -12,9 +12,9 @@ import pytest
 
 from kgroups_spark.decoding.log_times import believed_until_ms
 from kgroups_spark.times import to_epoch_ms
-from tests.audit.nights_here import How, audit
 from tests.chosen import Chosen
-from tests.tables.table_rows import rows_of as table_rows
+from tests.lake.table_rows import rows_of as table_rows
+from tests.nights.nights_here import How, audit
 from tests.views.arrow_tables import in_duckdb, rows_of
 from tests.views.history_logs import AHEAD, READS_ALL, ahead_log
 from tests.views.replayed_logs import STATES

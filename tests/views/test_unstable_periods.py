@@ -11,9 +11,9 @@ import pytest
 
 from kgroups_spark.coordinator.offset_metadata import OffsetCommit, OffsetMetadata, Slot
 from kgroups_spark.coordinator.releases import release
-from tests.audit import broker_answers
-from tests.audit.corpora import ANSWERS
-from tests.tables.table_rows import rows_of
+from tests.lake.table_rows import rows_of
+from tests.logs.corpora import ANSWERS
+from tests.nights import broker_answers
 from tests.views.arrow_tables import in_duckdb
 from tests.views.outcome_cases import SLOT, Record, at, marker, pending, tombstone, value
 from tests.views.random_logs import VALUE, RandomLog

@@ -1,0 +1,183 @@
+"""What a live cluster says of itself, and what is left out without an ACL. (Real brokers: tests/broker.)"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgroups_spark.audit import cluster_facts
+from kgroups_spark.audit.cluster_facts import ClusterFacts
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.audit.settings import settle
+from kgroups_spark.cluster import configs as cluster_configs
+from tests.nights.fake_brokers import FakeBrokers, topic
+
+OFFSETS = "__consumer_offsets"
+TOPIC, BROKER, GROUP = 2, 4, 32
+
+
+def facts(**brokers: Any) -> ClusterFacts:
+    return cluster_facts.cluster_facts(FakeBrokers(**brokers))
+
+
+def test_everything_that_is_told() -> None:
+    told = facts(
+        known=[topic(OFFSETS, (1,), "o" * 22), topic("t", (1,), "t" * 22), topic("of old")],
+        configs={1: {"offsets.retention.minutes": "10080", "group.coordinator.rebalance.protocols": "classic"}},
+        topic_configs={"delete.retention.ms": "86400000", "cleanup.policy": "compact"},
+        group_configs={"g": {"consumer.session.timeout.ms": "60000", "consumer.heartbeat.interval.ms": "3000"}},
+    )
+    assert told == ClusterFacts(
+        cluster_id="one",
+        topic_ids=(("o" * 22, OFFSETS), ("t" * 22, "t")),
+        release_version="4.3",
+        release_evidence="release 4.3: the software supports metadata.version 30, as Kafka 4.3 does",
+        offsets_retention_ms=10_080 * 60_000,
+        delete_retention_ms=86_400_000,
+        notes=("group g: consumer.heartbeat.interval.ms = 3000, consumer.session.timeout.ms = 60000 (group config)",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "ms"),
+    [("abc", "abc"), ("1.5", "1.5"), ("0", "-1"), ("2147483648", "9223372036854775808"), ("9" * 400, "9" * 400)],
+)
+def test_a_number_that_no_broker_has_is_passed_over(minutes: str, ms: str) -> None:
+    told = facts(
+        known=[topic(OFFSETS, (1, 2), "o" * 22)],
+        features={1: 30, 2: 30},
+        configs={1: {"offsets.retention.minutes": minutes}, 2: {"offsets.retention.minutes": " 20 "}},
+        topic_configs={"delete.retention.ms": ms},
+    )
+    assert (told.offsets_retention_ms, told.delete_retention_ms) == (20 * 60_000, None)
+    assert [note.partition(" is passed over: ")[0] for note in told.notes] == [
+        "offsets.retention.minutes of broker 1",
+        f"delete.retention.ms of topic {OFFSETS}",
+    ]
+
+
+def test_a_delete_retention_of_nothing_is_one() -> None:
+    told = facts(topic_configs={"delete.retention.ms": "0"})
+    assert told.delete_retention_ms == 0
+    options = AuditOptions(lake="lake", segments=[])
+    assert settle(options, 0, told).delete_retention_ms == 0
+    assert settle(options, 0, None).delete_retention_ms == 24 * 3_600_000
+
+
+ALL = {
+    "configs": {1: {"offsets.retention.minutes": "1"}},
+    "topic_configs": {"delete.retention.ms": "5"},
+    "group_configs": {"g": {"consumer.session.timeout.ms": "60000"}, "h": {"consumer.session.timeout.ms": "1"}},
+}
+G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)" for g, v in (("g", 60000), ("h", 1)))
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "left", "notes"),
+    [
+        (
+            (BROKER, "1"),
+            (None, 5),
+            [
+                "offsets.retention.minutes of the brokers is not known: "
+                "an ACL that allows DESCRIBE_CONFIGS on cluster kafka-cluster is needed",
+                G_NOTE,
+                H_NOTE,
+            ],
+        ),
+        (
+            (TOPIC, OFFSETS),
+            (60_000, None),
+            [
+                "delete.retention.ms of topic __consumer_offsets is not known: "
+                "an ACL that allows DESCRIBE_CONFIGS on topic __consumer_offsets is needed",
+                G_NOTE,
+                H_NOTE,
+            ],
+        ),
+        (
+            "list groups",
+            (60_000, 5),
+            [
+                "what is configured for single groups is not known: "
+                "an ACL that allows DESCRIBE_CONFIGS on cluster kafka-cluster is needed"
+            ],
+        ),
+        (
+            (GROUP, "g"),
+            (60_000, 5),
+            [
+                H_NOTE,
+                "what is configured for group g is not known: an ACL that allows DESCRIBE_CONFIGS on group g is needed",
+            ],
+        ),
+    ],
+    ids=["broker", "topic", "list", "group"],
+)
+def test_what_may_not_be_asked_for_is_left_out_and_a_note_names_the_acl(
+    forbidden: object, left: tuple[int | None, int | None], notes: list[str]
+) -> None:
+    told = facts(forbidden=[forbidden], **ALL)
+    assert (told.offsets_retention_ms, told.delete_retention_ms) == left
+    assert list(told.notes) == notes
+    assert told.release_version == "4.3"
+
+
+def test_of_several_groups_that_may_not_be_asked_for_one_is_named() -> None:
+    told = facts(forbidden=[(GROUP, "g"), (GROUP, "h")], **ALL)
+    assert told.notes == (
+        "what is configured for group g and 1 other is not known: "
+        "an ACL that allows DESCRIBE_CONFIGS on group g is needed",
+    )
+
+
+def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:
+    assert facts(lists_groups=False, **ALL).notes == ()
+
+
+def test_of_many_groups_with_configs_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_facts, "GROUPS_TOLD", 2)
+    monkeypatch.setattr(cluster_configs, "AT_ONCE", 3)
+    groups = {f"g{number}": {"share.session.timeout.ms": str(number)} for number in range(7)}
+    brokers = FakeBrokers(group_configs=groups)
+    told = cluster_facts.cluster_facts(brokers)
+    assert told.notes == (
+        "group g0: share.session.timeout.ms = 0 (group config)",
+        "group g1: share.session.timeout.ms = 1 (group config)",
+        "5 more groups have a configuration of their own",
+    )
+    # Itself, the offsets topic, and three lots of groups.
+    assert [each[0] for each in brokers.asked].count("DescribeConfigsRequest") == 5
+
+
+def test_brokers_that_lead_offsets_partitions_are_asked_and_where_they_differ_it_is_told() -> None:
+    brokers = FakeBrokers(
+        known=[topic(OFFSETS, (2, 3, 3, None), "o" * 22)],
+        features={1: 25, 2: 30, 3: 29},
+        configs={node: {"offsets.retention.minutes": minutes} for node, minutes in ((1, "1"), (2, "9"), (3, "7"))},
+    )
+    told = cluster_facts.cluster_facts(brokers)
+    assert told.release_version == "4.2"
+    assert "(broker 2: 4.3; broker 3: 4.2: an upgrade on its way?)" in told.release_evidence
+    assert told.offsets_retention_ms == 7 * 60_000
+    assert told.notes == (
+        "offsets.retention.minutes differs: 9 on broker 2, 7 on broker 3; the shortest is used for all partitions",
+    )
+    assert {each[1] for each in brokers.asked if each[0] == "DescribeConfigsRequest"} == {2, 3, None}
+
+
+def test_a_broker_that_is_down_is_left_out() -> None:
+    configs = {node: {"offsets.retention.minutes": "9"} for node in (2, 3)}
+    told = facts(known=[topic(OFFSETS, (2, 3))], features={2: 29, 3: 30}, configs=configs, down=[2])
+    assert (told.release_version, told.offsets_retention_ms) == ("4.3", 9 * 60_000)
+    assert told.notes == (
+        "broker 2 reported neither its release nor its configuration: broker 2 has not answered in 15 s: it does not",
+    )
+
+
+def test_all_brokers_are_asked_where_nobody_leads_or_the_topic_may_not_be_seen() -> None:
+    for known in ([topic(OFFSETS, (None,))], []):
+        brokers = FakeBrokers(known=known, features={1: 30, 2: 30})
+        assert cluster_facts.cluster_facts(brokers).release_version == "4.3"
+        assert {each[1] for each in brokers.asked if each[0] == "DescribeConfigsRequest"} == {1, 2, None}

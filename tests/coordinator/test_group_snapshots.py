@@ -1,0 +1,271 @@
+"""Classic groups read in blocks from `group_records`, and record by record: the same rows and state."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.coordinator import group_snapshots
+from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator.expiry_rules import expiry_rules
+from kgroups_spark.coordinator.group_events import Rules
+from kgroups_spark.coordinator.group_snapshots import GroupSnapshots, SnapshotMembers, SnapshotRecord
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.replay_failure import ReplayFailure
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.coordinator.versions import MemberVersions
+from kgroups_spark.messages.group_records import DecodedRecord, GroupRecordDecoder, JsonRecord
+from kgroups_spark.replay.event_rows import event_batches
+from kgroups_spark.replay.member_columns import member_batches, member_version_batches
+from kgroups_spark.tables.rows import table_batch
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.chosen import Chosen, some_of
+from tests.logs.corpora import ALL, ANSWERS, CORPORA_44
+from tests.logs.log_files import Files, random_cuts, read_zip
+from tests.logs.night_logs import RELEASES, logs, told
+from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots, group_metadata
+from tests.nights.nights_here import audit, audit_nights, how_of
+from tests.nights.told_tables import Told, unordered
+from tests.recorded_logs import CORPORA
+from tests.twin.object_nights import by_objects
+
+Rows = dict[str, Counter[str]]
+GROUP_RECORDS = arrow_schema("group_records")
+READ = ("record_type", "group_id", "member_id", "regular_expression", "value_version", "value")
+
+
+def blocks_of(size_bytes: int, at_bytes: int = 1) -> Any:
+    """Values are read together in blocks of so many bytes, if there are at least so many."""
+    sizes = {"BLOCK_BYTES": size_bytes, "BLOCK_AT_BYTES": at_bytes}
+    return mock.patch.multiple(group_snapshots, **sizes)
+
+
+def history(records: list[Record]) -> pa.Table:
+    """Rows of `group_records`."""
+    decoded = map(GroupRecordDecoder().decode, *zip(*records, strict=True))
+    rows = [(*(getattr(record, name) for name in READ[:-1]), record.value_json()) for record in decoded]
+    fields = [GROUP_RECORDS.field(name) for name in READ]
+    columns = zip(*rows, strict=True)
+    return pa.table([pa.array(each, field.type) for each, field in zip(columns, fields, strict=True)], list(READ))
+
+
+def one_by_one(rows: pa.Table) -> Iterator[DecodedRecord]:
+    """The slow, obvious twin."""
+    return (JsonRecord(*row.values()) for row in rows.to_pylist())
+
+
+class Replayed:
+    """Rows of every table after these records; `shrink` is called after each so many."""
+
+    def __init__(self, records: Iterable[DecodedRecord], version: str, shrink: Callable[[], None], every: int) -> None:
+        self.release = release(version)
+        self.shard = Shard.load(self.release, 0, [], recording=True)
+        self.events = self.shard.tell_events(Rules(expiry_rules(version), ((0, 1_000_000),)))
+        self.rows: Rows = {}
+        for log_offset, record in enumerate(records):
+            self._replay(log_offset, record)
+            if log_offset % every == 0:
+                self._changes()
+                shrink()
+        self.events.close()
+        self._changes()
+        shrink()
+        self._current()
+
+    def _replay(self, log_offset: int, record: DecodedRecord) -> None:
+        key = (record.record_type, record.group_id, record.member_id, record.regular_expression)
+        try:
+            self.shard.replay_group_record(
+                log_offset, 1000 * log_offset, *key, record.value, value_version=record.value_version
+            )
+        except ReplayFailure as failure:
+            self._tell("failures", [(log_offset, record.record_name, str(failure))])
+
+    def _changes(self) -> None:
+        changes = self.shard.take_changes()
+        for name, kind in (
+            ("group_versions", shard_rows.GroupVersion),
+            ("group_member_versions", shard_rows.MemberVersion),
+        ):
+            self._tell_batch(name, kind._fields, [c for c in changes if isinstance(c, kind)])
+        on_demand = [change for change in changes if isinstance(change, MemberVersions)]
+        for batch in member_version_batches(on_demand, self.release, audit_id=1):
+            self._tell("group_member_versions", batch.to_pylist())
+        for batch in event_batches(self.events.take(), audit_id=1, offsets_partition=0):
+            self._tell("group_events", batch.to_pylist())
+
+    def _current(self) -> None:
+        shard = self.shard
+        shard.topics.learn("T" * 22, "t", 1, "offset_commit")
+        self._tell_batch("groups", shard_rows.GroupRow._fields, list(shard.group_rows(50)))
+        members = list(shard.member_rows(on_demand=False))
+        self._tell_batch("group_members", shard_rows.MemberRow._fields, members)
+        groups = shard.groups_on_demand()
+        for batch in member_batches(groups, shard.topics, self.release, audit_id=1, offsets_partition=0):
+            self._tell("group_members", batch.to_pylist())
+        state = [(row.entry_type, row.group_id, unordered(json.loads(row.payload))) for row in shard.save()]
+        self._tell("state", state)
+
+    def _tell_batch(self, name: str, columns: tuple[str, ...], rows: list[Any]) -> None:
+        self._tell(name, table_batch(name, columns, rows, audit_id=1).to_pylist())
+
+    def _tell(self, name: str, rows: Iterable[Any]) -> None:
+        self.rows.setdefault(name, Counter()).update(map(repr, rows))
+
+
+def nothing() -> None:
+    pass
+
+
+# ---- record by record, and in blocks
+
+
+@pytest.mark.parametrize("version", some_of(1, "4.3", "4.0", "2.8", "0.11"))
+@pytest.mark.parametrize("made", some_of(2, (0, 0), (0.02, 1), (0.05, 2), (0.2, 3)))
+def test_made_up_groups(made: tuple[float, int], version: str) -> None:
+    odd, seed = made
+    rows = history(Snapshots(seed, odd=odd).records(120))
+    expected = Replayed(one_by_one(rows), version, nothing, 40).rows
+    assert expected["group_versions"] and expected["group_member_versions"] and expected["group_members"]
+    for size_bytes, at_bytes, every in ((1 << 20, 1, 1000), (20_000, 1, 20), (3_000, 2_000, 8)):
+        with blocks_of(size_bytes, at_bytes):
+            snapshots = GroupSnapshots()
+            found = Replayed(snapshots.records(rows), version, snapshots.shrink, every).rows
+        assert found == expected
+
+
+def test_most_made_up_groups_are_in_blocks_and_some_are_not() -> None:
+    rows = history(Snapshots(0, odd=0.03).records(150))
+    with blocks_of(1 << 20):
+        found = Counter(type(record) for record in GroupSnapshots().records(rows))
+    assert found[SnapshotRecord] > 75 and found[JsonRecord] > 30
+
+
+def test_records_say_of_themselves_what_the_twin_says() -> None:
+    rows = history(Snapshots(0, odd=0.1).records(100))
+    names = ("record_name", *READ[:-1])
+    with blocks_of(10_000):
+        records = list(GroupSnapshots().records(rows))
+    for record, twin in zip(records, one_by_one(rows), strict=True):
+        assert [getattr(record, name) for name in names] == [getattr(twin, name) for name in names]
+        assert (record.value is None) == (twin.value is None)
+        if record.value is not None and twin.value is not None:
+            assert {**record.value, "members": list(record.value["members"])} == twin.value
+
+
+def test_rows_may_stand_in_several_chunks_and_there_may_be_none() -> None:
+    rows = history(Snapshots(0).records(60))
+    with blocks_of(10_000):
+        whole = Replayed(GroupSnapshots().records(rows), "4.3", nothing, 1000).rows
+        chunks = pa.concat_tables([rows.slice(0, 20), rows.slice(20, 0), rows.slice(20)])
+        assert Replayed(GroupSnapshots().records(chunks), "4.3", nothing, 1000).rows == whole
+    assert list(GroupSnapshots().records(rows.slice(0, 0))) == []
+
+
+# ---- blocks
+
+
+def in_blocks(records: list[Record], size_bytes: int = 1 << 20) -> tuple[GroupSnapshots, list[SnapshotMembers]]:
+    """The members of all values that are in blocks and have any."""
+    snapshots = GroupSnapshots()
+    with blocks_of(size_bytes):
+        found = [record for record in snapshots.records(history(records)) if isinstance(record, SnapshotRecord)]
+    return snapshots, [record.value["members"] for record in found if record.value["members"]]
+
+
+def told_of(members: SnapshotMembers) -> tuple[Any, ...]:
+    asked = (members.ids(), members.instance_ids(), members.fingerprints(), members.assignments())
+    return (*asked, members.value_json(), list(members), len(members))
+
+
+def test_a_block_keeps_only_what_is_in_use() -> None:
+    snapshots, members = in_blocks(Snapshots(1).records(60))
+    before, kept = members[0].block.members.num_rows, [members[3], members[5]]
+    expected = [told_of(each) for each in kept]
+    del members
+    snapshots.shrink()
+    assert kept[0].block.members.num_rows == sum(map(len, kept)) < before
+    assert kept[0].block is kept[1].block
+    assert [told_of(each) for each in kept] == expected
+
+
+def test_a_block_is_cut_at_its_size_and_is_full_at_another() -> None:
+    records = Snapshots(1).records(60)
+    snapshots, members = in_blocks(records, 10_000)
+    blocks = {id(each.block): each.block for each in members}
+    assert len(blocks) > 3
+    assert not snapshots.is_full
+    with mock.patch.object(group_snapshots, "FULL_BYTES", sum(block.size_bytes for block in blocks.values()) - 1):
+        assert snapshots.is_full
+        snapshots.shrink()
+        assert not snapshots.is_full
+
+
+def test_few_bytes_make_no_block() -> None:
+    rows = history(Snapshots(1).records(60))
+    assert {type(record) for record in GroupSnapshots().records(rows.slice(0, 5))} == {JsonRecord}
+
+
+@pytest.mark.parametrize("kind", [b"connect", b"", b"consumers"])
+def test_values_of_other_protocol_types_are_in_no_block(kind: bytes) -> None:
+    header = {"generation": 1, "protocol": None, "leader": None, "since": 5, "members": []}
+    values = [group_metadata(3, {**header, "kind": each}) for each in (kind, b"consumer")]
+    rows = history([(b"\0\2\0\1g", value) for value in values])
+    with blocks_of(1 << 20):
+        other, consumer = GroupSnapshots().records(rows)
+    assert (type(other), type(consumer)) == (JsonRecord, SnapshotRecord)
+    assert other.value is not None and other.value["protocolType"] == kind.decode()
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.pairwise(text for text in ODD_TEXTS if text.isascii())))
+def test_other_members_have_other_fingerprints_and_equal_ones_the_same(one: bytes, other: bytes) -> None:
+    usual = {"instance": None, "client": b"c", "host": b"/h", "rebalance": 1, "session": 2}
+    usual |= {"subscription": b"", "assignment": b""}
+    header = {"kind": b"consumer", "generation": 1, "protocol": None, "leader": None, "since": 5}
+    members = [{**usual, "id": one, "client": other}, {**usual, "id": other, "client": one}, {**usual, "id": one}]
+    values = [group_metadata(3, {**header, "members": [*members, members[0]]})] * 2
+    _, (first, second) = in_blocks([(b"\0\2\0\1g", value) for value in values])
+    found = first.fingerprints()
+    assert found == second.fingerprints()
+    assert len(found) == 4 and len(set(found)) == 3 and found[0] == found[3]
+    assert first.ids() == [json.loads(text) for text in (first_string(each) for each in found)]
+
+
+def first_string(text: bytes) -> bytes:
+    """The member id at the beginning of a member's text, as it is written."""
+    _, end = json.JSONDecoder().raw_decode(text.decode())
+    return text.decode()[:end].encode()
+
+
+# ---- in whole audits
+
+
+def everything(audited: Told, files: Files) -> dict[str, Any]:
+    return {**told(audited, files), "group_events": audited.rows("group_events")}
+
+
+@pytest.mark.parametrize("corpus", some_of(len(ALL) // 6, *sorted(ALL)))
+def test_logs_of_real_brokers_say_the_same_in_blocks_and_one_by_one(corpus: str) -> None:
+    files, release_version = read_zip(CORPORA if corpus in ANSWERS else CORPORA_44)[corpus], ALL[corpus]["release"]
+    with blocks_of(20_000):
+        found = everything(audit(files, how_of(release_version)), files)
+    assert found == everything(by_objects(files, how_of(release_version)), files)
+
+
+@pytest.mark.parametrize("version", some_of(2, *RELEASES))
+def test_generated_logs_say_the_same_in_nights_in_blocks_and_one_by_one(version: str, chosen: Chosen) -> None:
+    rng = np.random.default_rng(7)
+    for log in chosen.some(logs(version), 2):
+        files = logs(version)[log]
+        cuts = random_cuts(files, rng, 2, 2)
+        with blocks_of(20_000):
+            nights = audit_nights(files, cuts, how_of(version))
+        assert everything(nights, nights.files) == everything(by_objects(files, how_of(version)), files)

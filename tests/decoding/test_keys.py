@@ -1,0 +1,166 @@
+"""The contract's keys, and one row for each record read (R1), for hostile input."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kgroups_spark.decoding import range_decoder as decode_range
+from kgroups_spark.decoding.range_decoder import RangeDecoder
+from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.messages import group_records, known_keys
+from kgroups_spark.messages.offset_keys import OffsetKeys
+from kgroups_spark.tables.schemas import TABLES
+from tests.chosen import Chosen, some_of
+from tests.logs.cleaner import GrowingLog
+from tests.logs.damaged_logs import damaged
+from tests.logs.dense_logs import dense_log, offset_commit
+from tests.logs.forgetful_logs import forgetful_log, forgetful_night
+from tests.logs.log_files import random_cuts
+from tests.logs.night_logs import logs, told
+from tests.nights.cleaned_nights import Nights
+from tests.nights.nights_here import Audited, How, audit, audit_nights
+from tests.records.build import batch, message
+from tests.records.legacy_bytes import wrapper
+
+STAMPS = (1_700_000_000_000, -1, 0, 2**61, 2**62, 253_402_300_800_000, 2**63 - 1)
+
+
+def require_keys(audited: Audited) -> None:
+    """Of every table that audits wrote and others read; and each record read is in one of those that are the log."""
+    for name in (name for name, table in TABLES.items() if table.kind in ("history", "current")):
+        keys = Counter(tuple(row[column] for column in TABLES[name].key) for row in audited.table(name).to_pylist())
+        assert [key for key, times in keys.items() if times > 1] == [], name
+    assert audited.record_count() == audited.records_read()
+    counted = sum(row["commits"] + row["tombstones"] for row in audited.rows("group_traffic"))
+    assert counted == len(audited.rows("offset_commits"))
+
+
+def one_file(data: bytes) -> dict[str, bytes]:
+    return {f"__consumer_offsets-0/{0:020}.log": data}
+
+
+def commit(rng: random.Random) -> tuple[Any, Any]:
+    return offset_commit(rng)
+
+
+def hostile_log(seed: int) -> bytes:
+    """Compressed messages of the old formats whose offsets overlap or are negative, times of any size, damage whose
+    offset nobody knows beside records that nobody can read."""
+    rng, data, offset = random.Random(seed), b"", 0
+    for _ in range(25):
+        kind = rng.randrange(5)
+        if kind == 0:
+            magic = rng.choice([0, 1])
+            inner = sorted(rng.choice([offset, offset + 2, offset - 5, -3, 0, 2**62]) + i for i in range(3))
+            messages = [message(at, *commit(rng), magic=magic) for at in inner]
+            data += wrapper(rng.choice([offset + 2, 0]), messages, magic=magic)
+        elif kind == 1:
+            data += rng.randbytes(rng.choice([20, 200]))
+        elif kind == 2:
+            data += batch(offset, [(b"\0\x63key", b"v"), (None, b"v")], base_timestamp=rng.choice(STAMPS))
+        else:
+            stamp = rng.choice(STAMPS)
+            data += batch(offset, [commit(rng) for _ in range(3)], base_timestamp=stamp, max_timestamp=stamp)
+        offset += rng.choice([3, 3, 9])
+    return data
+
+
+@pytest.mark.parametrize("seed", some_of(12, *range(60)))
+def test_keys_hold_for_hostile_logs(seed: int) -> None:
+    require_keys(audit(one_file(hostile_log(seed)), How("4.3", chunk_bytes=(None, 1000)[seed % 2])))
+
+
+@pytest.mark.parametrize("seed", some_of(5, *range(20)))
+def test_keys_hold_for_damaged_logs(seed: int) -> None:
+    rng = random.Random(seed)
+    require_keys(audit(damaged(damaged(dense_log(seed), rng), rng), How(rng.choice(["4.3", "3.9"]))))
+
+
+def test_keys_hold_for_logs_that_are_cut(chosen: Chosen) -> None:
+    """Into nights, and each night of a partition into ranges, which hold records of the same groups and hours."""
+    for seed in chosen.some(range(60), 3):
+        files, rng = dense_log(seed), np.random.default_rng(seed)
+        cuts = random_cuts(files, rng, nights=int(rng.integers(1, 4)), ranges=int(rng.integers(2, 5)))
+        how = How(("4.3", "3.9")[seed % 2], chunk_bytes=(None, 256)[seed // 2 % 2])
+        audited = audit_nights(files, cuts, how)
+        require_keys(audited)
+        require_keys(audited.rebuilt(how))
+        assert audited.traffic() == audit(files, how).traffic(), seed
+
+
+def test_keys_hold_for_partitions_that_are_read_again(monkeypatch: pytest.MonkeyPatch, chosen: Chosen) -> None:
+    """Their log is cleaned between the nights, of which each is cut at its segments."""
+    numbers: list[int] = []
+    begun = RangeDecoder.__init__
+
+    def noted(self: RangeDecoder, log_range: LogRange, *rest: Any) -> None:
+        numbers.append(log_range.number)
+        begun(self, log_range, *rest)
+
+    monkeypatch.setattr(RangeDecoder, "__init__", noted)
+    for seed in chosen.some(range(30), 1):
+        log, nights = GrowingLog(forgetful_log(seed)), Nights(How(in_ranges=True))
+        for left in range(5, 0, -1):
+            forgetful_night(log, left)
+            nights.audit(log.files, full=left % 2 == 1)
+            require_keys(nights.audited)
+        assert max(numbers) > 0, seed
+        require_keys(nights.audited.rebuilt(nights.how))
+
+
+def test_damage_before_a_record_that_cannot_be_read_has_a_key_of_its_own() -> None:
+    rng = random.Random(1)
+    log = batch(0, [commit(rng)]) + rng.randbytes(200) + batch(1, [(b"\0\x63key", b"v")])
+    audited = audit(one_file(log), How("4.3"))
+    assert [row["log_offset"] for row in audited.rows("quarantine")] == [1, 1]
+    require_keys(audited)
+
+
+@pytest.mark.parametrize("inner", [(3, 4, 12), (-5, 0, 11), (9, 10, 12)])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_compressed_messages_that_begin_below_what_was_read_are_quarantined(magic: int, inner: tuple[int, ...]) -> None:
+    rng = random.Random(2)
+    before = b"".join(message(i, *commit(rng), magic=magic) for i in range(10))
+    last = 12 if magic == 0 else inner[-1] - (inner[0] - 3 if inner[0] < 9 else 0)
+    log = before + wrapper(max(last, 10), [message(at, *commit(rng), magic=magic) for at in inner], magic=magic)
+    audited = audit(one_file(log), How("2.3"))
+    require_keys(audited)
+    (row,) = audited.rows("quarantine")
+    assert "the ones before it end at 9" in row["detail"]
+
+
+def test_remembered_keys_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_keys, "MOST_BYTES", 500)
+    decoder = group_records.GroupRecordDecoder()
+    for number in range(100):
+        decoder.decode(b"\0\2\0\x40" + b"%064d" % number, None)
+        assert sum(map(len, decoder._keys._known)) <= 500
+    assert decoder._keys._known
+
+
+@pytest.mark.parametrize("release", ["4.3", "3.9"])
+def test_keys_of_commits_are_forgotten_above_so_many_bytes_and_rows_are_the_same(
+    release: str, monkeypatch: pytest.MonkeyPatch, chosen: Chosen
+) -> None:
+    """Also those of a transaction whose marker comes when its keys have been forgotten."""
+    forgotten = 0
+    begun = OffsetKeys.__init__
+
+    def counted(self: OffsetKeys) -> None:
+        nonlocal forgotten
+        forgotten += 1
+        begun(self)
+
+    for log in chosen.some(sorted(logs(release)), 2):
+        files = logs(release)[log]
+        whole = told(audit(files, How(release, chunk_bytes=512)), files)
+        with monkeypatch.context() as small:
+            small.setattr(decode_range, "KEYS_BYTES", 300)
+            small.setattr(OffsetKeys, "__init__", counted)
+            assert told(audit(files, How(release, chunk_bytes=512)), files) == whole, log
+    assert forgotten > 20 or not chosen.every

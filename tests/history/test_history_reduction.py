@@ -1,0 +1,269 @@
+"""Old history reduced: each rule by rows, and all of them on random logs against a slow twin."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+
+from kgroups_spark.history import reduction
+from kgroups_spark.history.reduction import topic_offsets_that_stay, traffic_that_stays
+from kgroups_spark.lake.replaced import Replaced, ReplacedRange
+from tests.lake.table_rows import MOMENT, rows_of
+from tests.twin.reduction_twin import reduced, twin
+
+
+def left(horizon, **tables):
+    """By table the offsets of rows that stay."""
+    found = reduced({name: rows_of(name, *rows) for name, rows in tables.items()}, {0: horizon})
+    return {name: sorted(rows["log_offset"].to_pylist()) for name, rows in found.items()}
+
+
+def commit(log_offset, group_id="g", *, partition=0, value=True, producer=None, transactional=None, **more):
+    """A record of offset_commits; of a transaction if it has a producer and nothing else is said."""
+    return {
+        "log_offset": log_offset,
+        "group_id": group_id,
+        "topic": "t",
+        "partition": partition,
+        "record_type": 1,
+        "value_version": 3 if value else None,
+        "committed_offset": 7 if value else None,
+        "producer_id": producer,
+        "is_transactional": producer is not None if transactional is None else transactional,
+        **more,
+    }
+
+
+def marker(log_offset, producer, start, outcome="committed"):
+    return {
+        "log_offset": log_offset,
+        "producer_id": producer,
+        "transaction_start_offset": start,
+        "outcome": outcome,
+        "control_type": 1,
+    }
+
+
+def kept(commits, markers=(), horizon=100):
+    return left(horizon, offset_commits=commits, transaction_markers=markers)["offset_commits"]
+
+
+def test_of_each_key_the_last_record_below_the_horizon_stays_tombstones_too():
+    commits = [commit(1), commit(2), commit(3, "h"), commit(4, "h", value=False), commit(5, partition=1)]
+    assert kept(commits) == [2, 4, 5]
+    # Both types of key are keys of their own, as they are to the cleaner; what is above H takes nothing away.
+    assert kept([commit(1), commit(2, record_type=0), commit(3), commit(100)]) == [2, 3, 100]
+    assert kept(commits, horizon=2) == [1, 2, 3, 4, 5]
+
+
+def test_values_of_aborted_transactions_go_and_hide_nothing():
+    commits = [commit(1), commit(2, producer=9), commit(3, "h", value=False, producer=9)]
+    assert kept(commits, [marker(4, 9, 2, "aborted")]) == [1, 3]
+    assert kept(commits, [marker(4, 9, 2)]) == [2, 3]
+    # What was read together with its marker says so itself.
+    told = [commit(1), commit(2, producer=9, outcome="aborted", marker_offset=4)]
+    assert kept(told) == [1]
+
+
+def test_a_transaction_that_is_open_at_the_horizon_stays_and_hides_nothing():
+    commits = [commit(1), commit(2, producer=9), commit(3, producer=9), commit(4, producer=8)]
+    assert kept(commits, [marker(100, 9, 2, "aborted"), marker(5, 8, 4)]) == [2, 3, 4]
+    assert kept(commits[:3]) == [1, 2, 3]
+    # A later marker ends only what began at its start or behind it.
+    assert kept(commits[:3], [marker(9, 9, 3)]) == [2, 3]
+    assert kept([commit(1), commit(2, producer=9)], [marker(9, 9, 3, "aborted")]) == [1, 2]
+
+
+def test_a_producer_without_the_transactional_bit_waits_for_a_marker_and_stays():
+    commits = [commit(1), commit(2, producer=9, transactional=False), commit(3)]
+    assert kept(commits) == [2, 3]
+
+
+def test_markers_stay_while_a_record_of_their_transaction_does():
+    markers = [marker(3, 9, 1), marker(6, 9, 5), marker(7, 8, 4), marker(8, None, None), marker(9, 7, None, None)]
+    found = left(
+        100,
+        transaction_markers=[*markers, marker(100, 9, 99)],
+        offset_commits=[commit(5, producer=9), commit(101)],
+        quarantine=[{"log_offset": 4, "producer_id": 8, "record_count": 1, "reason": "truncated"}],
+    )
+    assert found["transaction_markers"] == [6, 7, 8, 9, 100]
+
+
+def test_group_records_versions_and_quarantine_keep_the_last_of_each_key():
+    records = [
+        {"log_offset": 1, "record_type": 2},
+        {"log_offset": 2, "record_type": 2},
+        {"log_offset": 3, "record_type": 5, "member_id": "m"},
+        {"log_offset": 4, "record_type": 5, "member_id": "n"},
+        {"log_offset": 5, "record_type": 16, "regular_expression": "a*"},
+        {"log_offset": 6, "record_type": 16, "regular_expression": "b*"},
+        {"log_offset": 7, "record_type": 2, "producer_id": 9, "is_transactional": True},
+    ]
+    versions = [{"log_offset": 1}, {"log_offset": 2, "is_removed": True}, {"log_offset": 3, "group_id": "h"}]
+    members = [{"log_offset": 1, "member_id": "m"}, {"log_offset": 1, "member_id": "n"}, {"log_offset": 2}]
+    unknown = {"reason": "unknown_record_type", "raw_key": b"k", "record_count": 1}
+    quarantine = [
+        {"log_offset": 1, **unknown},
+        {"log_offset": 2, **unknown, "resolved_by": 5},
+        {"log_offset": 3, **unknown},
+        {"log_offset": 4, **unknown, "raw_key": b"l"},
+        {"log_offset": 5, "reason": "corrupt_batch"},
+        {"log_offset": 6, "reason": "corrupt_batch"},
+    ]
+    tables = {"group_records": records, "group_versions": versions, "group_member_versions": members}
+    assert left(100, **tables, quarantine=quarantine) == {
+        "group_records": [2, 3, 4, 5, 6, 7],
+        "group_versions": [2, 3],
+        "group_member_versions": [1, 1, 2],
+        "quarantine": [2, 3, 4, 5, 6],
+    }
+
+
+def test_traffic_goes_by_whole_hours():
+    hours = [MOMENT.replace(hour=hour, minute=0, second=0, microsecond=0) for hour in (4, 5, 6)]
+    rows = rows_of("group_traffic", *({"hour": hour} for hour in hours), {"hour": None})
+    assert traffic_that_stays(rows, int(hours[2].timestamp() * 1000)).tolist() == [False, False, True, True]
+
+
+def test_of_the_ends_of_topics_those_seen_last_stay_however_old():
+    hours = {1: 4, 2: 5, 3: 6}
+    seen = [{"audit_id": audit_id, "seen_at": MOMENT.replace(hour=hour)} for audit_id, hour in hours.items()]
+
+    def stay(moment):
+        moment_ms = int(moment.timestamp() * 1000)
+        return topic_offsets_that_stay(rows_of("topic_offsets", *seen), moment_ms, newest_audit_id=3).tolist()
+
+    assert stay(MOMENT.replace(hour=5)) == [False, True, True]
+    assert stay(MOMENT.replace(hour=9)) == [False, False, True]
+    assert stay(MOMENT.replace(hour=4)) == [True, True, True]
+
+
+NAMES = ("offset_commits", "group_records", "quarantine", "group_versions", "group_member_versions")
+NAMES += ("transaction_markers",)
+
+
+@cache
+def something(name):
+    """A row of nothing."""
+    return rows_of(name, {}).to_pylist()[0]
+
+
+class RandomLog:
+    """Rows of one offsets partition, as one or several audits might have written them."""
+
+    def __init__(self, rng, partition):
+        self.rng, self.partition = rng, partition
+        self.tables = {name: [] for name in NAMES}
+
+    def write(self, places, began, audit_id):
+        """The rows of an audit; `began`: where open transactions began."""
+        written = []
+        for log_offset in places:
+            producer = self.rng.choice([None, None, 1, 2])
+            if producer is not None and self.rng.random() < 0.3:
+                written.append(("transaction_markers", self._marker(log_offset, producer, began)))
+            else:
+                written += self._record(log_offset, producer, began)
+        place = {"offsets_partition": self.partition, "audit_id": audit_id}
+        for name, row in written:
+            self.tables[name].append(something(name) | row | place)
+        self._tell(audit_id)
+
+    def _marker(self, log_offset, producer, began):
+        outcome = self.rng.choice(["committed", "aborted", "aborted", None])
+        return marker(log_offset, producer, began.pop(producer, None) if outcome else None, outcome)
+
+    def _record(self, log_offset, producer, began):
+        choice, of = self.rng.choice, {"log_offset": log_offset, "producer_id": producer}
+        is_transactional = producer is not None and (producer in began or self.rng.random() < 0.8)
+        if is_transactional:
+            began.setdefault(producer, log_offset)
+        of |= {"is_transactional": is_transactional, "group_id": choice("gh"), "raw_key": choice([None, None, b"k"])}
+        kind = self.rng.random()
+        if kind < 0.6:
+            topic = {"topic": choice("tu"), "partition": choice([0, 0, 7]), "record_type": choice([0, 1, 1])}
+            yield "offset_commits", commit(log_offset, value=self.rng.random() < 0.8) | topic | of
+        elif kind < 0.85:
+            more = {"record_type": choice([2, 3, 5]), "member_id": choice([None, "m", "n"])}
+            yield "group_records", of | more | {"regular_expression": choice([None, "a*"])}
+            yield "group_versions", {"log_offset": log_offset, "group_id": of["group_id"]}
+            for member_id in ("m", "n")[: self.rng.randint(0, 2)]:
+                yield "group_member_versions", {k: of[k] for k in ("log_offset", "group_id")} | {"member_id": member_id}
+        else:
+            reason = choice(["unknown_record_type", "unknown_value_version", "truncated"])
+            more = {"reason": reason, "record_count": choice([0, 1]), "resolved_by": choice([None, None, 3])}
+            yield "quarantine", of | more
+
+    def _tell(self, audit_id):
+        """Some rows know the marker that the same audit read."""
+        markers = [each for each in self.tables["transaction_markers"] if each["audit_id"] == audit_id]
+        for row in self.tables["offset_commits"]:
+            for each in markers:
+                start, is_its = each["transaction_start_offset"], each["producer_id"] == row["producer_id"]
+                is_its &= row["is_transactional"] and row["audit_id"] == audit_id and row["log_offset"] % 3 > 0
+                if is_its and start is not None and start <= row["log_offset"] < each["log_offset"]:
+                    row |= {"outcome": each["outcome"], "marker_offset": each["log_offset"]}
+
+
+def random_tables(rng, partitions):
+    logs = [RandomLog(rng, partition) for partition in range(partitions)]
+    for log in logs:
+        began, half = {}, rng.randint(1, 40)
+        log.write(range(half), began, 1)
+        log.write(range(half, half + rng.randint(1, 40)), began, 2)
+    return {name: [row for log in logs for row in log.tables[name]] for name in NAMES}
+
+
+def in_order(rows):
+    return sorted(map(repr, rows))
+
+
+def as_tables(tables):
+    return {name: rows_of(name, *rows) for name, rows in tables.items()}
+
+
+def assert_as_by_hand(found, expected):
+    for name, rows in expected.items():
+        assert in_order(found[name].to_pylist()) == in_order(rows), name
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_logs_are_reduced_as_by_hand(seed, monkeypatch):
+    rng = random.Random(seed)
+    monkeypatch.setattr(reduction, "ROWS_AT_ONCE", rng.choice([10, 1 << 20]))
+    tables, horizons = random_tables(rng, 6), {partition: rng.randint(0, 80) for partition in range(5)}
+    expected = twin(tables, horizons)
+    assert all(len(expected[name]) < len(tables[name]) for name in ("offset_commits", "transaction_markers"))
+    whole = as_tables(tables)
+    found = reduced(whole, horizons, at_once=rng.choice([7, 1000]))
+    assert_as_by_hand(found, expected)
+    # A second time, and after a kill between the tables, to the same; markers come last.
+    assert reduced(found, horizons) == found
+    done = rng.sample(NAMES[:-1], 3)
+    assert_as_by_hand(reduced({name: (found if name in done else whole)[name] for name in NAMES}, horizons), expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_replaced_rows_below_the_horizon_go_and_count_for_nothing(seed):
+    rng = random.Random(seed)
+    log, began = RandomLog(rng, 0), {}
+    log.write(range(20), began, 1)
+    before_cut = dict(began)
+    log.write(range(20, 40), began, 1)
+    replaced = Replaced((ReplacedRange(0, 20, 40, 2),))
+    gone = {name: [row for row in rows if row["log_offset"] >= 20] for name, rows in log.tables.items()}
+    for rows in log.tables.values():
+        rows[:] = [row for row in rows if row["log_offset"] < 20]
+    for row in log.tables["offset_commits"]:
+        if (row["marker_offset"] or 0) >= 20:
+            row |= {"outcome": None, "marker_offset": None}
+    log.write(range(20, 60), before_cut, 2)
+    horizon = rng.randint(10, 60)
+    expected = twin(log.tables, {0: horizon})
+    for name, rows in gone.items():
+        expected[name] += [row for row in rows if row["log_offset"] >= horizon]
+    whole = {name: rows_of(name, *rows, *gone[name]) for name, rows in log.tables.items()}
+    assert_as_by_hand(reduced(whole, {0: horizon}, replaced=replaced), expected)

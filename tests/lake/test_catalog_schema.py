@@ -1,0 +1,235 @@
+"""A lake in a schema of the session's own catalog; one that lasts is tried in tests/cli/test_hive_lake.py."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.fence import Fence
+from kgroups_spark.lake.lake import Lake, table_properties
+from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.lake.store import AlreadyWritten
+from kgroups_spark.lake.unfinished import remove_unfinished
+from kgroups_spark.lake.writer import LakeWriter
+from kgroups_spark.lake.writer_choice import choose_writer
+from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
+from kgroups_spark.tables.schemas import TABLES
+from tests.chosen import one_of
+from tests.lake.table_rows import rows_of
+
+pytestmark = pytest.mark.spark
+
+
+def schema_at(spark, name, folder):
+    spark.sql(f"CREATE SCHEMA {name} LOCATION '{folder}'")
+    yield name
+    spark.sql(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture
+def empty_schema(spark, tmp_path):
+    yield from schema_at(spark, "empty_schema", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def schema(spark, tmp_path_factory):
+    """A schema whose folder has a blank and a letter outside ASCII in its name."""
+    yield from schema_at(spark, "our_lake", tmp_path_factory.mktemp("catalog") / "our läke")
+
+
+@pytest.fixture(scope="module")
+def lake(spark, schema):
+    """One for all tests here: a schema's tables cost seconds to make."""
+    return Lake.create(spark, f"spark_catalog.{schema}")
+
+
+def frame(lake, table, *rows):
+    return lake.spark.createDataFrame(rows_of(table, *rows), TABLES[table].schema)
+
+
+def writer(lake, audit_id, name="spark"):
+    return LakeWriter(lake, audit_id, name, lambda: None)
+
+
+def topic_ids(lake):
+    return sorted(lake.rows("topics")["topic_id"].to_pylist())
+
+
+def test_a_schema_gets_the_tables_that_a_folder_gets(spark, lake, schema, chosen, tmp_path):
+    folder = Lake(spark, str(tmp_path / "folder"))
+    assert set(lake.place.names()) == set(TABLES)
+    for name, table in TABLES.items():
+        assert spark.table(f"`{schema}`.{name}").schema == table.schema, name
+        assert lake.identifier(name) == f"`spark_catalog`.`{schema}`.`{name}`"
+        assert lake.table(name).properties() == table_properties(table)
+        described = spark.sql(f"DESCRIBE TABLE EXTENDED {lake.identifier(name)}").where("col_name = 'Comment'")
+        assert described.first()["data_type"] == table.comment
+    for name in chosen.some(TABLES, 3):
+        folder.create_table(TABLES[name])
+        assert lake.table(name).properties() == folder.table(name).properties()
+        assert json.loads(lake.table(name).schema_json()) == json.loads(folder.table(name).schema_json())
+    assert Path(lake.uri).name == "our läke"
+
+
+def test_it_is_opened_by_either_name_and_made_once(spark, lake, schema):
+    for name in (schema, f"spark_catalog.{schema}"):
+        assert Lake.open(spark, name).uri == lake.uri
+        Lake.create(spark, name)
+    assert {lake.table(name).version() for name in TABLES} == {0}
+
+
+def test_a_schema_that_is_not_there_is_named_with_advice(spark):
+    for name in ("nowhere", "spark_catalog.nowhere"):
+        for opened in (Lake.open, Lake.create):
+            with pytest.raises(UsageError, match=rf"no schema of that name; CREATE SCHEMA {name} .* write \./{name}$"):
+                opened(spark, name)
+    with pytest.raises((UsageError, KgroupsError), match=r"^[^\n]*nobodys[^\n]*$"):
+        Lake.open(spark, "nobodys.lake")
+
+
+def test_an_empty_schema_is_no_lake_yet(spark, empty_schema):
+    with pytest.raises(
+        UsageError, match=rf"no lake at {empty_schema}: it has no table audits; kgroups audit makes one"
+    ):
+        Lake.open(spark, empty_schema)
+
+
+def test_a_schema_with_other_tables_is_not_made_a_lake(spark, empty_schema):
+    spark.range(1).createOrReplaceTempView("a_view_of_the_session")
+    spark.sql(f"CREATE TABLE {empty_schema}.sales (id INT) USING parquet")
+    with pytest.raises(UsageError, match=r"is no lake and not empty: it holds sales; name an empty schema"):
+        Lake.create(spark, empty_schema)
+    assert Lake(spark, empty_schema).place.names() == ["sales"]
+    spark.catalog.dropTempView("a_view_of_the_session")
+
+
+@pytest.mark.parametrize("name", one_of("spark", "parts"))
+def test_rows_are_added_and_replaced_in_one_transaction_an_audit(lake, name):
+    def rows(audit_id, topic_id):
+        return frame(lake, "topics", {"audit_id": audit_id, "topic_id": topic_id})
+
+    table, first = "topics", {"spark": 1, "parts": 4}[name]
+    second, third = first + 1, first + 2
+    writer(lake, first, name).replace(table, rows(first, "a"))
+    with pytest.raises(KgroupsError, match=f"table topics was written by audit {first} or a later one before"):
+        writer(lake, first, name).append(table, rows(first, "b"))
+    assert topic_ids(lake) == ["a"]
+    version = lake.table(table).version()
+    writer(lake, second, name).replace(table, rows(second, "c"), keep_audit=first)
+    assert topic_ids(lake) == ["a", "c"]
+    writer(lake, third, name).append(table, rows(third, "d"))
+    assert topic_ids(lake) == ["a", "c", "d"]
+    assert [row.topic_id for row in lake.read(table, version).collect()] == ["a"]
+    assert lake.read_files(table).schema == TABLES[table].schema
+    last = lake.spark.sql(f"DESCRIBE HISTORY {lake.identifier(table)} LIMIT 1").first()
+    assert f"kgroups-spark audit {third}" in (last.userMetadata, last.engineInfo.removeprefix("Kernel-4.4.0/"))
+
+
+def test_a_null_where_none_is_allowed_is_refused(lake):
+    version = lake.table("topics").version()
+    rows = frame(lake, "topics", {"audit_id": 9}).withColumn("topic_id", F.lit(None).cast("string"))
+    with pytest.raises(KgroupsError, match=r"^table topics of the lake at [^\n]* \(append\): [^\n]*topic_id[^\n]*$"):
+        writer(lake, 9).append("topics", rows)
+    assert lake.table("topics").version() == version
+
+
+def test_what_an_unfinished_audit_left_goes(lake):
+    for audit_id in (21, 22):
+        writer(lake, audit_id).append("offset_commits", frame(lake, "offset_commits", {"audit_id": audit_id}))
+    assert remove_unfinished(Fence(lake, 23, lambda: None), 21) == ["offset_commits"]
+    assert lake.rows("offset_commits")["audit_id"].to_pylist() == [21]
+
+
+def test_of_audits_that_claim_at_once_one_wins(lake):
+    def take(_):
+        try:
+            return Claim.take(lake)
+        except ClaimLost as lost:
+            return lost
+
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(take, range(3)))
+    won = [answer for answer in answers if isinstance(answer, Claim)]
+    assert [claim.audit_id for claim in won] == [1]
+    assert [(row.audit_id, row.status) for row in Ledger(lake).rows()] == [(1, "running")]
+    with pytest.raises(ClaimLost, match="audit 1 is running"):
+        Claim.take(lake)
+    with pytest.raises(AlreadyWritten):
+        Ledger(lake).append(won[0].row)
+    won[0].finish(notes=("n",))
+    won[0].release()
+    assert Ledger(lake).last_finished().notes == ("n",)
+
+
+def test_a_claim_that_sparks_writer_left_out_without_a_word_is_read_back(lake, monkeypatch):
+    with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
+        raise ZeroDivisionError
+    before = len(Ledger(lake).rows())
+    monkeypatch.setattr("kgroups_spark.lake.store.KernelTable.last_transaction", lambda *_: None)
+    newest = Ledger.newest
+    without_it = [[row for row in newest(Ledger(lake)) if row.audit_id != claim.audit_id]]
+    monkeypatch.setattr(Ledger, "newest", lambda self: without_it.pop() if without_it else newest(self))
+    with pytest.raises(ClaimLost, match=rf"audit {claim.audit_id} stops: audit {claim.audit_id} .* has claimed the"):
+        Claim.take(lake)
+    assert len(Ledger(lake).rows()) == before
+
+
+def test_auto_takes_sparks_writer_and_parts_only_where_the_tables_lie_in_one_folder(spark, schema, tmp_path):
+    lake = Lake.open(spark, schema)
+    assert choose_writer(lake, "auto") == ("spark", None)
+    assert not lake.files_in_reach
+    assert choose_writer(lake, "parts") == ("parts", None)
+    assert lake.files_in_reach
+    lake.place._paths["topics"] = elsewhere = f"file:{tmp_path}"
+    lake.store.table(elsewhere).create(TABLES["topics"].schema.json(), "", {})
+    with pytest.raises(UsageError, match=r"--writer parts: table topics does not lie in file:.* under its name; take"):
+        choose_writer(lake, "parts")
+
+
+def test_a_table_that_a_killed_creation_did_not_tell_the_catalog_of_is_taken(spark, empty_schema):
+    place, table = Lake(spark, empty_schema).place, TABLES["topics"]
+    left = place.store.table(f"{place.uri}/topics")
+    left.create(table.schema.json(), table.comment, table_properties(table))
+    assert place.names() == []
+    place.create(table, table_properties(table))
+    assert place.names() == ["topics"]
+    assert (place.path("topics"), left.version()) == (left.path, 0)
+    assert place.read("topics").schema == table.schema
+
+
+def test_tables_that_their_catalog_manages_are_refused_in_one_line(spark, empty_schema):
+    place = Lake(spark, empty_schema).place
+    place.create(TABLES["audits"], table_properties(TABLES["audits"]))
+    log = Path(place.path("audits").removeprefix("file:"), "_delta_log", f"{0:020}.json")
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    protocol = next(action for action in actions if "protocol" in action)
+    both, writers = ["catalogManaged", "vacuumProtocolCheck"], ["inCommitTimestamp", "invariants"]
+    features = {"readerFeatures": both, "writerFeatures": both + writers}
+    protocol["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    for checksum in log.parent.glob("*.crc"):  # Delta's own, which repeats the protocol, and Hadoop's
+        checksum.unlink()
+    for checksum in log.parent.glob(".*.crc"):
+        checksum.unlink()
+    with pytest.raises(KgroupsError, match=r"^table audits of schema .* is managed by its catalog [^\n]+$"):
+        place.has("audits")
+    # The session's own catalog manages none: Spark refuses before we do.
+    with pytest.raises(KgroupsError, match=r"^the lake at empty_schema cannot be opened: [^\n]+$"):
+        Lake.open(spark, empty_schema)
+
+
+def test_an_older_layout_is_told_and_brought_up(spark, lake):
+    lake.table("audits").set_properties({LAKE_VERSION_PROPERTY: "1"}, by="test", transaction=("test", 1))
+    spark.sql(f"DROP TABLE {lake.identifier('previous_offset_expiry')}")
+    old = Lake.open(spark, lake.location)
+    with pytest.raises(KgroupsError, match="no table previous_offset_expiry yet: run kgroups audit once"):
+        old.read("previous_offset_expiry")
+    with Claim.take(old) as claim:
+        assert claim.migrated == f"the lake was brought from layout 1 to {LAKE_VERSION}"
+    assert old.read("previous_offset_expiry").schema == TABLES["previous_offset_expiry"].schema

@@ -1,0 +1,123 @@
+"""Which rows are replaced, asked in three ways: by pyarrow, by SQL, and as the ledger's spans."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+from kgroups_spark.lake.replaced import NOTHING, REPLACEABLE, Replaced, ReplacedRange
+from kgroups_spark.tables.conditions import Condition
+from tests.lake.table_rows import rows_of
+
+# The log of partition 0 was cut back to 60, then to 40; the one of partition 1 to 10.
+RANGES = Replaced((ReplacedRange(0, 60, 100, 5), ReplacedRange(0, 40, 70, 7), ReplacedRange(1, 10, 20, 7)))
+
+
+def is_replaced(partition: int, log_offset: int, audit_id: int) -> bool:
+    return any(
+        partition == each.offsets_partition and log_offset >= each.from_offset and audit_id < each.audit_id
+        for each in RANGES.ranges
+    )
+
+
+def table_of(name: str) -> pa.Table:
+    """A row for every partition, offset and audit."""
+    places = itertools.product((0, 1, 2), (9, 10, 39, 40, 41, 59, 60, 61), (4, 5, 6, 7))
+    by = "decided_by" if name == "previous_offset_expiry" else "audit_id"
+    return rows_of(name, *({"offsets_partition": p, "log_offset": at, by: audit} for p, at, audit in places))
+
+
+def places(table: pa.Table, by: str) -> list[tuple[int, int, int]]:
+    columns = (table[name].to_pylist() for name in ("offsets_partition", "log_offset", by))
+    return sorted(zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize("name", REPLACEABLE)
+def test_rows_behind_a_cut_that_earlier_audits_read_are_left_out(name: str) -> None:
+    table, by = table_of(name), "decided_by" if name == "previous_offset_expiry" else "audit_id"
+    # A checkpoint belongs to what was before.
+    step = 1 if name == "checkpoints" else 0
+    stays = [place for place in places(table, by) if not is_replaced(place[0], place[1] - step, place[2])]
+    left = RANGES.rows_left(name, pa.dataset.dataset(table), None, ())
+    assert places(left, by) == stays
+    by_sql = (
+        duckdb.from_arrow(table)
+        .query("rows", f"SELECT * FROM rows WHERE NOT ({RANGES.condition(name)})")
+        .to_arrow_table()
+    )
+    assert places(by_sql, by) == stays
+    assert NOTHING.rows_left(name, pa.dataset.dataset(table), None, ()) == table
+
+
+def test_another_logs_checkpoint_is_never_replaced() -> None:
+    row = {"offsets_partition": 0, "log_offset": 90, "audit_id": 1}
+    table = rows_of("checkpoints", {**row, "log": "__transaction_state"}, row)
+    left = RANGES.rows_left("checkpoints", pa.dataset.dataset(table), ["log"], ())
+    assert left.to_pylist() == [{"log": "__transaction_state"}]
+
+
+def test_a_commit_before_the_cut_does_not_know_a_marker_that_was_replaced() -> None:
+    places = [(0, 41, 4), (0, 30, 4), (0, 30, 7), (1, 5, 6), (2, 30, 4)]
+    of = {"marker_offset": 50, "outcome": "committed", "is_transactional": True}
+    table = rows_of(
+        "offset_commits",
+        *({"offsets_partition": p, "log_offset": at, "audit_id": audit, **of} for p, at, audit in places),
+    )
+    columns = ["offsets_partition", "audit_id", "outcome", "marker_offset"]
+    told = [(0, 4, None, None), (0, 7, "committed", 50), (1, 6, None, None), (2, 4, "committed", 50)]
+    left = RANGES.rows_left("offset_commits", pa.dataset.dataset(table), columns, ())
+    assert sorted(zip(*left.to_pydict().values(), strict=True), key=repr) == told
+    changed = ", ".join(f"{sql} AS {name}" for name, sql in RANGES.columns("offset_commits").items())
+    query = f"SELECT * REPLACE ({changed}) FROM rows WHERE NOT ({RANGES.condition('offset_commits')})"
+    by_sql = duckdb.from_arrow(table).query("rows", query).to_arrow_table().select(columns)
+    assert sorted(zip(*by_sql.to_pydict().values(), strict=True), key=repr) == told
+    open_then = [Condition("outcome", "is null"), Condition("offsets_partition", "==", 0)]
+    assert RANGES.rows_left("offset_commits", pa.dataset.dataset(table), ["audit_id"], open_then).to_pylist() == [
+        {"audit_id": 4}
+    ]
+
+
+def test_audits_read_only_what_still_counts() -> None:
+    read = pa.table(
+        {
+            "audit_id": [3, 4, 5, 6, 7, 4],
+            "offsets_partition": [0, 0, 0, 0, 0, 2],
+            "start_offset": [0, 50, 60, 65, 40, 0],
+            "end_offset": [50, 100, 65, 70, 80, 100],
+        }
+    )
+    assert RANGES.clipped(read)["end_offset"].to_pylist() == [40, 40, 40, 40, 80, 100]
+    assert (RANGES.first_after(0, 4), RANGES.first_after(0, 6), RANGES.first_after(0, 7)) == (40, 40, None)
+
+
+class Asked:
+    """Rows that Spark has, of which only the conditions are asked."""
+
+    def __init__(self, *conditions: str) -> None:
+        self.conditions = conditions
+
+    def where(self, condition: str) -> Asked:
+        return Asked(*self.conditions, condition)
+
+    def withColumns(self, columns: dict[str, object]) -> Asked:
+        assert not columns
+        return self
+
+
+def test_spark_is_asked_for_the_rows_that_stay() -> None:
+    rows: Any = Asked()
+    replaced = RANGES.condition("group_records")
+    assert RANGES.left_out("group_records", rows).conditions == (f"NOT ({replaced})",)  # type: ignore[attr-defined]
+    for nothing, name in ((NOTHING, "group_records"), (RANGES, "groups")):
+        assert nothing.left_out(name, rows) is rows
+
+
+def test_no_range_costs_nothing() -> None:
+    assert not any(NOTHING.touches(name) for name in REPLACEABLE)
+    assert Replaced.of(None) == Replaced.of([]) == NOTHING
+    assert not RANGES.touches("groups")

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.claim import Claim
+from kgroups_spark.lake.fence import Fence
+from kgroups_spark.lake.lake import WORK_FOLDER
+from kgroups_spark.lake.last_finished import REBUILD_APP_ID
+from kgroups_spark.lake.unfinished import clear_up, remove_unfinished
+from kgroups_spark.lake.writer import LakeWriter
+from tests.lake.table_rows import rows_of
+
+pytestmark = pytest.mark.spark
+
+
+def append(lake, audit_id, table, **values):
+    writer = LakeWriter(lake, audit_id, "parts", lambda: None)
+    part = writer.part_writer(table).write(rows_of(table, {"audit_id": audit_id, **values}))
+    assert part is not None
+    writer.append_parts(table, [part])
+
+
+def fence(lake, audit_id, check_claim=lambda: None):
+    return Fence(lake, audit_id, check_claim)
+
+
+def audits_in(lake, table):
+    return sorted(lake.rows(table)["audit_id"].to_pylist())
+
+
+def test_rows_after_the_last_finished_audit_go_and_others_stay(lake):
+    for audit_id in (1, 2, 3, 4):
+        append(lake, audit_id, "offset_commits", log_offset=audit_id)
+    append(lake, 2, "group_records")
+    append(lake, 3, "checkpoints")
+    append(lake, 3, "groups")
+    checks = []
+    assert remove_unfinished(fence(lake, 5, lambda: checks.append(1)), 2) == ["offset_commits", "checkpoints"]
+    assert audits_in(lake, "offset_commits") == [1, 2]
+    assert audits_in(lake, "group_records") == [2]
+    assert audits_in(lake, "checkpoints") == []
+    assert audits_in(lake, "groups") == [3]  # rewritten by the next audit anyway
+    assert len(checks) == 2
+    assert lake.table("group_records").version() == 1
+
+
+def test_nothing_left_behind_means_no_commit(lake):
+    append(lake, 1, "offset_commits")
+    assert remove_unfinished(fence(lake, 2, pytest.fail), 1) == []
+    assert lake.table("offset_commits").version() == 1
+
+
+def test_before_any_audit_has_finished_all_history_goes(lake):
+    append(lake, 1, "offset_commits")
+    assert remove_unfinished(fence(lake, 2), 0) == ["offset_commits"]
+    assert audits_in(lake, "offset_commits") == []
+
+
+def test_rows_that_optimize_mixed_are_told_apart(spark, lake):
+    for audit_id in (1, 2, 3):
+        append(lake, audit_id, "offset_commits", log_offset=audit_id)
+    spark.sql(f"OPTIMIZE {lake.identifier('offset_commits')}")
+    assert len(lake.table("offset_commits").files()) == 1
+    assert remove_unfinished(fence(lake, 4), 2) == ["offset_commits"]
+    assert audits_in(lake, "offset_commits") == [1, 2]
+
+
+def failed_audit(lake):
+    """A claim that is given up, and its writer, which does not know."""
+    with Claim.take(lake) as claim:
+        return LakeWriter(lake, claim.audit_id, "parts", lambda: None)
+
+
+@pytest.mark.parametrize("name", ["parts", "spark"])
+def test_an_audit_that_was_given_up_can_write_no_table_any_more(spark, lake, name):
+    given_up = replace(failed_audit(lake), name=name)
+    append(lake, 1, "group_records")
+    with Claim.take(lake) as claim:
+        assert clear_up(lake, claim) == ["group_records"]
+        rows = spark.createDataFrame(rows_of("offset_commits", {"audit_id": 1}))
+        with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
+            given_up.append("offset_commits", rows)
+        with pytest.raises(KgroupsError, match="written by audit 1 or a later one before"):
+            given_up.replace("groups", spark.createDataFrame(rows_of("groups", {"audit_id": 1})))
+        append(lake, claim.audit_id, "offset_commits")
+    assert audits_in(lake, "offset_commits") == [2]
+    assert audits_in(lake, "groups") == []
+
+
+def test_work_files_of_killed_audits_go(lake, tmp_path):
+    failed_audit(lake)
+    (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x").mkdir(parents=True)
+    (tmp_path / "our läke" / WORK_FOLDER / "audit-1-x" / "range.arrow").touch()
+    with Claim.take(lake) as claim:
+        clear_up(lake, claim)
+    assert list((tmp_path / "our läke" / WORK_FOLDER).iterdir()) == []
+
+
+def test_what_an_unfinished_audit_decoded_again_is_unresolved(lake):
+    append(lake, 1, "quarantine", log_offset=1)
+    for audit_id, resolved_by in ((2, 2), (4, None)):
+        rebuild = LakeWriter(lake, audit_id, "parts", lambda: None, REBUILD_APP_ID)
+        rows = [{"audit_id": 1, "log_offset": 1, "resolved_by": resolved_by or audit_id}]
+        rows += [{"audit_id": 1, "log_offset": 2, "resolved_by": 2}]
+        rebuild.replace_parts("quarantine", [rebuild.part_writer("quarantine").write(rows_of("quarantine", *rows))])
+    assert remove_unfinished(fence(lake, 5), 2) == []
+    assert sorted((r["log_offset"], r["resolved_by"]) for r in lake.rows("quarantine").to_pylist()) == [
+        (1, None),
+        (2, 2),
+    ]

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.kernel import refusal
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.parts_writer import Part
+from kgroups_spark.lake.reach import probe
+from kgroups_spark.lake.writer import LakeWriter, parts_in
+from kgroups_spark.lake.writer_choice import choose_writer
+from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
+from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from tests.lake.table_rows import MOMENT, rows_of
+
+pytestmark = pytest.mark.spark
+
+WRITERS = ("parts", "spark")
+
+
+def writer(lake: Lake, audit_id: int, name: str = "parts", check=lambda: None) -> LakeWriter:
+    return LakeWriter(lake, audit_id, name, check)
+
+
+def frame(lake: Lake, table: str, *rows: dict):
+    return lake.spark.createDataFrame(rows_of(table, *rows), TABLES[table].schema).coalesce(1)
+
+
+def commit(audit_id: int, log_offset: int, group_id: str = "g") -> dict:
+    return {"audit_id": audit_id, "log_offset": log_offset, "group_id": group_id, "log_timestamp": MOMENT}
+
+
+def read(lake: Lake, table: str, *order: str) -> list[dict]:
+    """By Spark."""
+    return lake.read(table).coalesce(1).sortWithinPartitions(*order).toArrow().to_pylist()
+
+
+def texts(lake: Lake, table: str, column: str) -> list[str]:
+    return sorted(lake.rows(table)[column].to_pylist())
+
+
+def part_of(lake: Lake, audit_id: int, table: str, rows: pa.Table) -> Part:
+    part = writer(lake, audit_id).part_writer(table).write(rows)
+    assert part is not None
+    return part
+
+
+def read_elsewhere(lake: Lake, table: str, *order: str) -> list[dict]:
+    """The same by delta-rs, which shares no code with Spark."""
+    rows = deltalake.DeltaTable(f"{lake.location}/{table}").to_pyarrow_table()
+    return rows.cast(arrow_schema(table)).sort_by([(column, "ascending") for column in order]).to_pylist()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_appended_rows_are_what_spark_and_other_engines_read(lake, name):
+    first, second = [commit(1, 10), commit(1, 11, "ä")], [commit(2, 12)]
+    writer(lake, 1, name).append("offset_commits", frame(lake, "offset_commits", *first))
+    writer(lake, 2, name).append("offset_commits", frame(lake, "offset_commits", *second))
+    expected = rows_of("offset_commits", *first, *second).to_pylist()
+    assert read(lake, "offset_commits", "log_offset") == expected
+    assert read_elsewhere(lake, "offset_commits", "log_offset") == expected
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_replaced_rows_are_the_only_ones_and_nothing_is_a_replacement_too(lake, name):
+    nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
+    writer(lake, 1, name).replace("groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
+    writer(lake, 2, name).replace("groups", frame(lake, "groups", nested))
+    assert read(lake, "groups", "group_id") == read_elsewhere(lake, "groups", "group_id")
+    assert read(lake, "groups", "group_id") == rows_of("groups", nested).to_pylist()
+    writer(lake, 3, name).replace("groups", frame(lake, "groups", {}).limit(0))
+    assert lake.rows("groups").num_rows == 0
+
+
+def test_an_empty_table_replaced_by_nothing_gets_no_commit(lake):
+    writer(lake, 1).replace_parts("groups", [])
+    assert lake.table("groups").version() == 0
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake, name):
+    for audit_id, kept in ((1, None), (2, 1), (3, 2)):
+        rows = frame(lake, "checkpoints", {"audit_id": audit_id, "payload": f"state {audit_id}", "reason": NIGHT})
+        writer(lake, audit_id, name).replace("checkpoints", rows, keep_audit=kept)
+    assert texts(lake, "checkpoints", "payload") == ["state 2", "state 3"]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_nights_state_replaces_none_that_was_kept_for_good(lake, name):
+    for reason in (KEEP, REREAD):
+        kept = frame(lake, "checkpoints", {"audit_id": 1, "reason": reason, "payload": reason})
+        replace(writer(lake, 1, name), app_id=f"of {reason}").append("checkpoints", kept)
+    for audit_id in (2, 3):
+        rows = [{"audit_id": audit_id, "reason": reason, "payload": reason} for reason in (NIGHT, REREAD)]
+        if name == "parts":
+            parts = [part_of(lake, audit_id, "checkpoints", rows_of("checkpoints", row)) for row in rows]
+            writer(lake, audit_id).replace_parts("checkpoints", parts)
+        else:
+            writer(lake, audit_id, name).replace("checkpoints", frame(lake, "checkpoints", *rows))
+    assert texts(lake, "checkpoints", "payload") == [KEEP, NIGHT, *[REREAD] * 3]
+
+
+def test_both_writers_tell_deltas_log_the_same_statistics(lake):
+    rows = frame(lake, "offset_commits", commit(1, 10, "a"), {**commit(1, 99, "b"), "log_timestamp": None})
+    writer(lake, 1, "parts").append("offset_commits", rows)
+    writer(lake, 2, "spark").append("offset_commits", rows)
+    by_spark, by_parts = (file.stats for file in lake.table("offset_commits").files())
+    assert by_parts["minValues"]["log_timestamp"] == "2026-11-16T06:30:15.123Z"
+    for part in ("numRecords", "minValues", "maxValues", "nullCount"):
+        assert by_parts[part] == by_spark[part], part
+
+
+@pytest.mark.parametrize("condition", ["log_offset >= 250", "audit_id > 2", "group_id = 'g3'"])
+def test_files_outside_the_bounds_are_not_read(lake, condition):
+    for audit_id in (1, 2, 3):
+        rows = rows_of("offset_commits", commit(audit_id, audit_id * 100, f"g{audit_id}"))
+        writer(lake, audit_id).append_parts("offset_commits", [part_of(lake, audit_id, "offset_commits", rows)])
+    assert len(lake.read("offset_commits").inputFiles()) == 3
+    assert len(lake.read("offset_commits").where(condition).inputFiles()) == 1
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_audit_writes_a_table_once(lake, name):
+    rows = frame(lake, "topics", {"topic_id": "t"})
+    writer(lake, 5, name).append("topics", rows)
+    for again in WRITERS:
+        with pytest.raises(KgroupsError, match="table topics was written by audit 5 or a later one before"):
+            writer(lake, 5, again).append("topics", rows)
+    assert texts(lake, "topics", "topic_id") == ["t"]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_null_where_none_is_allowed_is_refused(lake, name):
+    rows = frame(lake, "topics", {"topic_id": "t"}).selectExpr("audit_id", "topic_id", "source", "seen_log_timestamp")
+    with pytest.raises(KgroupsError, match=r"^table topics.*topic[^\n]*$"):
+        writer(lake, 1, name).append("topics", rows.selectExpr("*", "cast(null as string) as topic"))
+    assert lake.table("topics").files() == []
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_no_commit_without_the_claim(lake, name):
+    def lost():
+        raise KgroupsError("audit 1 stops")
+
+    for operation in ("append", "replace"):
+        with pytest.raises(KgroupsError, match="audit 1 stops"):
+            getattr(writer(lake, 1, name, lost), operation)("topics", frame(lake, "topics", {"topic_id": "t"}))
+    assert lake.table("topics").version() == 0
+
+
+def test_every_change_goes_through_one_place(lake, monkeypatch):
+    monkeypatch.setattr(Lake, "commit", lambda *_: pytest.fail("reached", pytrace=False))
+    for name in WRITERS:
+        for operation in ("append", "replace"):
+            with pytest.raises(pytest.fail.Exception, match="reached"):
+                getattr(writer(lake, 1, name), operation)("topics", frame(lake, "topics", {"topic_id": "t"}))
+    assert lake.table("topics").version() == 0
+
+
+def test_a_part_that_is_gone_or_short_stops_the_commit(lake):
+    part = part_of(lake, 1, "topics", rows_of("topics", {"topic_id": "t"}))
+    with pytest.raises(KgroupsError, match=f"1 of 1 parts .*{part.size} bytes, not {part.size + 1}.*nothing of it"):
+        writer(lake, 1).append_parts("topics", [replace(part, size=part.size + 1)])
+    Path(lake.location, "topics", part.path).unlink()
+    with pytest.raises(KgroupsError, match=r"1 of 1 parts that tasks wrote are not there.*FileNotFound"):
+        writer(lake, 1).append_parts("topics", [part])
+    assert lake.table("topics").version() == 0
+
+
+def test_a_replacement_takes_in_what_somebody_committed_meanwhile(lake):
+    """As OPTIMIZE may: its new file must not stay beside the new rows."""
+    old, theirs, ours = (
+        part_of(lake, audit_id, "topics", rows_of("topics", {"topic_id": topic_id}))
+        for audit_id, topic_id in ((1, "old"), (2, "theirs"), (3, "ours"))
+    )
+    writer(lake, 1).append_parts("topics", [old])
+    log, others = lake.table("topics"), [theirs]
+
+    def somebody_else_commits_first(table, operation, write):
+        files_of = type(log)._files
+
+        def files(self, snapshot):
+            if others:
+                log.commit([others.pop()], by="somebody", transaction=None)
+            yield from files_of(self, snapshot)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(log), "_files", files)
+            return write()
+
+    lake.commit = somebody_else_commits_first  # type: ignore[method-assign]
+    writer(lake, 3).replace_parts("topics", [ours])
+    assert others == []
+    assert texts(lake, "topics", "topic_id") == ["ours"]
+
+
+def test_manifests_of_tasks_become_parts(lake):
+    rows = frame(lake, "topics", {"topic_id": "a"}, {"topic_id": "b"})
+    part_writer = writer(lake, 1).part_writer("topics")
+
+    def write(batches):
+        from kgroups_spark.lake.writer import manifest
+
+        parts = [part_writer.write(pa.Table.from_batches([batch])) for batch in batches]
+        yield from manifest(parts)
+
+    parts = parts_in(rows.mapInArrow(write, "table string, path string, size long, records long, stats_json string"))
+    writer(lake, 1).append_parts("topics", parts)
+    assert texts(lake, "topics", "topic_id") == ["a", "b"]
+
+
+def test_auto_takes_parts_on_this_machine_and_a_probe_agrees(lake):
+    assert choose_writer(lake, "auto") == ("parts", None)
+    assert choose_writer(lake, "spark") == ("spark", None)
+    assert probe(lake) is None
+    assert list(Path(lake.location, "_work").iterdir()) == []
+
+
+def test_auto_takes_sparks_writer_for_a_table_that_plain_files_would_break(spark, lake):
+    spark.sql(f"ALTER TABLE {lake.identifier('topics')} ADD CONSTRAINT c CHECK (topic <> '')")
+    assert choose_writer(lake, "auto") == (
+        "spark",
+        "writing by Spark's own writer: table topics has check constraints",
+    )
+    with pytest.raises(UsageError, match="--writer parts: table topics has check constraints; take --writer spark"):
+        choose_writer(lake, "parts")
+
+
+def test_auto_takes_sparks_writer_where_tasks_cannot_write(lake, monkeypatch):
+    monkeypatch.setattr(lake, "uri", "file:/proc/no/lake")
+    reason = probe(lake)
+    assert reason is not None
+    assert reason.startswith("a task cannot write to file:/proc/no/lake/_work with pyarrow (FileNotFoundError: ")
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize(
+    ("properties", "column", "reason"),
+    [
+        ({"delta.columnMapping.mode": "name"}, {}, "has column mapping"),
+        ({"delta.constraints.c": "a > 0"}, {}, "has check constraints"),
+        ({"delta.enableRowTracking": "true"}, {}, "has delta.enableRowTracking"),
+        ({}, {"delta.generationExpression": "b + 1"}, "has a column a with delta.generationExpression"),
+        ({}, {"delta.identity.start": 1}, "has a column a with delta.identity.start"),
+        ({"delta.columnMapping.mode": "none", "delta.appendOnly": "false"}, {"comment": "x"}, None),
+    ],
+)
+def test_tables_that_plain_files_would_break_are_named(properties, column, reason):
+    schema = {"fields": [{"name": "a", "metadata": column}]}
+    assert refusal(properties, json.dumps(schema)) == reason
+
+
+def test_an_unknown_writer_is_a_users_mistake(lake):
+    with pytest.raises(UsageError, match="--writer fast: auto, parts and spark are known"):
+        choose_writer(lake, "fast")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("table", ["open_transactions", "offset_expiry"])
+def test_files_of_a_table_read_without_deltas_snapshot_say_the_same_with_the_same_nullability(lake, name, table):
+    assert lake.read_files(table).schema == lake.read(table).schema
+    writer(lake, 1, name).replace(table, frame(lake, table, {"audit_id": 1}))
+    writer(lake, 2, name).replace(table, frame(lake, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2}))
+    by_files = lake.read_files(table)
+    assert by_files.schema == lake.read(table).schema
+    key = list(TABLES[table].key)
+    assert by_files.coalesce(1).sortWithinPartitions(*key).toArrow().to_pylist() == read(lake, table, *key)

@@ -1,0 +1,360 @@
+"""Kafka's log cleaner over the bytes of segments, as `Cleaner`, `CleanedTransactionMetadata` and
+`MemoryRecords.filterTo` of Kafka 4.x have it, and a log that grows, rolls and is cleaned.
+
+Written with no code of the readers; for sound logs only. Files are those of `tests/logs/log_files.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from tests.records.build import compress, nullable, varint
+from tests.slow_records import SlowRecord, read_batch, read_message
+
+Files = Mapping[str, bytes]
+
+TIMESTAMP_TYPE, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+NO_TIMESTAMP = -1
+ABORT, COMMIT = 0, 1
+DAY_MS = 24 * 3600 * 1000
+NOW_MS = 4 * 10**12  # later than anything that tests write
+
+
+class Batch(NamedTuple):
+    """A batch of magic 2, or a message of magic 0 or 1 (compressed or not), with its bytes."""
+
+    data: bytes
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon(self) -> int | None:
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+    def records(self) -> list[SlowRecord]:
+        return list(read_batch(self.data)) if self.magic == 2 else read_message(self.data)
+
+    def control_type(self) -> int | None:
+        """0 ABORT, 1 COMMIT, others; None: the batch holds no record any more."""
+        keys = [record.key for record in self.records()]
+        return struct.unpack_from(">h", keys[0], 2)[0] if keys and keys[0] else None
+
+
+@dataclass(frozen=True)
+class CleanLog:
+    """What one round of cleaning goes by. `producers_expired`: the broker has forgotten all of them."""
+
+    now: int = NOW_MS
+    delete_retention_ms: int = DAY_MS
+    producers_expired: bool = False
+
+
+def clean(
+    files: Files,
+    *,
+    up_to: Mapping[int, int] | None = None,
+    drop_tombstones: bool = False,
+    now: int = NOW_MS,
+    delete_retention_ms: int = DAY_MS,
+) -> dict[str, bytes]:
+    """The segments after a round of cleaning. Cleaned ones become one, under the first one's name.
+
+    Cleaned is every partition below its active segment and its first open transaction, and below `up_to` where that is
+    given. `drop_tombstones`: rounds at `now` and one and two `delete.retention.ms` later: tombstones go, the markers of
+    transactions without records, and the broker has forgotten all producers by then.
+    """
+    rounds = range(3) if drop_tombstones else range(1)
+    for number in rounds:
+        how = CleanLog(now + number * delete_retention_ms, delete_retention_ms, drop_tombstones)
+        files = {
+            path: data
+            for partition, of_one in _by_partition(files).items()
+            for path, data in _clean_partition(of_one, None if up_to is None else up_to.get(partition), how).items()
+        }
+    return dict(files)
+
+
+def first_uncleanable_offset(files: Files) -> int:
+    """Of one partition: where its active segment begins, or its first open transaction, whichever is first."""
+    paths = sorted(files)
+    transactions = Transactions.of([batch for path in paths for batch in batches_of(files[path])])
+    return min([_base_offset(paths[-1]), *transactions.open_at.values()])
+
+
+def batches_of(segment: bytes) -> list[Batch]:
+    """The batches of a segment; a cut one at its end is left out."""
+    found, pos = [], 0
+    while pos + 17 <= len(segment):
+        (length,) = struct.unpack_from(">i", segment, pos + 8)
+        data = segment[pos : pos + 12 + length]
+        if len(data) < 12 + length:
+            break
+        found.append(_batch(data))
+        pos += len(data)
+    return found
+
+
+def _batch(data: bytes) -> Batch:
+    if data[16] == 2:
+        base, _, epoch, magic, _, attributes, delta, *rest = struct.unpack(">qiibIhiqqqhi", data[:57])
+        return Batch(data, base, base + delta, epoch, magic, attributes, *rest)
+    records = read_message(data)
+    times = [record.timestamp for record in records]
+    kind = data[17] & 7 | (data[17] & TIMESTAMP_TYPE if data[16] else 0)
+    first, last = records[0].offset, records[-1].offset
+    return Batch(data, first, last, -1, data[16], kind, times[0], max(times), -1, -1, -1)
+
+
+@dataclass
+class Transactions:
+    """Of a log: batches of aborted transactions and markers of transactions without batches, by base offset; where
+    each producer's open transaction begins; the batch that holds each producer's state."""
+
+    aborted: set[int] = field(default_factory=set)
+    empty: set[int] = field(default_factory=set)
+    open_at: dict[int, int] = field(default_factory=dict)
+    last_of_producer: dict[int, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(batches: list[Batch]) -> Transactions:
+        found, held, epochs = Transactions(), defaultdict[int, list[int]](list), dict[int, int]()
+        for batch in batches:
+            producer = batch.producer_id
+            if batch.is_control:
+                found._marker(batch, held)
+            elif batch.is_transactional:
+                held[producer].append(batch.base_offset)
+            # A marker holds a producer's state only where it raised the epoch (transactions of version 2).
+            if producer >= 0 and (not batch.is_control or epochs.get(producer) != batch.producer_epoch):
+                found.last_of_producer[producer] = batch.base_offset
+            epochs[producer] = batch.producer_epoch
+        found.open_at = {producer: offsets[0] for producer, offsets in held.items() if offsets}
+        return found
+
+    def _marker(self, batch: Batch, held: dict[int, list[int]]) -> None:
+        outcome = batch.control_type()
+        if outcome not in (ABORT, COMMIT, None):
+            return
+        offsets = held.pop(batch.producer_id, []) if outcome is not None else []
+        if not offsets:
+            self.empty.add(batch.base_offset)
+        if outcome == ABORT:
+            self.aborted.update(offsets)
+
+
+def _clean_partition(files: Files, up_to: int | None, how: CleanLog) -> dict[str, bytes]:
+    """One round over the segments of one partition."""
+    paths = sorted(files)
+    end = first_uncleanable_offset(files)
+    end = end if up_to is None else min(end, up_to)
+    batches = {path: batches_of(files[path]) for path in paths}
+    whole = list(itertools.chain.from_iterable(batches.values()))
+    cleanable = [batch for batch in whole if batch.last_offset < end]
+    if not cleanable:
+        return dict(files)
+    transactions = Transactions.of(whole)
+    cleaning = _Round(how, transactions, _last_offsets(cleanable, transactions.aborted), cleanable[-1].last_offset)
+    touched = [path for path in paths if batches[path] and batches[path][0].last_offset < end]
+    kept = {path: data for path, data in files.items() if path not in touched}
+    cleaned = b"".join(
+        cleaning.cleaned(batch) if batch.last_offset < end else batch.data
+        for path in touched
+        for batch in batches[path]
+    )
+    return dict(sorted({**kept, touched[0]: cleaned}.items()))
+
+
+def _last_offsets(batches: list[Batch], aborted: set[int]) -> dict[bytes, int]:
+    """The last offset of every key; what was aborted hides nothing."""
+    return {
+        record.key: record.offset
+        for batch in batches
+        if not batch.is_control and batch.base_offset not in aborted
+        for record in batch.records()
+        if record.key is not None
+    }
+
+
+@dataclass(frozen=True)
+class _Round:
+    how: CleanLog
+    transactions: Transactions
+    last_offsets: dict[bytes, int]
+    last_offset: int
+
+    def cleaned(self, batch: Batch) -> bytes:
+        """What is left of the batch: as it was, fewer records, only its header, nothing."""
+        records = batch.records()
+        retained = [record for record in records if self._retains(batch, record)]
+        if not retained:
+            return _only_header(batch) if self._retains_empty(batch) else b""
+        horizon = batch.delete_horizon
+        needs_horizon = horizon is None and (self._is_empty_marker(batch) or any(r.value is None for r in retained))
+        if len(retained) == len(records) and not needs_horizon and batch.magic == 2:
+            return batch.data
+        return _rewritten(batch, retained, self.how.now + self.how.delete_retention_ms if needs_horizon else horizon)
+
+    def _retains(self, batch: Batch, record: SlowRecord) -> bool:
+        past_horizon = batch.delete_horizon is not None and batch.delete_horizon <= self.how.now
+        if batch.is_control:
+            return not (self._is_empty_marker(batch) and past_horizon)
+        if batch.base_offset in self.transactions.aborted or record.key is None:
+            return False
+        return record.offset >= self.last_offsets[record.key] and not (record.value is None and past_horizon)
+
+    def _retains_empty(self, batch: Batch) -> bool:
+        """The last batch of an active producer, for its epoch and sequence; the last of the round, for its offset."""
+        last = self.transactions.last_of_producer.get(batch.producer_id)
+        holds_state = last == batch.base_offset and not self.how.producers_expired
+        return batch.magic == 2 and (holds_state or batch.last_offset == self.last_offset)
+
+    def _is_empty_marker(self, batch: Batch) -> bool:
+        return batch.is_control and batch.base_offset in self.transactions.empty
+
+
+def _only_header(batch: Batch) -> bytes:
+    kept = batch.attributes & (TIMESTAMP_TYPE | TRANSACTIONAL | CONTROL)
+    return _written(batch, kept, batch.last_offset, (NO_TIMESTAMP, batch.max_timestamp), 0, b"")
+
+
+def _rewritten(batch: Batch, retained: list[SlowRecord], delete_horizon: int | None) -> bytes:
+    """The batch with these records: offsets of magic 2 stay, a delete horizon stands where the base timestamp did."""
+    attributes = batch.attributes & ~DELETE_HORIZON
+    base = retained[0].timestamp if delete_horizon is None else delete_horizon
+    times = [record.timestamp for record in retained]
+    max_timestamp = batch.max_timestamp if attributes & TIMESTAMP_TYPE else max(times)
+    batch = batch if batch.magic == 2 else batch._replace(base_offset=retained[0].offset)
+    body = b"".join(
+        _record(record.offset - batch.base_offset, record.timestamp - base, record.key, record.value)
+        for record in retained
+    )
+    return _written(
+        batch,
+        attributes if delete_horizon is None else attributes | DELETE_HORIZON,
+        batch.last_offset if batch.magic == 2 else retained[-1].offset,
+        (base, max_timestamp),
+        len(retained),
+        compress(attributes & 7, body),
+    )
+
+
+def _record(offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None) -> bytes:
+    body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + nullable(key) + nullable(value) + varint(0)
+    return varint(len(body)) + body
+
+
+def _written(batch: Batch, attributes: int, last_offset: int, times: tuple[int, int], count: int, body: bytes) -> bytes:
+    covered = struct.pack(
+        ">hiqqqhii",
+        attributes,
+        last_offset - batch.base_offset,
+        *times,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        count,
+    )
+    covered += body
+    head = struct.pack(">qiibI", batch.base_offset, 9 + len(covered), batch.leader_epoch, 2, crc32c(covered))
+    return head + covered
+
+
+class GrowingLog:
+    """A log that is written batch by batch, rolled and cleaned, as a reader finds it on a broker's disk.
+
+    `written`: the log as it would be had nothing ever been cleaned; its leader epochs are made never to go back. Every
+    partition begins with one empty segment.
+    """
+
+    def __init__(self, written: Files) -> None:
+        self.files: dict[str, bytes] = {}
+        self._to_come = {
+            partition: _of_rising_epochs([batch for path in sorted(files) for batch in batches_of(files[path])])
+            for partition, files in _by_partition(written).items()
+        }
+        for partition, batches in self._to_come.items():
+            self.files[_path(partition, batches[0].base_offset if batches else 0)] = b""
+
+    @property
+    def partitions(self) -> list[int]:
+        return list(self._to_come)
+
+    def left(self, partition: int) -> int:
+        """Batches that are not written yet."""
+        return len(self._to_come[partition])
+
+    def append(self, partition: int, batches: int) -> None:
+        """Writes the next ones to the active segment."""
+        path = max(p for p in self.files if _partition(p) == partition)
+        written, self._to_come[partition] = self._to_come[partition][:batches], self._to_come[partition][batches:]
+        self.files[path] += b"".join(batch.data for batch in written)
+
+    def roll(self, partition: int) -> None:
+        """Begins a new active segment, if the present one holds anything."""
+        path = max(p for p in self.files if _partition(p) == partition)
+        if batches := batches_of(self.files[path]):
+            self.files[_path(partition, batches[-1].last_offset + 1)] = b""
+
+    def clean(self, *, drop_tombstones: bool = False, now: int = NOW_MS) -> None:
+        self.files = clean(self.files, drop_tombstones=drop_tombstones, now=now)
+
+
+def _of_rising_epochs(batches: list[Batch]) -> list[Batch]:
+    """The batches with the highest leader epoch so far; it lies outside the checksum."""
+    epochs = itertools.accumulate((batch.leader_epoch for batch in batches), max)
+    return [
+        batch._replace(leader_epoch=epoch, data=batch.data[:12] + struct.pack(">i", epoch) + batch.data[16:])
+        if batch.magic == 2
+        else batch
+        for batch, epoch in zip(batches, epochs, strict=True)
+    ]
+
+
+def records_of(files: Files) -> Iterator[tuple[int, SlowRecord]]:
+    """Every record of the files with its partition, in log order."""
+    for partition, of_one in _by_partition(files).items():
+        for path in sorted(of_one):
+            for batch in batches_of(of_one[path]):
+                yield from ((partition, record) for record in batch.records())
+
+
+def _by_partition(files: Files) -> dict[int, dict[str, bytes]]:
+    found: dict[int, dict[str, bytes]] = defaultdict(dict)
+    for path in sorted(files):
+        found[_partition(path)][path] = files[path]
+    return dict(sorted(found.items()))
+
+
+def _partition(path: str) -> int:
+    return int(path.split("/")[-2].rsplit("-", 1)[1])
+
+
+def _base_offset(path: str) -> int:
+    return int(path.rsplit("/", 1)[-1].removesuffix(".log"))
+
+
+def _path(partition: int, base_offset: int) -> str:
+    return f"__consumer_offsets-{partition}/{base_offset:020d}.log"

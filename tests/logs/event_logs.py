@@ -1,0 +1,178 @@
+"""Random logs in which things happen: groups come, go and change, offsets climb, go back, go and come again.
+
+Each batch has a time of its own, as what one act of a coordinator writes has. Bytes of segments.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, text
+from tests.logs.log_files import Files
+from tests.records.build import KeyValue, batch
+
+MINUTE = 60_000
+GROUPS, TOPICS, PARTITIONS, PRODUCERS = ("a", "b", "c"), ("t", "u"), 2, (1, 2)
+TOPIC_IDS = [bytes(15) + bytes([number]) for number in (1, 2)]
+FAR = 1 << 62
+
+
+def flexible(value: bytes) -> bytes:
+    return bytes([len(value) + 1]) + value
+
+
+@dataclass
+class EventLog:
+    """One offsets partition. `retention_ms`: the expiry that the log's times go by."""
+
+    seed: int
+    batches: int = 60
+    retention_ms: int = 60 * MINUTE
+    now: int = 1_000_000_000_000
+    offset: int = 0
+    data: bytes = b""
+    position: dict[tuple[str, str, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.topic_id = dict.fromkeys(TOPICS, TOPIC_IDS[0])
+        acts: dict[Callable[[], None], int] = {
+            self.commits: 14,
+            self.pending: 6,
+            self.marker: 6,
+            self.snapshot: 4,
+            self.modern_group: 3,
+            self.tombstones_of_offsets: 2,
+            self.group_deleted: 2,
+            self.topic_deleted: 1,
+            self.conversion: 1,
+            self.two_groups_of_tombstones: 1,
+        }
+        for _ in range(self.batches):
+            self.now += self.rng.choice([1, 1000, MINUTE, 20 * MINUTE, 45 * MINUTE])
+            self.rng.choices(list(acts), list(acts.values()))[0]()
+
+    @property
+    def files(self) -> Files:
+        return {"__consumer_offsets-0/00000000000000000000.log": self.data}
+
+    # What a coordinator writes at once.
+
+    def commits(self) -> None:
+        group = self.rng.choice(GROUPS)
+        self.append([self.value(group) for _ in range(self.rng.choice([1, 2, 4]))])
+
+    def pending(self) -> None:
+        group = self.rng.choice(GROUPS)
+        self.append([self.value(group) for _ in range(self.rng.choice([1, 2]))], producer=self.rng.choice(PRODUCERS))
+
+    def marker(self) -> None:
+        control = struct.pack(">hh", 0, self.rng.choice([0, 1, 1])), struct.pack(">hi", 0, 4)
+        self.append([control], producer=self.rng.choice(PRODUCERS), attributes=TRANSACTIONAL | CONTROL)
+
+    def snapshot(self) -> None:
+        self.append([self.classic(self.rng.choice(GROUPS))])
+
+    def modern_group(self) -> None:
+        group, member = self.rng.choice(GROUPS), self.rng.choice("mn")
+        epoch = self.rng.randrange(1, 5)
+        records = self.rng.choice(
+            [
+                [self.member(group, member), self.epoch(group, epoch), self.assigned(group, member, epoch)],
+                [self.assigned(group, member, epoch)],
+                [self.gone(8, group, member), self.gone(7, group, member), self.gone(5, group, member)],
+                [self.gone(6, group), self.gone(3, group)],
+            ]
+        )
+        self.append(records)
+
+    def tombstones_of_offsets(self) -> None:
+        group, topic = self.rng.choice(GROUPS), self.rng.choice(TOPICS)
+        self.append([self.tombstone(group, topic, number) for number in range(self.rng.choice([1, PARTITIONS]))])
+
+    def group_deleted(self) -> None:
+        group = self.rng.choice(GROUPS)
+        slots = [self.tombstone(group, topic, number) for topic in TOPICS for number in range(PARTITIONS)]
+        self.append([*slots, self.gone(2, group)])
+
+    def topic_deleted(self) -> None:
+        topic = self.rng.choice(TOPICS)
+        self.append([self.tombstone(group, topic, number) for group in GROUPS for number in range(PARTITIONS)])
+        if self.rng.random() < 0.7:
+            self.topic_id[topic] = self.rng.choice(TOPIC_IDS)
+            self.position = {slot: at for slot, at in self.position.items() if slot[1] != topic}
+
+    def conversion(self) -> None:
+        group = self.rng.choice(GROUPS)
+        self.append([self.gone(2, group), self.member(group, "m"), self.epoch(group, 3), self.assigned(group, "m", 3)])
+
+    def two_groups_of_tombstones(self) -> None:
+        self.append([self.tombstone(group, "t", 0) for group in GROUPS[:2]] + [self.gone(2, GROUPS[0])])
+
+    # Records.
+
+    def value(self, group: str) -> KeyValue:
+        topic, partition = self.rng.choice(TOPICS), self.rng.randrange(PARTITIONS)
+        slot = (group, topic, partition)
+        step = -self.rng.randrange(1, 50) if self.rng.random() < 0.08 else self.rng.choice([0, 1, 5, 40])
+        at = self.position[slot] = max(0, self.position.get(slot, self.rng.randrange(200)) + step)
+        version = self.rng.choice([1, 3, 4, 4, 4, 4])
+        committed = self.now - self.rng.choice([0, 0, 0, 30 * MINUTE])
+        key = struct.pack(">h", 1) + text(group) + text(topic) + struct.pack(">i", partition)
+        if version == 4:
+            body = struct.pack(">qi", at, 7) + b"\1" + struct.pack(">q", committed)
+            return key, struct.pack(">h", 4) + body + b"\1\0\x10" + self.topic_id[topic]
+        if version == 3:
+            return key, struct.pack(">hqi", 3, at, 7) + b"\0\0" + struct.pack(">q", committed)
+        expires = self.rng.choice([-1, self.now + 30 * MINUTE])
+        return key, struct.pack(">hq", 1, at) + b"\0\0" + struct.pack(">qq", committed, expires)
+
+    def tombstone(self, group: str, topic: str, partition: int) -> KeyValue:
+        return struct.pack(">h", 1) + text(group) + text(topic) + struct.pack(">i", partition), None
+
+    def classic(self, group: str) -> KeyValue:
+        """GroupMetadata with some of three members, each with one of the partitions."""
+        members = b""
+        ids = sorted(self.rng.sample("xyz", self.rng.choice([0, 0, 1, 2])))
+        for number, member in enumerate(ids):
+            subscription = struct.pack(">hi", 1, 1) + text(self.rng.choice(TOPICS)) + struct.pack(">ii", -1, 0)
+            assigned = struct.pack(">hi", 1, 1) + text("t") + struct.pack(">iii", 1, number, -1)
+            members += text(member) + struct.pack(">h", -1) + text("c") + text("/h") + struct.pack(">ii", 9000, 9000)
+            members += b"".join(struct.pack(">i", len(blob)) + blob for blob in (subscription, assigned))
+        kind = self.rng.choice(["consumer", "consumer", "consumer", "connect" if not ids else "consumer", ""])
+        head = struct.pack(">h", 3) + text(kind if not ids or kind else "consumer")
+        head += struct.pack(">i", self.rng.randrange(4)) + (
+            text("range") + text(ids[0]) if ids else b"\xff\xff\xff\xff"
+        )
+        since = self.rng.choice([self.now, self.now - MINUTE, -1])
+        return struct.pack(">h", 2) + text(group), head + struct.pack(">qi", since, len(ids)) + members
+
+    def member(self, group: str, member: str) -> KeyValue:
+        topics = bytes([2]) + flexible(self.rng.choice(TOPICS).encode())
+        body = b"\0\0" + flexible(b"c") + flexible(b"/h") + topics + flexible(b"") + struct.pack(">i", 9000) + b"\0"
+        return struct.pack(">h", 5) + text(group) + text(member), b"\0\0" + body + b"\1\0\1\0"
+
+    def epoch(self, group: str, epoch: int) -> KeyValue:
+        return struct.pack(">h", 3) + text(group), struct.pack(">hi", 0, epoch) + b"\0"
+
+    def assigned(self, group: str, member: str, epoch: int) -> KeyValue:
+        partitions = b"".join(struct.pack(">i", number) for number in range(self.rng.randrange(3)))
+        topic = TOPIC_IDS[0] + bytes([len(partitions) // 4 + 1]) + partitions + b"\0"
+        body = struct.pack(">iib", epoch, epoch - 1, 0) + (bytes([2]) + topic if partitions else b"\1") + b"\1\0"
+        return struct.pack(">h", 8) + text(group) + text(member), b"\0\0" + body
+
+    def gone(self, record_type: int, group: str, member: str | None = None) -> KeyValue:
+        return struct.pack(">h", record_type) + text(group) + (b"" if member is None else text(member)), None
+
+    def append(self, records: list[KeyValue], producer: int = -1, attributes: int = TRANSACTIONAL) -> None:
+        transactional = {} if producer < 0 else {"attributes": attributes, "producer_epoch": 0, "producer_id": producer}
+        self.data += batch(self.offset, records, base_timestamp=self.now, max_timestamp=self.now, **transactional)
+        self.offset += len(records) + self.rng.choice([0, 0, 2])
+
+
+def topic_id_text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

@@ -1,0 +1,181 @@
+"""A broker that changes its segments while a lake reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange, cut
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.plan.audit_plan import plan_audit
+from kgroups_spark.plan.read_on import read_on
+from kgroups_spark.plan.read_to import read_now
+from kgroups_spark.plan.uncommitted import uncommitted_offsets
+from kgroups_spark.sources.segment_log import segment_logs
+from kgroups_spark.storage import files
+from tests.logs.cleaner import clean
+from tests.records.build import batch
+
+SLOTS = 5
+READ_BEFORE = 4  # offsets that the audit before has read
+PLANNED = 21  # offsets that the log has when the audit begins
+Steps = Iterator[None]
+DECODER = GroupRecordDecoder()
+
+
+def commit(number: int) -> bytes:
+    """A batch with the commit of offset 1000 + number for one of five partitions."""
+    key = b"\0\1\0\1g\0\1t" + (number % SLOTS).to_bytes(4, "big")
+    value = b"\0\3" + (1000 + number).to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\0\0" + bytes(8)
+    return batch(number, [(key, value)])
+
+
+def state(end: int) -> dict[int, int]:
+    """The newest log offset of each slot below `end`."""
+    return {number % SLOTS: number for number in range(end)}
+
+
+class Broker:
+    """A partition's folder, and what a broker does to it. Changes go step by step; each step is one system call."""
+
+    segment = 6  # offsets of a segment
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "__consumer_offsets-0"
+        self.log.mkdir(parents=True)
+        self.written = 0
+        self.append(PLANNED)
+
+    def path(self, base_offset: int, suffix: str = "") -> Path:
+        return self.log / f"{base_offset:020}.log{suffix}"
+
+    def append(self, count: int) -> None:
+        for number in range(self.written, self.written + count):
+            with self.path(number // self.segment * self.segment).open("ab") as file:
+                file.write(commit(number))
+        self.written += count
+
+    def contents(self) -> dict[str, bytes]:
+        return {f"{self.log.name}/{path.name}": path.read_bytes() for path in sorted(self.log.glob("*.log"))}
+
+    # Changes
+
+    def cleans(self) -> Steps:
+        """Each rolled segment becomes a smaller file of the same name."""
+        cleaned = self._cleaned()
+        for path in sorted(self.contents())[:-1]:
+            base = int(path[-24:-4])
+            kept = [commit(number) for number in range(base, base + self.segment) if commit(number) in cleaned]
+            yield from self._swap([base], b"".join(kept))
+
+    def merges(self) -> Steps:
+        """All rolled segments become one, under the first one's name."""
+        cleaned = self._cleaned()
+        yield from self._swap([int(path[-24:-4]) for path in sorted(self.contents())[:-1]], cleaned)
+
+    def _cleaned(self) -> bytes:
+        """What is left of the rolled segments, after more was written."""
+        self.append(9)
+        before = self.contents()
+        active = max(before)
+        cleaned = b"".join(data for path, data in clean(before).items() if path != active)
+        assert len(cleaned) < sum(len(data) for path, data in before.items() if path != active)
+        return cleaned
+
+    def _swap(self, bases: list[int], cleaned: bytes) -> Steps:
+        """As LocalLog.replaceSegments."""
+        self.path(bases[0], ".cleaned").write_bytes(cleaned)
+        yield
+        self.path(bases[0], ".cleaned").rename(self.path(bases[0], ".swap"))
+        yield
+        for base in bases:
+            self.path(base).rename(self.path(base, ".deleted"))
+            yield
+        self.path(bases[0], ".swap").rename(self.path(bases[0]))
+        yield
+        for base in bases:
+            self.path(base, ".deleted").unlink()
+
+    def cleans_twice(self) -> Steps:
+        yield from self.cleans()
+        yield from self.merges()
+
+    def goes_on(self) -> Steps:
+        """It only writes."""
+        for _ in range(8):
+            self.append(1)
+            yield
+
+    def copies_anew(self) -> Steps:
+        """Every file becomes another one with the same bytes, as a copying tool leaves them."""
+        for path in sorted(self.log.glob("*.log")):
+            copy = path.with_suffix(".tmp")
+            copy.write_bytes(path.read_bytes())
+            copy.rename(path)
+            yield
+
+    def cuts_off(self) -> Steps:
+        """A follower drops what its new leader does not have."""
+        path = self.path(self.written // self.segment * self.segment)
+        os.truncate(path, path.stat().st_size - len(commit(0)))
+        yield
+
+    def deletes_records(self) -> Steps:
+        """kafka-delete-records: the first segments go."""
+        for base in (0, self.segment):
+            self.path(base).rename(self.path(base, ".deleted"))
+            yield
+            self.path(base, ".deleted").unlink()
+            yield
+
+
+class Lake:
+    """What audits of the folder have read: log offsets by slot, damage, how far."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.folder = str(broker.log.parent)
+        self.offsets: list[int] = list(range(READ_BEFORE))
+        self.again: list[int] = []
+        self.damage: list[Any] = []
+        self.uncommitted = 0
+        self.unconfirmed: list[str] = []
+        at = datetime(2026, 11, 20, tzinfo=UTC)
+        self.last = AuditRow(1, FINISHED, "host", at, partitions=(PartitionProgress(0, 0, READ_BEFORE),))
+
+    def audit(self, *, full: bool = False, backwards: bool = False) -> None:
+        already, damage = len(self.offsets) + len(self.again), len(self.damage)
+        plan = plan_audit(segment_logs([self.folder]), self.last, full=full)
+        order = [*plan.reread_ranges, *cut(plan.new_ranges, 100)]
+        progress = [self.read(log_range) for log_range in (order[::-1] if backwards else order)]
+        progress += [self.read(log_range) for log_range in read_on(plan, progress)]
+        lost = sum(row["record_count"] for row in self.damage[damage:])
+        self.uncommitted = uncommitted_offsets(plan, progress).get(0, 0)
+        self.unconfirmed = [each.unconfirmed for each in progress if each.unconfirmed]
+        assert sum(each.records for each in progress) == len(self.offsets) + len(self.again) + lost - already
+        self.last = replace(self.last, partitions=(read_now(plan.partitions[0], progress),))
+
+    @property
+    def next_offset(self) -> int:
+        progress = self.last.progress(0)
+        assert progress is not None
+        return progress.end_offset
+
+    def read(self, log_range: LogRange) -> RangeProgress:
+        context = ReadContext(1, "4.3", files.open_file, chunk_bytes=256)
+        reading = RangeDecoder(replace(log_range, is_reread=False), context, DECODER)
+        read = self.again if log_range.is_reread else self.offsets
+        for name, rows in reading.outputs():
+            if name == "quarantine":
+                self.damage += rows.to_pylist()
+            elif name == "offset_commits":
+                read += rows.column("log_offset").to_pylist()
+        return reading.progress
+
+    def state(self) -> dict[int, int]:
+        return {offset % SLOTS: offset for offset in sorted({*self.offsets, *self.again})}

@@ -1,0 +1,109 @@
+"""Ranges of files in memory as stage 1 decodes them: the rows of each table, and how far it came."""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.sources.partition_log import SegmentPiece
+from kgroups_spark.tables.rows import LAST_MS
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.logs.log_files import Border, Cuts, Files, segments_of
+from tests.nights.told_tables import stored_as
+
+
+class MemoryFile(io.BytesIO):
+    """A segment in memory, of which nobody knows which one it is."""
+
+    def version(self) -> None:
+        return None
+
+
+@dataclass
+class Decoded:
+    """Rows by table, of all ranges that were decoded."""
+
+    tables: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    progress: list[RangeProgress] = field(default_factory=list)
+
+    def table(self, name: str, partition: int | None = None) -> pa.Table:
+        """The rows of a table, of all partitions or one."""
+        rows = pa.concat_tables([arrow_schema(stored_as(name)).empty_table(), *self.tables[name]])
+        return rows if partition is None else rows.filter(pc.equal(rows.column("offsets_partition"), partition))
+
+
+def decode(
+    files: Files,
+    release: str,
+    ranges: Iterable[LogRange] | None = None,
+    *,
+    audit_id: int = 1,
+    chunk_bytes: int | None = None,
+) -> Decoded:
+    """The rows of ranges, or of the whole log; each fits its table."""
+    context = ReadContext(audit_id, release, lambda path: MemoryFile(files[path]), latest_ms=LAST_MS)
+    if chunk_bytes is not None:
+        context = replace(context, chunk_bytes=chunk_bytes)
+    found, records = Decoded(), GroupRecordDecoder()
+    for log_range in whole_ranges(files) if ranges is None else ranges:
+        reading = RangeDecoder(log_range, context, records)
+        for name, rows in reading.outputs():
+            found.tables[name].append(plain(name, rows))
+        found.progress.append(reading.progress)
+    return found
+
+
+def plain(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    """Rows in exactly the table's schema, nulls only where it allows them."""
+    table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
+    assert table.column_names == arrow_schema(stored_as(name)).names, name
+    table = table.unify_dictionaries().cast(arrow_schema(stored_as(name)))
+    for column in table.schema:
+        assert column.nullable or not table.column(column.name).null_count, f"{name}.{column.name} has nulls"
+    table.validate(full=True)
+    return table
+
+
+def whole_ranges(files: Files) -> list[LogRange]:
+    """One range per offsets partition."""
+    return [
+        LogRange(partition, 0, 0, tuple(SegmentPiece(path, 0, len(files[path])) for path in paths), begins_log=True)
+        for partition, paths in segments_of(files).items()
+    ]
+
+
+def cut_ranges(files: Files, cuts: Cuts) -> list[list[LogRange]]:
+    """The ranges of each night."""
+    nights: list[list[LogRange]] = []
+    for partition, per_night in cuts.items():
+        start = Border(0, 0, 0)
+        for night, ends in enumerate(per_night):
+            while len(nights) <= night:
+                nights.append([])
+            for number, end in enumerate(ends):
+                nights[night].append(_range_between(files, partition, number, start, end))
+                start = end
+    return [[r for r in night if r.pieces] for night in nights]
+
+
+def _range_between(files: Files, partition: int, number: int, start: Border, end: Border) -> LogRange:
+    paths: Sequence[str] = segments_of(files)[partition]
+    pieces = []
+    for segment in range(start.segment, end.segment + 1):
+        begin = start.position if segment == start.segment else 0
+        stop = end.position if segment == end.segment else len(files[paths[segment]])
+        if begin < stop:
+            pieces.append(SegmentPiece(paths[segment], begin, stop))
+    last = len(paths) - 1
+    ends_log = end.segment == last and end.position == len(files[paths[last]])
+    return LogRange(
+        partition, number, start.next_offset, tuple(pieces), ends_log=ends_log, begins_log=start == Border(0, 0, 0)
+    )

@@ -1,0 +1,115 @@
+"""Tables after a log was read again, beside the log as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.state_difference import WAITING, Correction
+from kgroups_spark.tables.internal import REREAD
+from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
+from tests.logs.cleaner import Files
+from tests.nights.cleaned_nights import Nights
+from tests.nights.nights_here import Audited, How
+from tests.nights.told_tables import CURRENT, VERSIONS, Row, Told
+from tests.twin.object_nights import ObjectTables, by_objects, rebuilt_by_objects
+
+# The place and time of the record behind a row: a state that was carried has seen records that the log has lost.
+PROVENANCE = {"groups": ("state_since", "log_offset"), "group_members": ("log_offset",)}
+
+
+def now(audited: Told) -> dict[str, Any]:
+    """The rows of the current tables, without PROVENANCE."""
+    tables = {name: audited.rows(name) for name in CURRENT}
+    for name, columns in PROVENANCE.items():
+        for row in tables[name]:
+            for column in columns:
+                del row[column]
+    return tables
+
+
+def log_as_it_is(files: Files, nights: Nights) -> ObjectTables:
+    """The slow twin of one audit of all that the log still holds; what topic ids are called is known for good."""
+    return by_objects(files, nights.how, nights.audited.topic_names().rows())
+
+
+def corrections(audited: Told) -> list[Row]:
+    return [row for row in audited.rows(CHECKPOINTS) if row["reason"] == REREAD]
+
+
+def correction_of(row: Row) -> Correction:
+    return Correction(*(row[name] for name in Correction._fields))
+
+
+def groups_by_versions(audited: Told) -> list[Row]:
+    """The last version of each group, if it did not remove it, with the columns of `groups` that versions have."""
+    last: dict[tuple[int, str], Row] = {}
+    for row in sorted(audited.rows("group_versions"), key=lambda row: row["log_offset"]):
+        last[row["offsets_partition"], row["group_id"]] = row
+    dropped = ("is_removed", "log_offset", "log_timestamp", "is_misplaced")
+    return [
+        {name: value for name, value in row.items() if name not in dropped}
+        for _, row in sorted(last.items())
+        if not row["is_removed"]
+    ]
+
+
+def groups_now(audited: Told) -> list[Row]:
+    """The rows of `groups`, with the columns that versions have."""
+    of_versions = {*arrow_schema("group_versions").names} - {"log_offset", "is_misplaced"}
+    return [{name: value for name, value in row.items() if name in of_versions} for row in audited.rows("groups")]
+
+
+def members_by_versions(audited: Told) -> set[tuple[int, str, str]]:
+    last: dict[tuple[int, str, str], bool] = {}
+    for row in sorted(audited.rows("group_member_versions"), key=lambda row: row["log_offset"]):
+        last[row["offsets_partition"], row["group_id"], row["member_id"]] = row["is_removed"]
+    return {member for member, is_removed in last.items() if not is_removed}
+
+
+def members_now(audited: Told) -> set[tuple[int, str, str]]:
+    return {(row["offsets_partition"], row["group_id"], row["member_id"]) for row in audited.rows("group_members")}
+
+
+def assert_versions_say_what_is(audited: Told) -> None:
+    for name in VERSIONS:
+        keys = Counter(
+            (r["offsets_partition"], r["log_offset"], r["group_id"], r.get("member_id")) for r in audited.rows(name)
+        )
+        assert not [key for key, count in keys.items() if count > 1]
+    assert groups_by_versions(audited) == groups_now(audited)
+    assert members_by_versions(audited) == members_now(audited)
+
+
+def assert_rebuild_says_the_same(audited: Audited, how: How) -> None:
+    rebuilt = audited.rebuilt(how)
+    for name in (*CURRENT, *VERSIONS):
+        assert rebuilt.rows(name) == audited.rows(name), name
+    assert rebuilt.state() == audited.state()
+    twin = rebuilt_by_objects(audited, how)
+    for name in (*CURRENT, *VERSIONS, "group_events"):
+        assert rebuilt.rows(name) == twin.rows(name), name
+    assert rebuilt.state() == twin.state()
+
+
+def waiting(audited: Audited) -> set[tuple[int, str]]:
+    """Groups that the last audit could not correct yet."""
+    rows = audited.table(CHECKPOINTS).filter(pc.field("audit_id") == audited.audits).to_pylist()
+    return {(row["offsets_partition"], row["group_id"]) for row in rows if row["entry_type"] == WAITING}
+
+
+def but_for(groups: set[tuple[int, str]], tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """The tables without these groups; whether their offsets are orphans is left open."""
+    left = {
+        name: [row for row in rows if (row["offsets_partition"], row.get("group_id")) not in groups]
+        for name, rows in tables.items()
+    }
+    return {**left, "committed_offsets": [{**row, "is_orphan": None} for row in tables["committed_offsets"]]}
+
+
+def assert_as_the_log_is(nights: Nights, files: Files) -> None:
+    late, as_it_is = waiting(nights.audited), now(log_as_it_is(files, nights))
+    assert but_for(late, now(nights.audited)) == but_for(late, as_it_is)
+    assert late or now(nights.audited) == as_it_is

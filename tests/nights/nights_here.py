@@ -1,0 +1,250 @@
+"""The product's own nights in this process: `run_audit` over log files in memory, and what its lake says after each.
+
+Files are bytes by path: `{"__consumer_offsets-3/00000000000000000000.log": b"..."}`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.audit.summary import AuditSummary
+from kgroups_spark.decoding.ranges import cut
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import AuditRow
+from kgroups_spark.lake.parts_writer import PartWriter
+from kgroups_spark.records.segment import SMALLEST_CHUNK, Window
+from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.tables.schemas import arrow_schema
+from kgroups_spark.times import to_epoch_ms
+from tests.logs.log_files import Cuts, Files, files_of_nights
+from tests.nights.told_tables import Row, Told, stored_as
+from tests.protocol.fake_delta import FakeStore
+from tests.protocol.local_spark import LocalSpark, in_memory
+
+# A day behind the newest time of any log here would be ahead of it.
+CLOCK_MS = to_epoch_ms(datetime(2026, 11, 22, tzinfo=UTC))
+# Where files are made and removed without a disk, if there is such a place.
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+# So many that each segment is a range of its own, as where each has a gigabyte.
+MANY_SLOTS = 64
+
+
+@dataclass(frozen=True)
+class How:
+    """How a log is audited. `chunk_bytes`: so many are decoded at once. `in_ranges`: each segment is a range of its
+    own. `clock_ms`: this machine's clock."""
+
+    release: str = "4.3"
+    chunk_bytes: int | None = None
+    offsets_partitions: int | None = None
+    retention_ms: int | None = None
+    as_of: int | None = None
+    in_ranges: bool = False
+    clock_ms: int | None = None
+    delete_retention_ms: int | None = None
+    full: bool = False
+    accept_log_change: bool = False
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The options that audits and rebuilds share."""
+        return {
+            "release_version": self.release,
+            "retention_ms": self.retention_ms,
+            "as_of": self.as_of,
+            "offsets_partitions": self.offsets_partitions,
+        }
+
+
+class Audited(Told):
+    """A lake in a folder of its own, which goes with this object, and what it says after its newest night."""
+
+    def __init__(self, like: Audited | None = None) -> None:
+        self.folder, self.session = Path(tempfile.mkdtemp(prefix="night-", dir=IN_MEMORY)), LocalSpark(FakeStore())
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.files: Files = {}
+        self.nights: list[AuditSummary] = []
+        self._read: dict[str, pa.Table] = {}
+        if like is not None:
+            self._copy(like)
+
+    def _copy(self, other: Audited) -> None:
+        shutil.copytree(other.folder, self.folder, dirs_exist_ok=True)
+        logs, there, here = other.session.store.logs, f"file:{other.folder}/", f"file:{self.folder}/"
+        self.session.store.logs = {path.replace(there, here): list(log) for path, log in logs.items()}
+        self.files, self.nights = other.files, list(other.nights)
+
+    @property
+    def lake(self) -> str:
+        return str(self.folder / "lake")
+
+    def night(self, files: Files, how: How) -> AuditSummary:
+        """One audit of all that is new in the files."""
+        write_files(self.folder / "log", files)
+        self.files = files
+        options = AuditOptions(
+            lake=self.lake,
+            segments=[str(self.folder / "log")],
+            **how.rules,
+            delete_retention_ms=how.delete_retention_ms,
+            full=how.full,
+            accept_log_change=how.accept_log_change,
+        )
+        with in_memory(), as_told(how):
+            self._ended(run_audit(self.session, options))
+        return self.nights[-1]
+
+    def rebuilt(self, how: How | None = None) -> Audited:
+        """Another lake: this one, rebuilt from its history."""
+        other = Audited(self)
+        how = how or How()
+        options = RebuildOptions(lake=other.lake, **how.rules)
+        with in_memory(), as_told(how):
+            other._ended(run_rebuild(other.session, options))
+        return other
+
+    def rewrite_ledger(self, changed: Callable[[Row], Row]) -> None:
+        """The ledger says of each of its rows what `changed` makes of it."""
+        with in_memory():
+            lake = Lake.open(self.session, self.lake)
+            rows = [changed(row) for row in lake.rows("audits").to_pylist(maps_as_pydicts="strict")]
+            part = PartWriter("audits", lake.uri, self.audits).write(
+                pa.Table.from_pylist(rows, schema=arrow_schema("audits"))
+            )
+            lake.table("audits").commit([part], by="a test", transaction=None, remove=lambda _: True)
+        self._read = {}
+
+    def _ended(self, summary: AuditSummary) -> None:
+        self.nights.append(summary)
+        self._read = {}
+
+    @property
+    def audits(self) -> int:
+        """How many audits there were."""
+        return self.newest.audit_id
+
+    @property
+    def newest(self) -> AuditRow:
+        """What the ledger says of the newest night."""
+        return self.nights[-1].audit
+
+    def found(self) -> list[Row]:
+        """The findings of the newest night, in their order."""
+        rows = self.table("findings").filter(pc.field("audit_id") == self.audits)
+        return rows.drop_columns("audit_id").to_pylist()
+
+    def table(self, name: str) -> pa.Table:
+        if name not in self._read:
+            with in_memory():
+                lake = Lake.open(self.session, self.lake)
+                rows = _without_folder(LakeAsOfAudit(lake, self.audits).rows(stored_as(name)))
+            self._read[name] = _newest(rows.filter(pc.field("reason") == NIGHT)) if name == NIGHT else rows
+        return self._read[name]
+
+    def record_counts(self) -> Counter[tuple[int, int | None]]:
+        counts: Counter[tuple[int, int | None]] = Counter()
+        for night in self.nights:
+            counts.update({each[:2]: each[2] for each in map(astuple, night.audit.record_counts or ())})
+        return counts
+
+    def records_read(self, offsets_partition: int | None = None) -> int:
+        """Without those that were read again."""
+        return sum(
+            part.records - part.records_reread
+            for night in self.nights
+            for part in night.audit.partitions or ()
+            if offsets_partition in (None, part.offsets_partition)
+        )
+
+
+@cache
+def empty() -> Audited:
+    """All its tables are there. They are made once."""
+    made = Audited()
+    with in_memory():
+        Lake.create(made.session, made.lake)
+    return made
+
+
+def how_of(release: str = "4.3", chunk_bytes: int | None = None) -> How:
+    """How a log is audited of whose topic it is known how many partitions it has: the slow twin does not find out."""
+    return How(release, chunk_bytes, offsets_partitions=50)
+
+
+def new_lake() -> Audited:
+    """A lake before its first night."""
+    return Audited(empty())
+
+
+def audit(files: Files, how: How | None = None) -> Audited:
+    """One audit of everything."""
+    audited = new_lake()
+    audited.night(files, how or How())
+    return audited
+
+
+def audit_nights(files: Files, cuts: Cuts, how: How) -> Audited:
+    """One audit after the other, cut where `cuts` says: those of several ranges a night find each in a segment."""
+    audited = new_lake()
+    how = replace(how, in_ranges=how.in_ranges or any(len(ends) > 1 for nights in cuts.values() for ends in nights))
+    for given in files_of_nights(files, cuts):
+        audited.night(given, how)
+    return audited
+
+
+def write_files(folder: Path, files: Files) -> None:
+    """Exactly these files below the folder."""
+    there = {str(path.relative_to(folder)) for path in folder.glob("*/*")}
+    for gone in there - files.keys():
+        (folder / gone).unlink()
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+
+
+@contextmanager
+def as_told(how: How) -> Iterator[None]:
+    """What no option of an audit says: its chunks, how few bytes are worth a range, and its clock."""
+    with ExitStack() as stack:
+        if how.chunk_bytes is not None:
+            stack.enter_context(mock.patch("kgroups_spark.records.segment.Window", _windows_of(how.chunk_bytes)))
+        if how.in_ranges:
+            stack.enter_context(mock.patch("kgroups_spark.decoding.ranges.SMALLEST_CUT_BYTES", 1))
+            stack.enter_context(mock.patch("kgroups_spark.audit.work.cut", lambda whole, _: cut(whole, MANY_SLOTS)))
+        if how.clock_ms is not None:
+            stack.enter_context(mock.patch("kgroups_spark.audit.log_source._clock_ms", lambda: how.clock_ms))
+        yield
+
+
+def _windows_of(chunk_bytes: int) -> Any:
+    return lambda file, position, end, _: Window(file, position, end, max(chunk_bytes, SMALLEST_CHUNK))
+
+
+def _without_folder(rows: pa.Table) -> pa.Table:
+    """The rows with the names of log files as a test gave them."""
+    if "file" not in rows.column_names:
+        return rows
+    at = rows.column_names.index("file")
+    return rows.set_column(at, rows.schema.field(at), pc.replace_substring_regex(rows.column(at), "^.*/log/", ""))
+
+
+def _newest(rows: pa.Table) -> pa.Table:
+    """The rows of the last audit that wrote some: a lake keeps the state before it, too."""
+    return rows.filter(pc.field("audit_id") == pc.max(rows.column("audit_id"))) if len(rows) else rows

@@ -1,0 +1,243 @@
+"""Where a log was cut back, and what is refused as another log: one segment against what audits read of it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import FINISHED, RUNNING, AuditRow, PartitionProgress
+from kgroups_spark.lake.replaced import NOTHING, Replaced, ReplacedRange
+from kgroups_spark.plan.audit_plan import PartitionPlan, plan_audit
+from kgroups_spark.plan.cut_back import AnotherLog, CutBack, KnownReadings, is_untouched
+from kgroups_spark.records.columns import BatchColumns
+from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.sources.segment_log import segment_logs
+from kgroups_spark.tables.conditions import Condition, expression_of
+from tests.lake.table_rows import rows_of
+from tests.logs.planned_batches import TOPIC_ID, commits
+from tests.records.build import batch
+
+THEN = datetime(2026, 11, 20, tzinfo=UTC)
+# The leader of epoch 4 wrote 0 to 9, another one went on from 5 in epoch 6.
+FIRST, SECOND, LOST = (batch(at, commits(count), leader_epoch=4) for at, count in ((0, 3), (3, 2), (5, 5)))
+LATER = batch(5, commits(1), leader_epoch=6)
+CUT_BACK = (FIRST, SECOND, LATER)
+
+
+def progress(*batches: bytes, **columns: object) -> PartitionProgress:
+    """The ledger's entry of an audit that has read these batches."""
+    last = scan_batches(io.BytesIO(b"".join(batches)))[-1:]
+    return replace(
+        PartitionProgress(
+            0,
+            0,
+            int(last.last_offset[0]) + 1,
+            topic_id=TOPIC_ID,
+            last_batch_offset=int(last.base_offset[0]),
+            last_leader_epoch=int(last.leader_epoch[0]),
+            last_batch_crc=int(last.crc[0]),
+        ),
+        **columns,  # type: ignore[arg-type]
+    )
+
+
+READ = progress(FIRST, SECOND, LOST)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty log of partition 0 with a topic id."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
+    return folder
+
+
+def planned(
+    folder: Path,
+    batches: Iterable[bytes],
+    *read: PartitionProgress,
+    starts_at: int = 0,
+    replaced: Replaced = NOTHING,
+    reduced_to: int = 0,
+    accept: bool = False,
+) -> PartitionPlan:
+    """The plan for a log of these batches; `read`: by the audits 1, 2, ..."""
+    for segment in folder.glob("*.log"):
+        segment.unlink()
+    (folder / f"{starts_at:020}.log").write_bytes(b"".join(batches))
+    earlier = list(enumerate(read, 1))
+    readings = KnownReadings(lambda _: reversed(earlier), replaced, lambda _: reduced_to, accept)
+    last = AuditRow(len(read), FINISHED, "host", THEN, partitions=read[-1:])
+    (plan,) = plan_audit(segment_logs([str(folder.parent)]), last, readings=readings).partitions
+    return plan
+
+
+def test_it_was_cut_behind_the_newest_batch_that_both_have(folder: Path) -> None:
+    plan = planned(folder, CUT_BACK, READ)
+    assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
+    assert (plan.start_offset, plan.read_again, plan.lost_from) == (5, True, None)
+    assert plan.new is not None and (plan.new.start_offset, plan.new.begins_log) == (5, False)
+    assert plan.reread is not None and (plan.reread.start_offset, plan.reread.end_offset) == (0, 5)
+    assert plan.before == plan.cut.before
+
+
+def test_the_note_names_the_range_and_where_the_log_ends_now(folder: Path) -> None:
+    plan = planned(folder, CUT_BACK, READ)
+    assert plan.cut is not None
+    assert plan.cut.note(0, plan.log) == (
+        "the log of partition 0 was cut back: the range from 5 to 9 is replaced, the log now ends at 6; it was read "
+        "again from its start"
+    )
+
+
+def test_a_shorter_log_without_a_later_leader_may_be_an_older_copy(folder: Path) -> None:
+    with pytest.raises(AnotherLog, match="ends at offset 5, the lake has read it up to 10; use a new lake, or --acc"):
+        planned(folder, [FIRST, SECOND], READ)
+    plan = planned(folder, [FIRST, SECOND], READ, accept=True)
+    assert plan.cut == CutBack(5, 10, progress(FIRST, SECOND))
+
+
+def test_another_log_is_not_taken_for_one_that_was_cut_back(folder: Path) -> None:
+    """The newest reading that ended before the cut tells it, by its last batch's checksum."""
+    others = [batch(at, commits(count, 7), leader_epoch=4) for at, count in ((0, 3), (3, 2))]
+    with pytest.raises(AnotherLog, match="or --accept-log-change"):
+        planned(folder, [*others, LATER], progress(FIRST, SECOND), READ)
+    plan = planned(folder, [*others, LATER], progress(FIRST, SECOND), READ, accept=True)
+    assert plan.cut == CutBack(0, 10, None)
+    assert plan.cut.note(0, plan.log) == (
+        "partition 0 is read again (--accept-log-change): all that was read of it up to 10 is replaced, the log now "
+        "is 0 to 6"
+    )
+    assert (plan.reread, plan.read_again, plan.before) == (None, False, None)
+    assert plan.new is not None and plan.new.begins_log
+
+
+def test_another_topic_id_is_never_a_cut(folder: Path) -> None:
+    with pytest.raises(AnotherLog, match=r"the lake holds topic id other; use a new lake, or --accept-log-change"):
+        planned(folder, CUT_BACK, replace(READ, topic_id="other"))
+
+
+def test_where_no_checksum_tells_it_the_topic_id_must(folder: Path) -> None:
+    with pytest.raises(AnotherLog, match="use a new lake, or --accept-log-change"):
+        planned(folder, CUT_BACK, replace(READ, topic_id=None))
+    plan = planned(folder, CUT_BACK, progress(FIRST, topic_id=None), replace(READ, topic_id=None))
+    assert plan.cut is not None and plan.cut.from_offset == 5
+
+
+def test_where_the_cleaner_took_a_last_batch_an_older_reading_tells_it(folder: Path) -> None:
+    third, fourth, lost = (batch(at, commits(count), leader_epoch=4) for at, count in ((3, 1), (4, 1), (5, 5)))
+
+    def read(first: bytes) -> list[PartitionProgress]:
+        return [progress(first), progress(first, third), progress(first, third, fourth, lost)]
+
+    cleaned = (FIRST, fourth, LATER)
+    assert planned(folder, cleaned, *read(FIRST)).cut == CutBack(5, 10, progress(FIRST, third, fourth))
+    with pytest.raises(AnotherLog, match="or --accept-log-change"):
+        planned(folder, cleaned, *read(batch(0, commits(3, 7), leader_epoch=4)))
+
+
+def test_readings_that_were_replaced_since_tell_nothing(folder: Path) -> None:
+    """Audit 1 read batches that nobody has any more; audit 2 found that."""
+    gone = progress(FIRST, batch(3, commits(2, 7), leader_epoch=4))
+    replaced = Replaced((ReplacedRange(0, 3, 5, 2),))
+    with pytest.raises(AnotherLog, match="or --accept-log-change"):
+        planned(folder, CUT_BACK, gone, READ)
+    assert planned(folder, CUT_BACK, gone, READ, replaced=replaced).cut == CutBack(5, 10, progress(FIRST, SECOND))
+    of_another = Replaced((ReplacedRange(1, 3, 5, 2),))
+    with pytest.raises(AnotherLog, match="or --accept-log-change"):
+        planned(folder, CUT_BACK, gone, READ, replaced=of_another)
+
+
+def test_a_reading_by_an_older_leader_leads_on_where_nothing_of_the_last_one_is_left(folder: Path) -> None:
+    """Epoch 5 wrote what is lost: the log has nothing of it, but all that audit 1 read in epoch 4."""
+    last = progress(FIRST, SECOND, batch(5, commits(5), leader_epoch=5))
+    assert planned(folder, CUT_BACK, progress(FIRST), last).cut == CutBack(3, 10, progress(FIRST))
+    with pytest.raises(AnotherLog, match="or --accept-log-change"):
+        planned(folder, CUT_BACK, last)
+
+
+def test_no_more_readings_are_looked_for_than_may_cost_a_broker(folder: Path) -> None:
+    last = progress(FIRST, SECOND, batch(5, commits(5), leader_epoch=5))
+    assert planned(folder, CUT_BACK, progress(FIRST), *[last] * 63).cut is not None
+    with pytest.raises(AnotherLog, match="or --accept-log-change"):
+        planned(folder, CUT_BACK, progress(FIRST), *[last] * 64)
+
+
+def test_history_that_was_reduced_is_not_cut_into(folder: Path) -> None:
+    assert planned(folder, CUT_BACK, READ, reduced_to=5).cut is not None
+    with pytest.raises(AnotherLog, match="was cut back to 5, into history that kgroups maintain --keep has reduced"):
+        planned(folder, CUT_BACK, READ, reduced_to=6)
+    assert planned(folder, CUT_BACK, READ, reduced_to=6, accept=True).cut == CutBack(0, 10, None)
+
+
+def test_the_start_of_the_log_may_have_gone_beyond_the_cut(folder: Path) -> None:
+    with pytest.raises(AnotherLog, match="or --accept-log-change"):
+        planned(folder, [LATER], READ, starts_at=5)
+    plan = planned(folder, [LATER], READ, starts_at=5, accept=True)
+    assert plan.new is not None
+    assert (plan.cut, plan.start_offset, plan.new.begins_log) == (CutBack(0, 10, None), 5, True)
+
+
+def test_the_readings_are_those_of_the_ledger_of_finished_audits_newest_first() -> None:
+    entries = [progress(FIRST), progress(FIRST, SECOND), READ]
+    of_others = [replace(READ, topic="__transaction_state"), replace(READ, offsets_partition=1)]
+    ledger = rows_of(
+        "audits",
+        *(
+            {"audit_id": n, "status": FINISHED, "partitions": told(each, *of_others)}
+            for n, each in enumerate(entries, 1)
+        ),
+        {"audit_id": 2, "status": RUNNING, "partitions": told(READ)},
+        {"audit_id": 4, "status": FINISHED, "partitions": told(READ)},
+    )
+
+    def rows(name: str, columns: list[str], conditions: list[Condition]) -> pa.Table:
+        assert name == "audits"
+        return pa.dataset.dataset(ledger).to_table(columns, filter=expression_of(conditions))
+
+    last = AuditRow(3, FINISHED, "host", THEN, replaced_ranges=(ReplacedRange(0, 3, 5, 2),))
+    readings = KnownReadings.of(cast(Lake, SimpleNamespace(rows=rows)), last, accept=True)
+    assert list(readings.earlier(0)) == [(3, READ), (2, entries[1]), (1, entries[0])]
+    assert list(readings.earlier(2)) == []
+    assert (readings.replaced, readings.accept) == (last.replaced, True)
+
+
+def told(*entries: PartitionProgress) -> list[dict[str, object]]:
+    return [asdict(each) for each in entries]
+
+
+def headers(**columns: int) -> BatchColumns:
+    """Headers of a batch of 3 records at 0 and of LOST, some columns of which are others."""
+    found = scan_batches(io.BytesIO(FIRST + LOST))
+    for name, value in columns.items():
+        getattr(found, name)[1] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({}, True),
+        ({"attributes": 0x40}, False),
+        ({"leader_epoch": -1}, False),
+        ({"magic": 1, "leader_epoch": -1}, True),
+        ({"record_count": 4}, False),
+        ({"last_offset": 8, "record_count": 4}, False),
+    ],
+    ids=["as written", "a delete horizon", "an old message", "still an old message", "a record went", "another end"],
+)
+def test_a_batch_that_the_cleaner_may_have_rewritten_has_no_checksum_to_go_by(
+    columns: dict[str, int], expected: bool
+) -> None:
+    assert is_untouched(headers(**columns), READ) is expected

@@ -1,0 +1,226 @@
+"""A live partition as an audit plans and reads it: what segments would give, and which logs it refuses (R8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroups_spark.cluster.cluster import FetchAnswer, OffsetAnswer
+from kgroups_spark.cluster.errors import NotAuthorized
+from kgroups_spark.cluster.fetch import FetchLimits
+from kgroups_spark.cluster.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
+from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.ranges import LogRange
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
+from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
+from tests.chosen import examples
+from tests.logs.planned_batches import commits, damaged, marker
+from tests.records.build import batch
+from tests.sources.fake_cluster import FakeCluster
+
+LOG = [
+    batch(0, commits(3), leader_epoch=1),
+    batch(3, commits(2), attributes=0x10, producer_id=7, producer_epoch=0, leader_epoch=1),
+    batch(5, commits(4), leader_epoch=2),
+    batch(12, commits(1), leader_epoch=2),  # 9, 10 and 11 were compacted away
+    marker(13, epoch=3),
+]
+END = 14
+
+
+def logs(cluster: FakeCluster) -> LiveLogs:
+    return live_logs(cluster.as_cluster(), "t")
+
+
+def planned(cluster: FakeCluster, last: AuditRow | None = None, *, full: bool = False) -> AuditPlan:
+    return plan_audit(logs(cluster).logs, last, full=full)
+
+
+def read(cluster: FakeCluster, log_range: LogRange) -> tuple[dict[str, list[dict]], RangeProgress]:  # type: ignore[type-arg]
+    """Rows by table, and what was read."""
+    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+    context = ReadContext(1, "4.3", lambda path: pa.BufferReader(b"".join(cluster.batches)), open_fetch=opener)
+    decoder = RangeDecoder(log_range, context, GroupRecordDecoder())
+    rows: dict[str, list[dict]] = {}  # type: ignore[type-arg]
+    for name, table in decoder.outputs():
+        rows.setdefault(name, []).extend(table.to_pylist())
+    for each in rows.values():
+        each.sort(key=lambda row: row.get("log_offset") or 0)
+    return rows, decoder.progress
+
+
+def audited(cluster: FakeCluster) -> AuditRow:
+    """The ledger's row of an audit of all that is there."""
+    (partition,) = planned(cluster).partitions
+    assert partition.new is not None
+    _, progress = read(cluster, partition.new)
+    done = PartitionProgress(
+        0,
+        0,
+        progress.next_offset,
+        topic_id=partition.log.topic_id,
+        last_batch_offset=progress.last_batch_offset,
+        last_leader_epoch=progress.last_leader_epoch,
+        last_batch_crc=progress.last_batch_crc,
+    )
+    return AuditRow(1, FINISHED, "host", datetime(2026, 11, 21, tzinfo=UTC), cluster_id="one", partitions=(done,))
+
+
+def test_the_first_audit_reads_from_the_log_start_to_the_high_watermark() -> None:
+    (partition,) = planned(FakeCluster(LOG[1:], log_start=3, high_watermark=13)).partitions
+    assert partition.new is not None and partition.new.begins_log
+    (piece,) = partition.new.pieces
+    assert isinstance(piece, FetchPiece)
+    assert (piece.start_offset, piece.end_offset, piece.keep_first, piece.leader) == (3, 13, True, 1)
+
+
+def test_what_is_fetched_is_what_segments_give() -> None:
+    cluster = FakeCluster(LOG)
+    (new,) = planned(cluster).new_ranges
+    rows, progress = read(cluster, new)
+    size = len(b"".join(LOG))
+    expected, of_segment = read(cluster, LogRange(0, 0, 0, (SegmentPiece("0.log", 0, size),), begins_log=True))
+    assert rows == expected
+    assert progress == of_segment
+    assert (progress.records, progress.next_offset, progress.size_bytes) == (11, END, size)
+
+
+@examples(10)
+@given(st.lists(st.integers(1, END - 1), max_size=4, unique=True))
+def test_wherever_it_is_cut_each_batch_comes_once(cuts: list[int]) -> None:
+    cluster = FakeCluster(LOG)
+    (new,) = planned(cluster).new_ranges
+    (piece,) = new.pieces
+    assert isinstance(piece, FetchPiece)
+    borders = [0, *sorted(cuts), END]
+    parts = [
+        replace(piece, start_offset=start, end_offset=end, keep_first=start == 0) for start, end in pairwise(borders)
+    ]
+    whole, progress = read(cluster, new)
+    rows, of_parts = read(cluster, replace(new, pieces=tuple(parts)))
+    assert rows == whole
+    assert of_parts == progress
+
+
+def test_a_gap_up_to_the_high_watermark_counts_as_read() -> None:
+    cluster = FakeCluster(LOG[:3], high_watermark=END)
+    (new,) = planned(cluster).new_ranges
+    _, progress = read(cluster, new)
+    assert (progress.records, progress.next_offset) == (9, END)
+    (partition,) = planned(cluster, audited(cluster)).partitions
+    assert (partition.start_offset, partition.new) == (END, None)
+
+
+def test_a_corrupt_batch_is_quarantined_without_a_file_and_met_once() -> None:
+    cluster = FakeCluster([LOG[0], damaged(LOG[1])])
+    (new,) = planned(cluster).new_ranges
+    rows, progress = read(cluster, new)
+    (row,) = rows["quarantine"]
+    assert (row["reason"], row["log_offset"], row["record_count"]) == ("corrupt_batch", 3, 2)
+    assert (row["file"], row["file_position"], row["raw_value"]) == (None, None, damaged(LOG[1]))
+    assert (progress.records, progress.next_offset) == (5, 5)
+    assert planned(cluster, audited(cluster)).new_ranges == []
+
+
+def test_damage_without_a_header_at_the_end_is_quarantined_and_met_once() -> None:
+    garbage = b"\xff" * 40
+    cluster = FakeCluster(LOG[:2], high_watermark=8)
+    whole, rest = (FetchAnswer(data, 8, 0, None) for data in (b"".join(LOG[:2]) + garbage, garbage))
+    (new,) = planned(cluster).new_ranges
+    cluster.script = [whole, rest, rest]
+    rows, progress = read(cluster, new)
+    (row,) = rows["quarantine"]
+    assert (row["reason"], row["log_offset"], row["file"]) == ("corrupt_batch", 5, None)
+    assert (progress.records, progress.next_offset) == (6, 8)
+
+
+def test_the_next_audit_goes_on_where_the_last_one_ended() -> None:
+    last = audited(FakeCluster(LOG[:3]))
+    (partition,) = planned(FakeCluster(LOG), last).partitions
+    assert partition.new is not None
+    assert [(p.start_offset, p.end_offset) for p in partition.new.pieces if isinstance(p, FetchPiece)] == [(9, END)]
+    assert not partition.new.begins_log
+    assert (partition.lost_from, partition.read_again) == (None, False)
+
+
+def test_what_was_deleted_before_it_was_read_is_lost() -> None:
+    (partition,) = planned(FakeCluster(LOG[3:], log_start=12), audited(FakeCluster(LOG[:3]))).partitions
+    assert (partition.lost_from, partition.lost_to, partition.start_offset) == (9, 12, 12)
+
+
+def test_all_is_read_again_if_asked_for() -> None:
+    (partition,) = planned(FakeCluster(LOG), audited(FakeCluster(LOG[:3])), full=True).partitions
+    assert partition.reread is not None and partition.new is not None
+    spans = [(p.start_offset, p.end_offset) for r in (partition.reread, partition.new) for p in r.pieces]  # type: ignore[union-attr]
+    assert spans == [(0, 9), (9, END)]
+    assert partition.reread.is_reread
+
+
+class TestRefused:
+    def test_a_topic_made_anew(self) -> None:
+        with pytest.raises(
+            AnotherLog, match=r"partition 0 of the cluster's t has topic id n{22}, the lake holds topic id t{22}"
+        ):
+            planned(FakeCluster(LOG, topic_id="n" * 22), audited(FakeCluster(LOG)))
+
+    def test_a_log_that_was_cut_back(self) -> None:
+        with pytest.raises(AnotherLog, match="ends at offset 9, the lake has read it up to 14"):
+            planned(FakeCluster(LOG[:3]), audited(FakeCluster(LOG)))
+
+    def test_an_older_leader_epoch(self) -> None:
+        newer = [*LOG, marker(14, epoch=6)]
+        with pytest.raises(AnotherLog, match="ends in leader epoch 5, the lake has read epoch 6"):
+            planned(FakeCluster(newer), audited(FakeCluster(newer)))
+
+    def test_a_log_that_was_cut_back_and_written_anew_with_other_batches(self) -> None:
+        anew = [*LOG[:1], batch(3, commits(12), leader_epoch=4)]
+        with pytest.raises(AnotherLog, match="of leader epoch 4 at offset 3, the lake has read it up to 14 in epoch 3"):
+            planned(FakeCluster(anew), audited(FakeCluster(LOG)))
+
+    def test_another_batch_where_the_last_one_was(self) -> None:
+        other = [*LOG[:2], batch(5, commits(4, committed_offset=77), leader_epoch=2), *LOG[3:]]
+        with pytest.raises(AnotherLog, match=r"the batch at offset 5 .* has checksum"):
+            planned(FakeCluster(other), audited(FakeCluster(LOG[:3])))
+
+
+class TestTopic:
+    def test_that_is_not_there(self) -> None:
+        with pytest.raises(NoOffsetsTopic, match="the cluster has no topic t: Kafka makes it when"):
+            logs(FakeCluster([], topic_error="UNKNOWN_TOPIC_OR_PARTITION"))
+
+    def test_that_we_may_not_see(self) -> None:
+        with pytest.raises(NotAuthorized, match="DESCRIBE on topic t"):
+            logs(FakeCluster([], topic_error="TOPIC_AUTHORIZATION_FAILED"))
+
+    def test_that_we_may_not_read_is_told_before_anything_is_planned(self) -> None:
+        with pytest.raises(NotAuthorized, match="READ"):
+            logs(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"))
+
+    def test_without_records(self) -> None:
+        (partition,) = planned(FakeCluster([])).partitions
+        assert (partition.new, partition.start_offset) == (None, 0)
+
+    def test_without_the_partition_asked_for(self) -> None:
+        with pytest.raises(UsageError, match="t has no partition 7; there are partitions 0"):
+            live_logs(FakeCluster(LOG).as_cluster(), "t", [0, 7])
+
+    def test_whose_leaders_do_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cluster, waited_for = FakeCluster(LOG), []
+
+        def list_offsets(places: list[tuple[str, int]], at: int) -> dict[tuple[str, int], OffsetAnswer]:
+            waited_for.extend(places)
+            return {place: OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE") for place in places}
+
+        monkeypatch.setattr(cluster, "list_offsets", list_offsets)
+        with pytest.raises(KgroupsError, match=r"no partition of t can be read now .partition 0: LEADER_NOT_AVAILABLE"):
+            logs(cluster)
+        assert waited_for == [("t", 0)]

@@ -1,0 +1,353 @@
+"""Where an audit goes on reading, and which logs it refuses (R8)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.decoding.range_decoder import RangeDecoder, ReadContext
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.messages.group_records import GroupRecordDecoder
+from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit
+from kgroups_spark.sources.segment_log import segment_logs
+from kgroups_spark.storage.files import open_file
+from tests.logs.cleaner import clean
+from tests.logs.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
+from tests.nights.told_tables import Row
+from tests.records.build import batch, message
+
+
+class Lake:
+    """What audits of a folder leave: their last ledger row, what they read, and the damage they came upon."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.last: AuditRow | None = None
+        self.records = 0
+        self.damage: list[Row] = []
+
+    def plan(self, *, full: bool = False) -> AuditPlan:
+        known = {0: {(row["file"].rsplit("/", 1)[-1], row["file_position"]) for row in self.damage}}
+        return plan_audit(segment_logs([str(self.folder)]), self.last, full=full, known_corrupt=known)
+
+    def audit(self) -> AuditPlan:
+        """Reads what is new, as an audit does."""
+        plan = self.plan()
+        (partition,) = plan.partitions
+        before = partition.before
+        progress = PartitionProgress(0, partition.start_offset, partition.start_offset)
+        kept = before or progress
+        end, last = partition.start_offset, (kept.last_batch_offset, kept.last_leader_epoch, kept.last_batch_crc)
+        for log_range in plan.new_ranges:
+            reading = RangeDecoder(log_range, ReadContext(1, "4.3", open_file), GroupRecordDecoder())
+            for name, rows in reading.outputs():
+                if name == "quarantine":
+                    self.damage += rows.to_pylist()
+            read, end = reading.progress, max(end, reading.progress.next_offset)
+            self.records += read.records
+            if read.last_batch_offset is not None:
+                last = (read.last_batch_offset, read.last_leader_epoch, read.last_batch_crc)
+        done = PartitionProgress(
+            0,
+            partition.start_offset,
+            end,
+            topic_id=partition.log.topic_id,
+            last_batch_offset=last[0],
+            last_leader_epoch=last[1],
+            last_batch_crc=last[2],
+        )
+        at = datetime(2026, 11, 20, tzinfo=UTC)
+        self.last = AuditRow(1, FINISHED, "host", at, cluster_id=plan.cluster_id, partitions=(done,))
+        return plan
+
+    @property
+    def next_offset(self) -> int:
+        assert self.last is not None
+        progress = self.last.progress(0)
+        assert progress is not None
+        return progress.end_offset
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """An empty log of partition 0 with a cluster id and a topic id."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (tmp_path / "meta.properties").write_text("cluster.id=one\n")
+    (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
+    return folder
+
+
+def write(log: Path, base_offset: int, *batches: bytes) -> Path:
+    segment = log / f"{base_offset:020}.log"
+    segment.write_bytes(b"".join(batches))
+    return segment
+
+
+def clean_folder(log: Path, *, drop_tombstones: bool) -> None:
+    """Kafka's cleaner goes over the log."""
+    files = {f"{log.name}/{segment.name}": segment.read_bytes() for segment in log.glob("*.log")}
+    for name in files:
+        (log.parent / name).unlink()
+    for name, data in clean(files, drop_tombstones=drop_tombstones).items():
+        (log.parent / name).write_bytes(data)
+
+
+def test_the_first_audit_reads_everything(log: Path) -> None:
+    write(log, 0, batch(0, commits(3)))
+    write(log, 3, batch(3, commits(2)))
+    lake = Lake(log.parent)
+    plan = lake.audit()
+    assert (plan.cluster_id, plan.partitions[0].start_offset, plan.reread_ranges) == ("one", 0, [])
+    assert (lake.records, lake.next_offset) == (5, 5)
+
+
+def test_the_next_audit_goes_on_behind_the_last_batch(log: Path) -> None:
+    first, second = batch(0, commits(3)), batch(3, commits(2))
+    write(log, 0, first)
+    lake = Lake(log.parent)
+    lake.audit()
+    write(log, 0, first, second)
+    write(log, 5, batch(5, commits(1)))
+    (log_range,) = lake.plan().new_ranges
+    assert [(p.position, p.end) for p in log_range.pieces] == [(len(first), len(first) + len(second)), (0, 104)]
+    lake.audit()
+    assert (lake.records, lake.next_offset) == (6, 6)
+
+
+def test_nothing_new_is_nothing_to_read(log: Path) -> None:
+    write(log, 0, batch(0, commits(3)))
+    lake = Lake(log.parent)
+    lake.audit()
+    plan = lake.audit()
+    assert plan.new_ranges == []
+    assert (lake.records, lake.next_offset) == (3, 3)
+
+
+def test_an_empty_log_is_nothing_to_read_until_something_stands_in_it(log: Path) -> None:
+    write(log, 0)
+    lake = Lake(log.parent)
+    assert lake.audit().new_ranges == []
+    write(log, 0, batch(0, commits(2)))
+    lake.audit()
+    assert lake.records == 2
+
+
+def test_a_folder_that_has_lost_its_segments_is_refused(log: Path) -> None:
+    segment = write(log, 0, batch(0, commits(3)))
+    lake = Lake(log.parent)
+    lake.audit()
+    segment.unlink()
+    with pytest.raises(AnotherLog, match="has no segments, the lake has read it up to 3: give its log again"):
+        lake.plan()
+
+
+def test_a_folder_that_never_had_a_segment_is_not_refused(log: Path) -> None:
+    lake = Lake(log.parent)
+    lake.audit()
+    assert lake.plan().new_ranges == []
+
+
+def test_a_half_written_batch_is_read_when_it_is_whole(log: Path) -> None:
+    first, second = batch(0, commits(3)), batch(3, commits(2))
+    write(log, 0, first, second[:40])
+    lake = Lake(log.parent)
+    lake.audit()
+    assert (lake.records, lake.damage) == (3, [])
+    write(log, 0, first, second)
+    lake.audit()
+    assert (lake.records, lake.damage, lake.next_offset) == (5, [], 5)
+
+
+def test_a_full_audit_reads_again_what_lies_before(log: Path) -> None:
+    first, second = batch(0, commits(3)), batch(3, commits(2))
+    write(log, 0, first)
+    lake = Lake(log.parent)
+    lake.audit()
+    write(log, 0, first, second)
+    plan = lake.plan(full=True)
+    (again,), (new,) = plan.reread_ranges, plan.new_ranges
+    assert (again.is_reread, again.start_offset, again.pieces[0].end) == (True, 0, len(first))
+    assert (new.start_offset, new.pieces[0].position) == (3, len(first))
+
+
+def test_offsets_that_were_gone_before_they_were_read_are_told(log: Path) -> None:
+    segment = write(log, 0, batch(0, commits(3)))
+    lake = Lake(log.parent)
+    lake.audit()
+    segment.unlink()
+    write(log, 7, batch(7, commits(1)))
+    plan = lake.audit()
+    (partition,) = plan.partitions
+    assert (partition.lost_from, partition.lost_to, partition.start_offset) == (3, 7, 7)
+    (note,) = plan.notes
+    assert "offsets 3 to 6 of partition 0 were gone" in note
+    assert (lake.records, lake.next_offset) == (4, 8)
+
+
+def test_a_compacted_gap_inside_the_log_is_no_loss(log: Path) -> None:
+    write(log, 0, batch(0, commits(3)))
+    lake = Lake(log.parent)
+    lake.audit()
+    write(log, 7, batch(7, commits(1)))
+    plan = lake.audit()
+    assert (plan.partitions[0].lost_from, plan.notes) == (None, [])
+    assert (lake.records, lake.next_offset) == (4, 8)
+
+
+class TestRefused:
+    """Logs that are not the one the lake holds."""
+
+    def after_an_audit(self, log: Path) -> Lake:
+        write(log, 0, batch(0, commits(3), leader_epoch=4))
+        lake = Lake(log.parent)
+        lake.audit()
+        return lake
+
+    def test_another_topic_id(self, log: Path) -> None:
+        lake = self.after_an_audit(log)
+        (log / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_TOPIC_ID}\n")
+        with pytest.raises(
+            AnotherLog, match=rf"topic id {OTHER_TOPIC_ID}, the lake holds topic id {TOPIC_ID}; use a new lake"
+        ):
+            lake.plan()
+
+    def test_another_cluster(self, log: Path) -> None:
+        lake = self.after_an_audit(log)
+        (log.parent / "meta.properties").write_text("cluster.id=two\n")
+        with pytest.raises(AnotherLog, match="cluster one, what was given is of cluster two"):
+            lake.plan()
+
+    def test_a_log_that_was_cut_back(self, log: Path) -> None:
+        lake = self.after_an_audit(log)
+        write(log, 0, batch(0, commits(2), leader_epoch=4))
+        with pytest.raises(AnotherLog, match="ends at offset 2, the lake has read it up to 3"):
+            lake.plan()
+
+    def test_a_leader_epoch_that_went_back(self, log: Path) -> None:
+        lake = self.after_an_audit(log)
+        back = [batch(offset, commits(1), leader_epoch=2) for offset in (3, 4)]  # one alone may be damaged
+        write(log, 0, batch(0, commits(3), leader_epoch=4), *back)
+        with pytest.raises(AnotherLog, match="ends in leader epoch 2, the lake has read epoch 4"):
+            lake.plan()
+
+    def test_another_batch_in_the_place_of_the_last_one(self, log: Path) -> None:
+        lake = self.after_an_audit(log)
+        write(log, 0, batch(0, commits(3, committed_offset=6), leader_epoch=4))
+        with pytest.raises(AnotherLog, match=r"the batch at offset 0 of .* has checksum"):
+            lake.plan()
+
+    def test_a_log_that_was_cut_back_and_written_anew_with_other_batches(self, log: Path) -> None:
+        """None of them begins where the last one did that was read."""
+        write(log, 0, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 0, batch(0, commits(5), leader_epoch=6))
+        with pytest.raises(AnotherLog, match=r"of leader epoch 6 at offset 0, the lake has read it up to 3 in epoch 4"):
+            lake.plan()
+
+    def test_the_last_batch_after_the_cleaner_is_not_refused(self, log: Path) -> None:
+        lake = self.after_an_audit(log)
+        write(log, 0, batch(0, commits(1), last_offset_delta=2, leader_epoch=4), batch(3, commits(1), leader_epoch=4))
+        lake.audit()
+        assert lake.records == 4
+
+    @pytest.mark.parametrize(
+        "last",
+        [
+            pytest.param(batch(3, [(KEY, None)], leader_epoch=4), id="a tombstone gets its delete horizon"),
+            pytest.param(marker(3, epoch=4), id="a marker without a transaction gets its delete horizon"),
+            pytest.param(message(3, *commits(1)[0], magic=1), id="an old message becomes a batch"),
+        ],
+    )
+    def test_a_last_batch_with_all_its_records_that_the_cleaner_rewrote_is_not_refused(
+        self, log: Path, last: bytes
+    ) -> None:
+        write(log, 0, batch(0, commits(3), leader_epoch=4), last)
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 4, batch(4, commits(1), leader_epoch=4))
+        clean_folder(log, drop_tombstones=False)
+        lake.audit()
+        assert lake.records == 5
+
+    def test_a_last_batch_that_the_cleaner_took_from_before_an_empty_segment_is_not_refused(self, log: Path) -> None:
+        """Before Kafka 4.0 the cleaner kept no empty batch at the end of what it cleaned."""
+        write(log, 0, batch(0, commits(3), leader_epoch=4), marker(3, epoch=5))
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 0, batch(0, commits(3), leader_epoch=4))
+        write(log, 4)
+        assert lake.plan().new_ranges == []
+        write(log, 4, batch(4, commits(1), leader_epoch=5))
+        lake.audit()
+        assert lake.records == 5
+
+    def test_ids_that_nobody_copied_are_not_refused(self, log: Path) -> None:
+        lake = self.after_an_audit(log)
+        (log / "partition.metadata").unlink()
+        (log.parent / "meta.properties").unlink()
+        assert lake.plan().new_ranges == []
+
+
+class TestKnownDamage:
+    """A corrupt batch is counted by the audit that comes upon it, by none after."""
+
+    def test_at_the_end_of_the_log(self, log: Path) -> None:
+        first, bad = batch(0, commits(3)), damaged(batch(3, commits(2)))
+        write(log, 0, first, bad)
+        lake = Lake(log.parent)
+        for _ in range(3):
+            lake.audit()
+            assert (lake.records, len(lake.damage)) == (5, 1)
+
+    def test_with_sound_batches_behind_it_the_next_night(self, log: Path) -> None:
+        first, bad, third = batch(0, commits(3)), damaged(batch(3, commits(2))), batch(5, commits(4))
+        write(log, 0, first, bad)
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 0, first, bad, third)
+        write(log, 9, batch(9, commits(1)))
+        for _ in range(2):
+            lake.audit()
+            assert (lake.records, len(lake.damage), lake.next_offset) == (10, 1, 10)
+
+    def test_cut_off_by_a_broker_that_recovered_and_wrote_there_again(self, log: Path) -> None:
+        first, bad, again = (
+            batch(0, commits(3)),
+            damaged(batch(3, commits(2))),
+            batch(3, commits(1, committed_offset=8)),
+        )
+        write(log, 0, first, bad)
+        lake = Lake(log.parent)
+        lake.audit()
+        write(log, 0, first)
+        assert lake.audit().new_ranges == []
+        write(log, 0, first, again)
+        lake.audit()
+        assert (lake.records, len(lake.damage), lake.next_offset) == (6, 1, 4)
+
+    def test_noise_behind_the_last_batch(self, log: Path) -> None:
+        first, noise = batch(0, commits(3)), b"\xff\x13noise!" * 40
+        write(log, 0, first, noise)
+        lake = Lake(log.parent)
+        lake.audit()
+        read = (lake.records, len(lake.damage))
+        lake.audit()
+        assert (lake.records, len(lake.damage)) == read == (4, 1)
+
+    def test_a_segment_cut_off_with_another_behind_it(self, log: Path) -> None:
+        write(log, 0, batch(0, commits(3)), batch(3, commits(2))[:50])
+        lake = Lake(log.parent)
+        lake.audit()
+        assert (lake.records, lake.damage) == (3, [])
+        write(log, 5, damaged(batch(5, commits(4))))
+        for _ in range(2):
+            lake.audit()
+            assert (lake.records, len(lake.damage), lake.next_offset) == (8, 2, 3)
+        write(log, 9, batch(9, commits(2)))
+        for _ in range(2):
+            lake.audit()
+            assert (lake.records, len(lake.damage), lake.next_offset) == (10, 2, 11)

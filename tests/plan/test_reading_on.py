@@ -1,0 +1,394 @@
+"""A live log that is cleaned while it is read: the rows are a state that it had (decoding/hand_reader.py)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kgroups_spark.audit.result import unsettled, unsettled_note
+from kgroups_spark.cluster import fetch
+from kgroups_spark.cluster.cluster import FetchAnswer, OffsetAnswer
+from kgroups_spark.cluster.fetch import FetchLimits
+from kgroups_spark.cluster.live_log import PieceOpener, live_logs
+from kgroups_spark.decoding import commit_rows
+from kgroups_spark.decoding.group_traffic import summed
+from kgroups_spark.decoding.hand_reader import MOST_ROUNDS, readings
+from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
+from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
+from kgroups_spark.plan.audit_plan import AuditPlan, plan_audit
+from kgroups_spark.plan.delete_retention import DeleteRetention, LastReads
+from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost
+from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks import outputs
+from kgroups_spark.tasks.outputs import AGAIN, FACT, PASSED_ON, ROWS
+from kgroups_spark.tasks.read_stage import read_hands
+from kgroups_spark.tasks.sinks import FOR_REPLAY, written
+from kgroups_spark.times import to_epoch_ms
+from tests.chosen import Chosen
+from tests.logs.cleaner import GrowingLog, batches_of
+from tests.records.build import batch
+from tests.sources.fake_cluster import FakeCluster, FakeTime, fake_time
+
+__all__ = ["fake_time"]
+
+PATH = "__consumer_offsets-0/00000000000000000000.log"
+BUSY, IDLE = b"busy", b"idle"
+DAY_MS = 86_400_000
+
+
+def commit(group: bytes, committed_offset: int) -> tuple[bytes, bytes]:
+    key = b"\0\1\0\4" + group + b"\0\1t\0\0\0\0"
+    return key, b"\0\3" + committed_offset.to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\0\0" + bytes(8)
+
+
+# Each commits its own log offset. `idle` commits at first and never again, `busy` all the time.
+WRITTEN = [batch(offset, [commit(IDLE if offset == 1 else BUSY, offset)]) for offset in range(200)]
+ONE_BATCH = len(WRITTEN[0])
+
+
+@dataclass
+class CleanedCluster(FakeCluster):
+    """`happens`: what is done to the log before each request, one after the other; then nothing."""
+
+    log: GrowingLog = field(default_factory=lambda: GrowingLog({PATH: b"".join(WRITTEN)}))
+    happens: list[Callable[[GrowingLog], object]] = field(default_factory=list)
+    then: Callable[[GrowingLog], object] | None = None
+
+    def __post_init__(self) -> None:
+        self.script = []
+        write(self.log, 6)
+        self._look()
+
+    def _look(self) -> None:
+        self.batches = [each.data for path in sorted(self.log.files) for each in batches_of(self.log.files[path])]
+
+    @property
+    def end(self) -> int:
+        return len(WRITTEN) - self.log.left(0)
+
+    def _pass(self) -> None:
+        step = self.happens.pop(0) if self.happens else self.then
+        if step is not None:
+            step(self.log)
+        self._look()
+
+    def fetch(self, *arguments: Any, **more: Any) -> FetchAnswer:
+        self._pass()
+        return super().fetch(*arguments, **more)
+
+    def list_offsets(self, *arguments: Any, **more: Any) -> dict[Any, OffsetAnswer]:
+        self._pass()
+        return super().list_offsets(*arguments, **more)
+
+
+def write(log: GrowingLog, batches: int = 2) -> None:
+    log.append(0, batches)
+    log.roll(0)
+
+
+def clean(log: GrowingLog) -> None:
+    log.clean()
+
+
+def write_and_clean(log: GrowingLog) -> None:
+    write(log)
+    log.clean()
+
+
+def nothing(log: GrowingLog) -> None:
+    """Another request in peace."""
+
+
+@dataclass
+class Read:
+    """What a task read of partition 0: committed offset by group, and where it stopped."""
+
+    committed: dict[str, int]
+    progress: list[RangeProgress]
+
+    @property
+    def end(self) -> int:
+        return max(each.next_offset for each in self.progress)
+
+
+def read(cluster: FakeCluster, plan: AuditPlan) -> Read:
+    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+    context = ReadContext(1, "4.3", open, open_fetch=opener, end_of=opener.end_of, lose_patience=opener.lose_patience)
+    rows: list[tuple[int, str, int]] = []
+    progress: list[RangeProgress] = []
+    for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
+        for decoder in reading.decoders():
+            for name, table in decoder.outputs():
+                if name == "offset_commits":
+                    rows += [(r["log_offset"], r["group_id"], r["committed_offset"]) for r in table.to_pylist()]
+            progress.append(decoder.progress)
+    return Read({group: offset for _, group, offset in sorted(rows)}, progress)
+
+
+def counted(cluster: FakeCluster, plan: AuditPlan) -> tuple[list[dict[str, Any]], list[RangeProgress]]:
+    """Rows of group_traffic of partition 0, added up over its ranges, and their progress."""
+    opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+    context = ReadContext(1, "4.3", open, open_fetch=opener, end_of=opener.end_of, lose_patience=opener.lose_patience)
+    counts: list[pa.Table] = []
+    progress: list[RangeProgress] = []
+    for reading in readings([*plan.reread_ranges, *plan.new_ranges], context):
+        for decoder in reading.decoders():
+            counts += [pa.table(rows) for name, rows in decoder.outputs() if name == "group_traffic"]
+            progress.append(decoder.progress)
+    return summed(pa.concat_tables(counts)).to_pylist(), progress
+
+
+def planned(cluster: FakeCluster, last: AuditRow | None = None, **options: Any) -> AuditPlan:
+    return plan_audit(live_logs(cluster.as_cluster(), "t").logs, last, **options)
+
+
+def as_it_was(end: int) -> dict[str, int]:
+    """What a coordinator had when the log ended there."""
+    state = {"busy": max(offset for offset in range(end) if offset != 1)}
+    return state | ({"idle": 1} if end > 1 else {})
+
+
+@pytest.fixture(autouse=True)
+def two_batches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES", 2 * ONE_BATCH)
+
+
+STEPS = (nothing, write, clean, write_and_clean)
+
+
+def test_whenever_the_log_is_written_rolled_and_cleaned_the_state_is_one_that_it_had(chosen: Chosen) -> None:
+    every = itertools.product(STEPS, repeat=7)
+    for steps in chosen.some(every, 30, always=[(nothing,) * 3 + (write_and_clean,) * 4]):
+        cluster = CleanedCluster([])
+        plan = planned(cluster)
+        cluster.happens = list(steps)
+        found = read(cluster, plan)
+        assert found.committed == as_it_was(found.end), steps
+        assert unsettled(found.progress) == ()
+
+
+def test_a_quiet_log_is_asked_once_more_for_its_end_and_not_fetched() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.requests.clear()
+    found = read(cluster, plan)
+    assert [(each.number, each.next_offset) for each in found.progress] == [(0, 6)]
+    assert len(cluster.requests) == 3
+
+
+def test_a_span_without_a_gap_is_the_last_though_the_log_goes_on() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.then = write
+    found = read(cluster, plan)
+    assert [each.number for each in found.progress] == [0, 1]
+    assert found.committed == as_it_was(found.end)
+
+
+def test_ranges_read_on_have_a_place_behind_the_planned_ones_and_no_beginning() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.happens = [write_and_clean] * 5
+    first, *others = read(cluster, plan).progress
+    starts = [each.start_offset for each in others]
+    assert starts == [each.next_offset for each in (first, *others[:-1])]
+    assert [each.number for each in others] == list(range(1, len(others) + 1))
+    assert all(each.missing for each in others[:-1])
+
+
+def test_what_was_counted_of_a_partition_that_is_read_on_is_one_row_of_a_group_and_hour() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.happens = [write_and_clean] * 5
+    rows, progress = counted(cluster, plan)
+    assert len(progress) > 2
+    assert {row["group_id"] for row in rows} == {"busy", "idle"} and len(rows) == 2
+    assert sum(row["commits"] for row in rows) == sum(each.records for each in progress)
+
+
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_told() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster)
+    cluster.then = write_and_clean
+    found = read(cluster, plan)
+    assert len(found.progress) == 1 + MOST_ROUNDS
+    (note,) = unsettled_note(unsettled(found.progress))
+    assert note.startswith("partition 0 was cleaned faster than it could be read, 20 times in a row")
+
+
+def ledger_row(end: int, age_days: int = 2) -> AuditRow:
+    """An audit that read the partition up to there, so long ago."""
+    progress = PartitionProgress(0, 0, end, records=end)
+    started = datetime(2026, 11, 20, tzinfo=UTC) - timedelta(days=age_days)
+    return AuditRow(1, FINISHED, "host", started, cluster_id="one", partitions=(progress,))
+
+
+def delete_retention(last: AuditRow) -> DeleteRetention:
+    now = to_epoch_ms(datetime(2026, 11, 20, tzinfo=UTC))
+    return DeleteRetention(DAY_MS, LastReads(last, list), now)
+
+
+def test_a_partition_that_is_read_again_is_read_on_as_well() -> None:
+    cluster = CleanedCluster([])
+    plan = planned(cluster, ledger_row(6), full=True)
+    assert plan.new_ranges == []
+    cluster.happens = [nothing, write_and_clean, nothing]
+    found = read(cluster, plan)
+    assert [each.number for each in found.progress] == [-1, 1]
+    assert found.progress[0].missing and found.progress[1].start_offset == 6
+    assert plan.settled(found.progress) is plan
+
+
+class TestReadAgainAfterLong:
+    """R6: whether offsets are missing is not fetched for beforehand, but found while reading."""
+
+    def plan(self, cluster: CleanedCluster) -> AuditPlan:
+        last = ledger_row(2)
+        plan = planned(cluster, last, delete_retention=delete_retention(last))
+        assert plan.read_again == [] and [p.undecided is not None for p in plan.partitions] == [True]
+        return plan
+
+    def test_only_where_offsets_are_missing(self) -> None:
+        cluster = CleanedCluster([])
+        cluster.requests.clear()
+        plan = self.plan(cluster)
+        assert [request.max_bytes for request in cluster.requests] == [4096]  # is it allowed to read?
+        found = read(cluster, plan)
+        assert [each.number for each in found.progress] == [0]
+        settled = plan.settled(found.progress)
+        assert (settled.read_again, settled.reread_ranges, settled.notes) == ([], [], [])
+
+    def test_and_then_before_it_is_read_on(self) -> None:
+        cluster = CleanedCluster([])
+        plan = self.plan(cluster)
+        cluster.happens = [write_and_clean]
+        found = read(cluster, plan)
+        assert [each.number for each in found.progress] == [0, -1, 1]
+        settled = plan.settled(found.progress)
+        assert [p.offsets_partition for p in settled.read_again] == [0]
+        (note,) = settled.notes
+        assert "partition 0 was read again from its start: last read 2d ago" in note
+        assert "of 6 offsets were gone" in note
+
+
+class TestLeaderLost:
+    def lost(self, plan: AuditPlan, *partitions: int) -> list[RangeProgress]:
+        return [
+            RangeProgress(p, 0, 0, 0, given_up=f"t-{p} has given nothing")
+            if p in partitions
+            else RangeProgress(p, 0, 0, 6, records=6)
+            for p in (each.offsets_partition for each in plan.partitions)
+        ]
+
+    def test_while_reading(self, fake_time: FakeTime) -> None:
+        cluster = CleanedCluster([])
+        plan = planned(cluster)
+        cluster.always = "NOT_LEADER_OR_FOLLOWER"
+        with pytest.raises(LeaderLost, match=r"t-0 has given nothing from offset 0 on for 60 s: NOT_LEADER_OR"):
+            read(cluster, plan)
+
+    def test_while_reading_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cluster = CleanedCluster([])
+        plan = planned(cluster)
+        no_leader = OffsetAnswer(None, None, "LEADER_NOT_AVAILABLE")
+        monkeypatch.setattr(cluster, "list_offsets", lambda places, at, **_: dict.fromkeys(places, no_leader))
+        with pytest.raises(LeaderLost, match=r"t-0 has no leader that says where it ends: LEADER_NOT_AVAILABLE"):
+            read(cluster, plan)
+
+    def two_partitions(self) -> AuditPlan:
+        plan = planned(CleanedCluster([]))
+        (one,) = plan.partitions
+        assert one.new is not None
+        other = replace(one, log=replace(one.log, number=1), new=replace(one.new, offsets_partition=1))  # type: ignore[type-var]
+        return replace(plan, partitions=[one, other])
+
+    def test_that_partition_is_left_to_the_next_audit(self) -> None:
+        plan = self.two_partitions()
+        settled = plan.settled(self.lost(plan, 1))
+        assert ([p.offsets_partition for p in settled.partitions], settled.given_up) == ([0], (1,))
+        assert settled.notes == [
+            "left to the next audit, their leaders were lost while they were read: partition 1: t-1 has given nothing"
+        ]
+
+    def test_of_all_that_was_to_be_read_is_an_error(self) -> None:
+        plan = self.two_partitions()
+        with pytest.raises(KgroupsError, match="nothing could be read to its end: t-0 has given nothing"):
+            plan.settled(self.lost(plan, 0, 1))
+
+    def test_whoever_lost_one_waits_less_for_others(self) -> None:
+        cluster = CleanedCluster([])
+        opener = PieceOpener(cluster.as_cluster(), FetchLimits())
+        opener.lose_patience()
+        assert (opener.limits.timeout_ms, cluster.timeout_ms) == (5_000, 5_000)
+
+    @pytest.mark.parametrize("rows_per_part", [1, 4, 1000])
+    def test_no_part_that_is_named_has_rows_of_it(
+        self, rows_per_part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nor does any row of the partitions read before it lack, though parts with both were written."""
+        monkeypatch.setattr(outputs, "ROWS_PER_PART", rows_per_part)
+        monkeypatch.setattr(commit_rows, "ROWS_AT_ONCE", 1)
+        for name in (*TABLES, *(f"work/{name}" for name in FOR_REPLAY)):
+            (tmp_path / name).mkdir(parents=True)
+        cluster = CleanedCluster([])
+        write(cluster.log, 30)
+        opener, lost = PieceOpener(cluster.as_cluster(), FetchLimits()), []
+        (new,) = planned(cluster).new_ranges
+        (piece,) = new.pieces
+        assert isinstance(piece, FetchPiece)
+        hand = [replace(new, offsets_partition=p, pieces=(replace(piece, partition=p),)) for p in range(3)]
+
+        @contextmanager
+        def opened(wanted: FetchPiece) -> Iterator[Any]:
+            with opener(replace(wanted, partition=0)) as log:
+                yield LosesItsLeader(log) if wanted.partition == 1 else log
+
+        context = ReadContext(
+            1,
+            "4.3",
+            open,
+            open_fetch=opened,
+            end_of=lambda wanted: opener.end_of(replace(wanted, partition=0)),
+            lose_patience=lambda: lost.append(1),
+            chunk_bytes=ONE_BATCH,
+        )
+        numbers = [pa.record_batch([pa.array([0])], ["id"])]
+        folders = {ROWS: str(tmp_path), PASSED_ON: str(tmp_path / "work"), AGAIN: str(tmp_path / "work")}
+        collectors = {kind: outputs.PartCollector(folder, 1) for kind, folder in folders.items()}
+        lines = written(read_hands([hand], context, numbers), collectors)
+        parts = [payload for kind, payload in lines if kind == ROWS and payload["table"] == "offset_commits"]
+        tables = [pq.read_table(tmp_path / "offset_commits" / part["path"]) for part in parts]
+        read = [(row["offsets_partition"], row["log_offset"]) for table in tables for row in table.to_pylist()]
+        assert sorted(read) == [(p, offset) for p in (0, 2) for offset in range(36)]
+        given_up = {payload["offsets_partition"]: payload["given_up"] for kind, payload in lines if kind == FACT}
+        assert given_up == {0: None, 1: "t-1 has given nothing", 2: None}
+        passed_on = [payload for kind, payload in lines if kind == PASSED_ON]
+        counts = [pq.read_table(tmp_path / "work" / part["table"] / part["path"]) for part in passed_on]
+        assert {row["offsets_partition"] for table in counts for row in table.to_pylist()} == {0, 2}
+        assert lost == [1]
+
+
+class LosesItsLeader:
+    """A fetched log whose leader is lost behind its first answers."""
+
+    def __init__(self, log: Any) -> None:
+        self._log, self._reads = log, 0
+
+    def seek(self, position: int) -> int:
+        return int(self._log.seek(position))
+
+    def readinto(self, buffer: memoryview) -> int:
+        self._reads += 1
+        if self._reads > 20:
+            raise LeaderLost("t-1 has given nothing")
+        return int(self._log.readinto(buffer[:ONE_BATCH]))

@@ -1,0 +1,119 @@
+"""The servers, started once for the tests here that one process of pytest runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from pyarrow.fs import copy_files
+
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.tables.schemas import TABLES
+from tests.chosen import Chosen
+from tests.platforms.jars import spark_jars
+from tests.platforms.object_store import ObjectStore, object_store
+from tests.platforms.standalone import Cluster, standalone_cluster
+from tests.protocol.local_spark import LocalSpark
+from tests.recorded_logs import CORPORA
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded log of four partitions with transactions."""
+    folder = tmp_path_factory.mktemp("corpora")
+    with zipfile.ZipFile(CORPORA) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if "/transactions-4.3/" in name])
+    return folder / "logs" / "transactions-4.3"
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with object_store(tmp_path_factory.mktemp("store"), ("lakes", "logs", "locked", "versions")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+class Begun(Protocol):
+    """Puts a lake into bucket `lakes` as a creation leaves it that is killed: `every` table is to be made yet, or some
+    of them."""
+
+    def __call__(self, lake: str, *, every: bool) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def begun(local: LocalSpark, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    """Spark takes as long for forty tables as for two nights."""
+
+    def begin(lake: str, *, every: bool) -> None:
+        made = tmp_path_factory.mktemp("begun") / lake
+        Lake.create(local, str(made))
+        # The ledger is made last.
+        tables = [name for name in TABLES if name != "audits"]
+        for name in ("audits", *Chosen("made", every).some(tables, 3)):
+            shutil.rmtree(made / name)
+        copy_files(str(made), f"lakes/{lake}", destination_filesystem=store.file_system())
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where s3_nights.py makes a lake of the same two nights on this machine."""
+    return tmp_path_factory.mktemp("s3_nights") / "lake"
+
+
+@pytest.fixture(
+    scope="session", params=[("auto",), pytest.param(("auto", "spark"), marks=pytest.mark.soak)], ids="+".join
+)
+def s3_lakes(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The lakes that s3_nights.py makes on S3."""
+    lakes: tuple[str, ...] = request.param
+    return lakes
+
+
+@pytest.fixture(scope="session")
+def process(
+    log: Path, store: ObjectStore, local_lake: Path, s3_lakes: tuple[str, ...], begun: Begun
+) -> subprocess.CompletedProcess[str]:
+    """The process of s3_nights.py when it has ended; the key of bucket `locked` is wrong."""
+    spark_jars()
+    # All tables are made and maintained with the lake by Spark's writer, which is a soak's.
+    every = "spark" in s3_lakes
+    begun("auto", every=every)
+    maintained = Chosen("maintained", every).some(TABLES, 3, always=("offset_commits",))
+    (local_lake.parent / "logs").symlink_to(log)
+    answer = local_lake.parent / "answer.json"
+    arguments = [*map(str, (log, store.folder, local_lake, answer)), *s3_lakes]
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.platforms.s3_nights", *arguments],
+        input=json.dumps(
+            {"settings": {"spark.hadoop.fs.s3a.bucket.locked.secret.key": "wrong"}, "maintained": maintained}
+        ),
+        env={**os.environ, **store.environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process
+
+
+@pytest.fixture(scope="session")
+def facts(process: subprocess.CompletedProcess[str], local_lake: Path) -> Any:
+    """What s3_nights.py has found."""
+    return json.loads((local_lake.parent / "answer.json").read_text())

@@ -1,0 +1,79 @@
+"""A real S3 server on this machine: S3Proxy, which keeps objects as files of a folder, a bucket a folder in it.
+
+It checks signatures and honours `If-None-Match: *`, and needs nothing but the Java that Spark needs.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyarrow.fs import S3FileSystem
+
+from tests.platforms.jars import object_store_jars
+from tests.platforms.processes import free_port, listens, server
+
+# S3Proxy's own setting writes a page a request.
+QUIET = """<configuration><appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
+<encoder><pattern>%level %logger{0} %msg%n</pattern></encoder></appender>
+<root level="WARN"><appender-ref ref="OUT"/></root></configuration>"""
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """Where it is, who may use it, and the folder in which its buckets lie."""
+
+    endpoint: str
+    access_key: str
+    secret_key: str
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The same for AWS's tools."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+        }
+
+    @property
+    def hadoop(self) -> dict[str, str]:
+        """Hadoop's settings for it, without `spark.hadoop.`."""
+        return {
+            "fs.s3a.endpoint": self.endpoint,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": self.access_key,
+            "fs.s3a.secret.key": self.secret_key,
+        }
+
+    def file_system(self) -> S3FileSystem:
+        """Its buckets as folders; what is put there by another way has no ETag."""
+        keys = {"access_key": self.access_key, "secret_key": self.secret_key}
+        return S3FileSystem(**keys, endpoint_override=self.endpoint, region="us-east-1")
+
+
+@contextmanager
+def object_store(folder: Path, buckets: tuple[str, ...]) -> Iterator[ObjectStore]:
+    """An object store with these buckets."""
+    port = free_port()
+    store = ObjectStore(f"http://127.0.0.1:{port}", "tests", f"secret-{secrets.token_hex(16)}", folder / "objects")
+    for bucket in buckets:
+        (store.folder / bucket).mkdir(parents=True)
+    properties, logback = folder / "s3proxy.properties", folder / "logback.xml"
+    properties.write_text(
+        f"s3proxy.endpoint={store.endpoint}\ns3proxy.authorization=aws-v2-or-v4\n"
+        f"s3proxy.identity={store.access_key}\ns3proxy.credential={store.secret_key}\n"
+        f"jclouds.provider=filesystem-nio2\njclouds.filesystem.basedir={store.folder}\n"
+    )
+    logback.write_text(QUIET)
+    command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", ":".join(object_store_jars())]
+    command += [f"-Dlogback.configurationFile={logback}", "org.gaul.s3proxy.Main", "--properties", str(properties)]
+    with server(command, folder / "s3proxy.log", os.environ, lambda: listens("127.0.0.1", port)):
+        yield store

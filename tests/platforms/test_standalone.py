@@ -1,0 +1,223 @@
+"""The nightly job on a standalone cluster of two workers: drivers, executors and nodes in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.session import PER_SESSION
+from tests.chosen import marks_of
+from tests.nights.lakes import contents, copy_until, rows
+from tests.platforms.data_files import data_files
+
+ROOT = Path(__file__).parents[2]
+NIGHTS = (0.4, 1.0)
+
+
+@pytest.fixture(scope="session")
+def shared(log, tmp_path_factory):
+    """A folder that all nodes mount: the log as of each night."""
+    folder = tmp_path_factory.mktemp("shared")
+    for share in NIGHTS:
+        copy_until(log, folder / f"log-{share}", share)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def made_here(local, shared, tmp_path_factory):
+    """The tables of these nights on one machine, by their shares of the log."""
+
+    @cache
+    def made(*shares):
+        lake = tmp_path_factory.mktemp("made here") / "lake"
+        for share in shares:
+            run_audit(local, AuditOptions(lake=str(lake), segments=[f"{shared}/log-{share}"]))
+        return contents(lake)
+
+    return made
+
+
+@dataclass(frozen=True)
+class Job:
+    """A night of jobs/nightly_audit.py."""
+
+    share: float
+    scheme: str
+    writer: str
+
+
+# `make test` takes one of them, by the seed: a job whose lake is on S3, or nights in which tasks and executors fail.
+SUBMITTED = ("a job", "disturbed nights")
+ONE_JOB = (Job(1.0, "s3a", "auto"),)
+TWO_JOBS = (Job(0.4, "s3a", "auto"), Job(1.0, "s3", "spark"))
+
+
+def if_taken(what, *params):
+    """The params, if `make test` takes this; else none: the soak's own params do the same and more, in the same
+    folders."""
+    return [] if marks_of(what, *SUBMITTED) else [*params]
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        *if_taken("a job", pytest.param(ONE_JOB, id="auto")),
+        pytest.param(TWO_JOBS, id="auto, then spark", marks=pytest.mark.soak),
+    ],
+)
+def jobs(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def nights(cluster, store, shared, jobs, begun):
+    """The jobs when they have ended, lake and segments on S3."""
+    begun("nightly", every=jobs is TWO_JOBS)
+    hadoop = {f"spark.hadoop.{name}": value for name, value in store.hadoop.items()}
+    events = cluster.folder / "events"
+    events.mkdir()
+    settings = {
+        **hadoop,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": str(events),
+    }
+    program, log = ROOT / "jobs" / "nightly_audit.py", store.folder / "logs" / "nightly"
+    done = []
+    for job in jobs:
+        copy_until(shared / "log-1.0", log, job.share)
+        places = ["--lake", f"{job.scheme}://lakes/nightly", "--segments", f"{job.scheme}://logs/nightly"]
+        done.append(cluster.submit(program, *places, "--writer", job.writer, settings=settings))
+        assert done[-1].returncode == 0, done[-1].stderr[-3000:]
+    return done
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        *if_taken("disturbed nights", ("parts",)),
+        pytest.param(("parts", "spark"), marks=pytest.mark.soak),
+    ],
+    ids="+".join,
+)
+def writers(request):
+    """By which the disturbed nights are written."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def disturbed(cluster, shared, writers, local):
+    """What disturbed_nights.py answered; its lakes are there, and empty."""
+    for writer in writers:
+        Lake.create(local, str(shared / f"lake-{writer}"))
+    answer = shared / "answer.json"
+    done = cluster.submit(
+        ROOT / "tests" / "platforms" / "disturbed_nights.py",
+        *map(str, (shared, answer)),
+        *writers,
+        settings={
+            "spark.speculation": "true",
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.quantile": "0.5",
+            # A stage of one task has no other to be slower than.
+            "spark.speculation.task.duration.threshold": "4s",
+            "spark.hadoop.fs.viewfs.mounttable.shared.linkFallback": f"file://{shared}",
+        },
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(answer.read_text())
+
+
+def test_nights_on_the_cluster_make_the_tables_of_nights_here(nights, jobs, store, made_here):
+    assert contents(store.folder / "lakes" / "nightly") == made_here(*(job.share for job in jobs))
+
+
+def test_auto_took_parts_and_all_writers_wrote(nights, jobs, store):
+    files = data_files(store.folder / "lakes" / "nightly", "offset_commits")
+    assert "00000001" in {path.split("-")[1] for path in files}
+    assert {len(path.split("-")[1]) for path in files} == {5 if job.writer == "spark" else 8 for job in jobs}
+    assert not any(
+        "writer" in note for row in rows(store.folder / "lakes" / "nightly", "audits") for note in row["notes"] or ()
+    )
+
+
+def test_the_work_was_done_on_both_nodes_by_the_package_that_was_shipped(nights, cluster):
+    for number in range(2):
+        executors = list((cluster.folder / f"work-{number}").glob("app-*/*"))
+        assert executors
+        assert all((executor / "kgroups_spark.zip").is_file() for executor in executors)
+
+
+def test_a_job_has_the_settings_of_every_session(disturbed):
+    assert disturbed["settings"] == PER_SESSION
+
+
+def test_no_secret_stands_in_logs_events_or_the_lake(nights, cluster, store):
+    secret = store.secret_key.encode()
+    for done in nights:
+        assert store.secret_key not in done.stdout + done.stderr
+    logs = [path for path in cluster.folder.rglob("*") if path.is_file() and path.suffix in ("", ".log", ".inprogress")]
+    assert any("events" in path.parts for path in logs) and any(path.name == "stderr" for path in logs)
+    for path in [*logs, *(path for path in store.folder.rglob("*") if path.is_file())]:
+        if "node" not in path.parts:
+            assert secret not in path.read_bytes(), path
+
+
+def test_nights_with_failing_tasks_and_executors_make_the_same_tables(disturbed, shared, writers, made_here):
+    for writer in writers:
+        assert [disturbed["writers"][f"{writer} {share}"] for share in NIGHTS] == [writer] * 2
+        assert contents(shared / f"lake-{writer}") == made_here(*NIGHTS)
+
+
+@pytest.mark.parametrize("how", ["fails", "executor dies", "is slow"])
+def test_the_nights_were_disturbed(disturbed, shared, writers, how):
+    for writer in writers:
+        marks = [path.name for path in (shared / "marks" / f"{writer}-{how}").iterdir()]
+        assert how in marks
+        attempts, executors = defaultdict(set), defaultdict(set)
+        for name in marks:
+            if name.startswith("attempt-"):
+                _, stage, partition, attempt, executor = name.split("-")
+                attempts[stage, partition].add(attempt)
+                executors[stage, partition].add(executor)
+        again = [task for task, numbers in attempts.items() if len(numbers) > 1]
+        assert again
+        if how != "fails":
+            assert any(len(executors[task]) > 1 for task in again)
+
+
+def test_the_writer_is_chosen_by_what_tasks_reach(disturbed):
+    said = disturbed["choices"]
+    assert said["shared"] == ["parts", None]
+    writer, why = said["viewfs"]
+    assert writer == "spark"
+    assert re.match(r"writing by Spark's own writer: a task cannot write to viewfs://\S+ with pyarrow \([^\n]+\)$", why)
+
+
+@pytest.mark.parametrize("writer", ["auto", "parts", "spark"])
+def test_a_lake_in_a_folder_that_nodes_do_not_share_is_refused(disturbed, writer):
+    said = disturbed["choices"][f"not shared, {writer}"]
+    assert re.fullmatch(
+        r"the lake at \S+ is not a folder that the workers share: a file [^\n]+ is not seen by the driver", said
+    )
+
+
+def test_conf_for_standalone_differs_from_the_clusters_in_what_standalone_has_its_own_of():
+    def settings(name):
+        lines = (ROOT / "conf" / name).read_text().splitlines()
+        return dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
+
+    standalone, cluster = settings("spark-standalone.conf"), settings("spark-cluster.conf")
+    assert {name for name in standalone if name not in cluster} == {"spark.master", "spark.cores.max"}
+    assert {name: standalone[name] for name in standalone if name in cluster} == {
+        name: cluster[name] for name in standalone if name in cluster
+    }

@@ -1,0 +1,223 @@
+"""Events of groups: the same however a log is cut and reduced, the same as the slow twin's, true to recordings."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kgroups_spark.coordinator.releases import release
+from kgroups_spark.coordinator.shard import Shard
+from kgroups_spark.records.columns import RecordColumns
+from kgroups_spark.records.segment import scan_batches
+from tests.chosen import Chosen, one_of, some_of
+from tests.coordinator.events_twin import events_of
+from tests.coordinator.log_rows import replay_rows
+from tests.coordinator.no_topics import NoTopics
+from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log
+from tests.logs.event_logs import MINUTE, EventLog
+from tests.logs.log_files import borders, random_cuts, read_zip
+from tests.nights.nights_here import How, audit, audit_nights
+from tests.nights.told_tables import Row, Told
+from tests.recorded_logs import CORPORA
+from tests.twin.object_nights import by_objects
+
+RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java")
+VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.1": (1, 1)}
+HOUR = 3_600_000
+
+
+def events(audited: Told) -> list[Row]:
+    return audited.rows("group_events")
+
+
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("seed", some_of(1, *range(12)))
+def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: int) -> None:
+    files = EventLog(seed).files
+    whole = by_objects(files, How(version, retention_ms=HOUR))
+    assert len(events(whole)) > 20
+    how = How(version, retention_ms=HOUR, chunk_bytes=200)
+    cut = audit_nights(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2), how)
+    assert events(cut) == events(whole)
+    assert cut.state() == whole.state()
+    assert events(audit(files, How(version, retention_ms=HOUR))) == events(whole)
+    assert events(cut.rebuilt(how)) == events(whole)
+    keys = [(row["offsets_partition"], row["log_offset"], row["event_index"]) for row in events(whole)]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("seed", some_of(3, *range(30)))
+def test_logs_of_everything_tell_what_a_shard_of_objects_tells(version: str, seed: int) -> None:
+    files = dense_log(seed, batches=40)
+    assert events(audit(files, How(version))) == events(by_objects(files, How(version)))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("seed", [*some_of(1, *range(12)), 209])  # the last: a group goes and comes again in one act
+def test_the_slow_twin_tells_the_same(version: str, seed: int) -> None:
+    log = EventLog(seed + 100, retention_ms=HOUR)
+    ours = events(audit(log.files, How(version, retention_ms=HOUR)))
+    (data,) = log.files.values()
+    shard = Shard(release(version), 0)
+    shard.topics = NoTopics()
+    theirs = events_of(list(replay_rows([io.BytesIO(data)])), shard, HOUR, VERSIONS[version])
+    left_out = ("offsets_partition", "event_index", "log_timestamp", "event_timestamp")
+    found = [{name: value for name, value in row.items() if value is not None and name not in left_out} for row in ours]
+    for row in found:
+        if row["event"] == "assignment_changed":
+            del row["value_before"], row["value_after"]
+    assert in_order(found) == in_order([{k: v for k, v in row.items() if v is not None} for row in theirs])
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def test_a_log_of_one_time_tells_the_same_however_it_is_cut(chosen: Chosen) -> None:
+    for seed in chosen.some(range(1, 40), 2):
+        files = dense_log(seed, batches=40)
+        cut = audit_nights(files, random_cuts(files, np.random.default_rng(seed), nights=3, ranges=2), How())
+        whole = audit(files, How())
+        assert events(cut) == events(cut.rebuilt()) == events(whole), seed
+        assert cut.state() == whole.state(), seed
+
+
+def test_without_batches_an_act_that_an_audits_end_cuts_in_two_is_told_by_a_rebuild_as_by_the_nights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RecordColumns, "offset_delta", property(lambda self: np.full(len(self), -1)))
+    files = dense_log(1, batches=40)  # all of one time: one act
+    cut = audit_nights(files, random_cuts(files, np.random.default_rng(1), nights=3, ranges=2), How())
+    assert events(cut.rebuilt()) == events(cut) != events(audit(files, How()))
+
+
+def causes(corpus: str, version: str, **how: Any) -> dict[str, Counter[tuple[str, str | None]]]:
+    """By group how often which event has which cause, of those that have one."""
+    found: dict[str, Counter[tuple[str, str | None]]] = {}
+    for row in events(audit(read_zip(CORPORA)[corpus], How(version, **how))):
+        if row["cause"] is not None:
+            found.setdefault(row["group_id"], Counter())[row["event"], row["cause"]] += 1
+    return found
+
+
+def test_what_was_done_to_classic_groups_is_told_with_its_cause() -> None:
+    told = causes("classic-4.3", "4.3")
+    assert told["billing-11ddce"] == {("offset_removed", "group_deleted"): 3, ("group_removed", "group_deleted"): 1}
+    assert told["search-11f7a1"] == {
+        ("offset_removed", "group_deleted"): 3,
+        ("group_removed", "group_deleted"): 1,
+        ("offset_restarted", "no_members"): 1,
+    }
+    assert told["orders-11baad"] == {("offset_removed", "offset_deleted"): 2}
+    assert told["report-120bfa"] == {("offset_rewound", "no_members"): 1, ("offset_skipped", "no_members"): 1}
+    assert told["audit-130db5"] == {("offset_removed", "topic_deleted"): 2}
+    assert told["search-132aa6"] == {("offset_removed", "topic_deleted"): 2, ("offset_restarted", "topic_recreated"): 1}
+    # Of one group alone that does not subscribe: deleted offsets and a deleted topic look the same.
+    assert told["orders-1169cf"] == {("offset_removed", "unknown"): 1}
+
+
+def test_every_removal_by_an_expiry_check_is_told_as_one() -> None:
+    from tests.logs.corpora import ANSWERS
+
+    answers = ANSWERS["expiry-4.3-after"]
+    rows = events(audit(read_zip(CORPORA)["expiry-4.3-after"], How("4.3", retention_ms=answers["retention_ms"])))
+    ends = {int(partition): end for partition, end in ANSWERS["expiry-4.3-before"]["ends"].items()}
+    late = [row for row in rows if row["log_offset"] >= ends.get(row["offsets_partition"], 0)]
+    removed = Counter(row["cause"] for row in late if row["event"] in ("offset_removed", "group_removed"))
+    assert set(removed) == {"expired"} and removed["expired"] > 20
+    assert {row["cause"] for row in rows if row["event"] == "offset_removed" and row not in late} <= {"offset_deleted"}
+
+
+def test_migrations_are_told_and_nobody_who_stayed_left() -> None:
+    rows = events(audit(read_zip(CORPORA)["kip848-4.3"], How("4.3")))
+    changed = {(row["value_before"], row["value_after"]) for row in rows if row["event"] == "group_type_changed"}
+    assert changed == {("classic", "consumer"), ("consumer", "classic")}
+    assert {row["group_id"] for row in rows if row["event"] == "group_removed"} == {"shipping-116811"}
+    assert all(row["cause"] == "with_members" for row in rows if row["event"] == "offset_rewound")
+    at_once = Counter(
+        (row["log_offset"], row["offsets_partition"], row["member_id"])
+        for row in rows
+        if row["event"] in ("member_left", "member_joined")
+    )
+    assert set(at_once.values()) == {1}
+
+
+def removals(version: str, *acts: str) -> list[tuple[str, int]]:
+    """Event and log offset of each removal in a log of these acts, the same if an audit ends after each."""
+    log = EventLog(0, batches=0)
+    control = {"commit": b"\0\0\0\1", "abort": b"\0\0\0\0"}
+    for act in acts:
+        log.now += MINUTE
+        match act:
+            case "value" | "pending":
+                log.append([slot_value(log)], producer=1 if act == "pending" else -1)
+            case "commit" | "abort":
+                marker = (control[act], b"\0\0\0\0\0\4")
+                log.append([marker], producer=1, attributes=TRANSACTIONAL | CONTROL)
+            case "tombstone":
+                log.append([log.tombstone("a", "t", 0)])
+            case "group":
+                log.append([log.classic("a")])
+            case "group tombstone":
+                log.append([log.gone(2, "a")])
+    whole, each = by_objects(log.files, How(version)), {0: [[border] for border in borders(log.files, 0)[1:-1]]}
+    assert events(audit_nights(log.files, each, How(version))) == events(whole)
+    return [
+        (row["event"], acts_at(log, row["log_offset"]))
+        for row in events(whole)
+        if row["event"] in ("offset_removed", "group_removed")
+    ]
+
+
+def slot_value(log: EventLog) -> tuple[bytes | None, bytes | None]:
+    """A value of group a, topic t, partition 0."""
+    while True:
+        key, value = log.value("a")
+        if key == log.tombstone("a", "t", 0)[0]:
+            return key, value
+
+
+def acts_at(log: EventLog, log_offset: int) -> int:
+    """The number of the act whose batch has the offset."""
+    (data,) = log.files.values()
+    starts = scan_batches(io.BytesIO(data)).base_offset.tolist()
+    return starts.index(log_offset)
+
+
+@pytest.mark.parametrize("version", one_of(*RELEASES))
+@pytest.mark.parametrize(
+    ("acts", "expected"),
+    [
+        (["tombstone", "tombstone"], [("offset_removed", 0)]),
+        (["value", "tombstone", "tombstone"], [("offset_removed", 1)]),
+        (["value", "tombstone", "tombstone", "value", "tombstone"], [("offset_removed", 1), ("offset_removed", 4)]),
+        (["pending", "tombstone", "tombstone"], []),
+        (["pending", "tombstone", "abort", "tombstone"], []),
+        (["pending", "abort", "tombstone", "tombstone"], [("offset_removed", 2)]),
+        (["pending", "commit", "tombstone", "tombstone"], [("offset_removed", 2)]),
+        (["group tombstone", "group tombstone"], [("group_removed", 0)]),
+        (["group", "group tombstone", "group tombstone"], [("group_removed", 1)]),
+        (["group tombstone", "group", "group tombstone"], [("group_removed", 0), ("group_removed", 2)]),
+    ],
+    ids=lambda each: ",".join(each) if each and isinstance(each[0], str) else "",
+)
+def test_each_removal_is_told_once(version: str, acts: list[str], expected: list[tuple[str, int]]) -> None:
+    found = removals(version, *acts)
+    wanted = {name for name, _ in expected} or {"offset_removed"}
+    assert [each for each in found if each[0] in wanted] == expected
+
+
+def test_only_the_newest_removals_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgroups_spark.offsets.removals.REMEMBERED", 1)
+    log = EventLog(0, batches=0)
+    for partition in (0, 1, 1, 0):
+        log.now += MINUTE
+        log.append([log.tombstone("a", "t", partition)])
+    told = [row["partition"] for row in events(audit(log.files)) if row["event"] == "offset_removed"]
+    assert told == [0, 1, 0]

@@ -1,0 +1,203 @@
+"""Audits of the three logs by Spark: nights, rebuild, kills, both writers; against what brokers' Admin API answered."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kgroups_spark.audit import run, run_rebuild
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.audit.run_rebuild import RebuildOptions
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.share_coordinator.listed import share_lag
+from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES
+from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
+from tests.chosen import by_each_writer, one_of
+from tests.nights.lakes import contents, rows
+from tests.nights.state_nights import ends_of_batches
+from tests.recorded_state_logs import answers, write_logs
+
+DATA = Path(__file__).parents[1] / "data" / "corpora"
+TABLES_OF_USERS = [name for name in STATE_LOG_TABLES if TABLES[name].kind != "internal"]
+COMPARED = [*TABLES_OF_USERS, "pending_offsets", "open_transactions", "groups"]
+TOPIC_OF = {"share-4.4": "__share_group_state", "transactions-4.4": "__transaction_state"}
+RECORDINGS = ["share-4.4", "transactions-4.4"]
+of_one_recording = pytest.mark.parametrize("recorded", one_of(*RECORDINGS), indirect=True, scope="module")
+
+
+def audit(spark, lake, segments, writer="parts", **options):
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)], writer=writer, **options)).audit
+
+
+@pytest.fixture
+def audits(request, writer):
+    """The session of a test's audits: those by parts need no JVM."""
+    return request.getfixturevalue("local" if writer == "parts" else "spark")
+
+
+def log_dir(recording, folder):
+    """The recorded log directory of a broker, with all logs that are there."""
+    write_logs(recording, folder)
+    with zipfile.ZipFile(DATA / ("corpora-4.4.zip" if recording.endswith("4.4") else "corpora.zip")) as archive:
+        for name in archive.namelist():
+            if name.startswith(f"logs/{recording}/__consumer_offsets-") and name.endswith(".log"):
+                path = folder / name.removeprefix(f"logs/{recording}/")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(archive.read(name))
+    return folder
+
+
+def cut(source, target, share):
+    """The log directory with each log cut at a batch border after about that share of its batches."""
+    for segment in source.glob("*/*.log"):
+        path = target / segment.relative_to(source)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = segment.read_bytes()
+        ends = [0, *ends_of_batches(data)]
+        path.write_bytes(data[: ends[int((len(ends) - 1) * share)]])
+    return target
+
+
+@pytest.fixture(scope="module", params=RECORDINGS)
+def recorded(request, tmp_path_factory):
+    return request.param, log_dir(request.param, tmp_path_factory.mktemp("log"))
+
+
+@pytest.fixture(scope="module")
+def whole(local, recorded, tmp_path_factory):
+    """A lake of one audit of everything."""
+    lake = tmp_path_factory.mktemp("whole") / "lake"
+    audit(local, lake, recorded[1])
+    return lake
+
+
+def lag_of(row, ends):
+    end = ends[row["topic"]][str(row["partition"])]
+    return share_lag(row["start_offset"], row["delivery_complete_count"], end)
+
+
+def test_the_tables_say_what_the_brokers_admin_api_answered(recorded, whole):
+    recording, _ = recorded
+    told = answers()[recording]
+    if recording.startswith("share"):
+        ends = told["topic_end_offsets"]
+        mine = {
+            (row["group_id"], row["topic"], row["partition"]): (
+                row["start_offset"],
+                None if row["start_offset"] is None else row["leader_epoch"],
+                share_lag(
+                    row["start_offset"], row["delivery_complete_count"], ends[row["topic"]][str(row["partition"])]
+                ),
+            )
+            for row in rows(whole, "share_partitions")
+            if row["init_state"] == "initialized"
+        }
+        assert mine == {
+            (group_id, one["topic"], one["partition"]): (
+                one.get("start_offset"),
+                one.get("leader_epoch"),
+                one.get("lag"),
+            )
+            for group_id, offsets in told["share_offsets"].items()
+            for one in offsets
+        }
+        assert len(mine) == 10
+        return
+    mine = {row["transactional_id"]: row for row in rows(whole, "transactional_ids")}
+    assert mine.keys() == {one["transactional_id"] for one in told["transactions"]}
+    for one in told["transactions"]:
+        row = mine[one["transactional_id"]]
+        assert (row["producer_id"], row["producer_epoch"]) == (one["producer_id"], one["producer_epoch"])
+        assert (row["state"], row["timeout_ms"]) == (one["state"], one["timeout_ms"])
+        partitions = [[each["topic"], each["partition"]] for each in row["topic_partitions"]]
+        assert partitions == sorted(one["partitions"])
+
+
+def test_open_transactions_have_the_names_of_their_producers(recorded, whole):
+    names = {row["producer_id"]: row["transactional_id"] for row in rows(whole, "transactional_ids")}
+    opened = rows(whole, "open_transactions")
+    for row in [*opened, *rows(whole, "pending_offsets")]:
+        assert row["transactional_id"] == names.get(row["producer_id"])
+    named = [row for row in opened if row["transactional_id"] is not None]
+    # Nobody commits offsets of share groups in transactions.
+    assert (len(opened), len(named)) == {"share-4.4": (0, 0), "transactions-4.4": (7, 7)}[recorded[0]]
+
+
+@of_one_recording
+@by_each_writer
+def test_nights_and_a_rebuild_give_the_tables_of_one_audit(audits, recorded, whole, tmp_path, writer):
+    lake = tmp_path / "lake"
+    for share in (0.4, 0.7, 1):
+        row = audit(audits, lake, cut(recorded[1], tmp_path / "night", share), writer)
+    expected = contents(whole, COMPARED)
+    assert contents(lake, COMPARED) == expected
+    assert {entry.topic for entry in row.state_partitions} == {TOPIC_OF[recorded[0]]}
+    spans = {
+        (one.topic, one.offsets_partition): (one.end_offset, one.records)
+        for one in Ledger(Lake.open(audits, str(lake))).last_finished().state_partitions
+    }
+    assert spans and all(end > 0 for end, _ in spans.values())
+    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake), writer=writer))
+    assert contents(lake, COMPARED) == expected
+    assert Ledger(Lake.open(audits, str(lake))).last_finished().state_partitions != ()
+
+
+@of_one_recording
+@by_each_writer
+def test_a_killed_audit_leaves_no_trace(audits, recorded, whole, tmp_path, monkeypatch, writer):
+    lake = tmp_path / "lake"
+    audit(audits, lake, cut(recorded[1], tmp_path / "night", 0.5), writer)
+    with monkeypatch.context() as killed:
+        killed.setattr(run, "ledger_facts", lambda *_: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception, match="killed"):
+            audit(audits, lake, recorded[1], writer)
+    audit(audits, lake, recorded[1], writer, take_over=True)
+    assert contents(lake, COMPARED) == contents(whole, COMPARED)
+
+
+@of_one_recording
+def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(session, recorded, tmp_path):
+    row = audit(session, tmp_path / "lake", recorded[1], include=())
+    assert row.state_partitions == ()
+    assert not row.rows_added.keys() & set(STATE_LOG_TABLES)
+    shutil.copytree(recorded[1], tmp_path / "groups", ignore=shutil.ignore_patterns("__share*", "__transaction*"))
+    later = audit(session, tmp_path / "lake", tmp_path / "groups")
+    assert later.state_partitions == ()
+    # What comes later is read from its start.
+    last = audit(session, tmp_path / "lake", recorded[1])
+    assert {entry.start_offset for entry in last.state_partitions} == {0}
+    assert sum(entry.records for entry in last.state_partitions) == sum(
+        last.rows_added.get(name, 0) for name in ("share_group_state_records", "transaction_state_records")
+    )
+
+
+@of_one_recording
+@by_each_writer
+def test_old_history_goes_and_what_is_left_is_replayed_to_the_same(audits, recorded, whole, tmp_path, writer):
+    recording, log = recorded
+    lake = tmp_path / "lake"
+    audit(audits, lake, cut(log, tmp_path / "night", 0.7), writer)
+    name = {"__share_group_state": "share_group_state_records", "__transaction_state": "transaction_state_records"}
+    records = name[TOPIC_OF[recording]]
+    before = contents(lake, COMPARED)
+    # Below the newest record: of the recorded share log little has been replaced before. Files stay as they are.
+    options = MaintainOptions(lake=str(lake), keep_ms=1, optimize=False, writer=writer)
+    foreseen = run_maintain(audits, replace(options, dry_run=True))
+    done = run_maintain(audits, options)
+    assert done.rows_removed[records] == foreseen.rows_removed[records]
+    assert done.rows_removed[records] == len(before[records]) - len(rows(lake, records)) > 3
+    assert bool(before["state_events"]) == recording.startswith("share")
+    assert len(rows(lake, "state_events")) < max(len(before["state_events"]), 1)
+    now = [each for each in COMPARED if TABLES[each].kind == "current"]
+    assert contents(lake, now) == {each: before[each] for each in now}
+    run_rebuild.run_rebuild(audits, RebuildOptions(lake=str(lake), writer=writer))
+    assert contents(lake, now) == {each: before[each] for each in now}
+    again = run_maintain(audits, options)
+    assert records not in again.rows_removed
+    audit(audits, lake, log, writer)
+    assert contents(lake, now) == {each: contents(whole, now)[each] for each in now}

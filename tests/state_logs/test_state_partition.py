@@ -1,0 +1,172 @@
+"""One partition of the other logs, from bytes to rows: R1, R2, R3, R5 and R6, over recordings of brokers."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from datetime import UTC, datetime
+
+import pytest
+
+from kgroups_spark.records.segment import scan_batches
+from kgroups_spark.state_logs.replay import Settings
+from tests.nights.state_nights import StateNights, ends_of_batches
+from tests.recorded_state_logs import segments
+from tests.records.build import batch
+from tests.share_coordinator import histories as shares
+from tests.transaction_coordinator import histories as transactions
+
+RECORDED = [
+    ("share-4.3", "__share_group_state"),
+    ("share-4.4", "__share_group_state"),
+    ("transactions-4.4", "__transaction_state"),
+    ("legacy-0.11", "__transaction_state"),
+    ("scala-3.9-live", "__transaction_state"),
+    ("compacted-4.3", "__transaction_state"),
+]
+SHARE, TRANSACTION = "__share_group_state", "__transaction_state"
+
+
+def logs(recording, topic):
+    return [(partition, data) for partition, data in segments(recording, topic).items()]
+
+
+def audited(topic, partition, *nights):
+    found = StateNights(topic, partition=partition)
+    for log in nights:
+        found.audit(log)
+    return found
+
+
+@pytest.mark.parametrize(("recording", "topic"), RECORDED)
+def test_nights_cut_anywhere_give_the_rows_of_one_audit(recording, topic, chosen):
+    for partition, log in logs(recording, topic):
+        whole = audited(topic, partition, log)
+        ends = ends_of_batches(log)
+        for cut in chosen.some(ends[:-1], 3):
+            two = audited(topic, partition, log[:cut], log)
+            assert (two.now(), two.history(), two.state) == (whole.now(), whole.history(), whole.state), cut
+        every = audited(topic, partition, *(log[:end] for end in chosen.some(ends, 20, always=ends[-1:])))
+        assert (every.now(), every.history(), every.state) == (whole.now(), whole.history(), whole.state)
+
+
+@pytest.mark.parametrize(("recording", "topic"), RECORDED)
+def test_history_has_every_record_once_and_gives_the_tables_of_now_again(recording, topic):
+    for partition, log in logs(recording, topic):
+        nights = audited(topic, partition, log)
+        batches = scan_batches(io.BytesIO(log))
+        counts = Counter(row["log_offset"] for name, rows in nights.history().items() for row in rows if "value" in row)
+        assert set(counts.values()) == {1} and counts.total() == int(batches.record_count.sum())
+        assert nights.reads[0].progress[0].records == counts.total()
+        before, state = nights.now(), nights.state
+        nights.rebuild()
+        assert (nights.now(), nights.state) == (before, state)
+
+
+def of_transactions(offset, *ids_and_values):
+    """A batch of values of transactional ids; None: tombstone."""
+    records = [
+        (transactions.key_bytes(name), None if value is None else transactions.value_bytes(value, 1))
+        for name, value in ids_and_values
+    ]
+    return batch(offset, records)
+
+
+ONGOING = transactions.value(1, [("orders", [0])])
+
+
+def test_what_is_gone_when_a_partition_is_read_again_goes_and_stays_gone_in_a_rebuild():
+    nights = StateNights(TRANSACTION)
+    nights.audit(of_transactions(0, ("a", ONGOING), ("b", ONGOING)))
+    # The tombstone of `a` came and was compacted away before the next night.
+    log = of_transactions(1, ("b", ONGOING)) + of_transactions(5, ("c", ONGOING))
+    nights.audit(log, again=True)
+    ids = {row["transactional_id"] for row in nights.tables["transactional_ids"]}
+    assert (ids, nights.reads[-1].gone) == ({"b", "c"}, 1)
+    assert [row["log_offset"] for row in nights.tables["transaction_state_records"]] == [0, 1, 5]
+    nights.audit(log + of_transactions(6, ("d", ONGOING)))
+    before = nights.now()
+    nights.rebuild()
+    assert nights.now() == before
+    assert {row["transactional_id"] for row in nights.tables["transactional_ids"]} == {"b", "c", "d"}
+    # What comes back later is there again.
+    nights.audit(log + of_transactions(6, ("d", ONGOING)) + of_transactions(7, ("a", ONGOING)))
+    nights.rebuild()
+    assert {row["transactional_id"] for row in nights.tables["transactional_ids"]} == {"a", "b", "c", "d"}
+
+
+def of_shares(offset, *records):
+    return batch(offset, [(shares.key_bytes(record), shares.value_bytes(record)) for record in records])
+
+
+def test_a_share_log_that_begins_behind_what_was_read_is_replayed_anew():
+    first, second = (shares.Record(0, *key, shares.snapshot(start=3)) for key in shares.KEYS[:2])
+    nights = StateNights(SHARE)
+    nights.audit(of_shares(0, first, second))
+    # DeleteRecords took both snapshots, the tombstone of the first, and left a newer snapshot of the second.
+    newer = shares.Record(0, *shares.KEYS[1], shares.snapshot(start=9, epoch=1))
+    nights.audit(of_shares(7, newer), starts_anew=True)
+    assert [row["start_offset"] for row in nights.tables["share_partitions"]] == [9]
+    before, state = nights.now(), nights.state
+    nights.rebuild()
+    assert (nights.now(), nights.state) == (before, state)
+
+
+def test_garbage_is_quarantined_with_its_bytes_and_the_rest_is_read():
+    sound = of_transactions(0, ("a", ONGOING))
+    unknown = batch(1, [(b"\0\x09\0\0", b"x"), (None, b"y"), (transactions.key_bytes("b"), b"\0\x07")])
+    torn = bytearray(of_transactions(4, ("c", ONGOING)))
+    torn[-1] ^= 1
+    log = sound + unknown + bytes(torn) + of_transactions(5, ("d", ONGOING))
+    nights = StateNights(TRANSACTION)
+    nights.audit(log)
+    rows = nights.tables["state_quarantine"]
+    assert [(row["log_offset"], row["reason"], row["coordinator_fails"]) for row in rows] == [
+        (1, "unknown_record_type", False),
+        (2, "null_key", True),
+        (3, "unknown_value_version", False),
+        (4, "corrupt_batch", True),
+    ]
+    assert [row["raw_key"] for row in rows] == [b"\0\x09\0\0", None, transactions.key_bytes("b"), None]
+    assert rows[2]["transactional_id"] == "b" and rows[3]["raw_value"] == bytes(torn)
+    assert {row["log"] for row in rows} == {TRANSACTION}
+    assert [row["transactional_id"] for row in nights.tables["transactional_ids"]] == ["a", "d"]
+    assert nights.reads[0].progress[0].quarantined.total() == 4
+
+
+def test_a_record_at_which_a_load_fails_stands_in_history_and_is_named_in_quarantine():
+    log = of_transactions(0, ("a", ONGOING), ("a", transactions.value(9, [])))
+    nights = StateNights(TRANSACTION)
+    nights.audit(log)
+    assert [row["log_offset"] for row in nights.tables["transaction_state_records"]] == [0, 1]
+    (row,) = nights.tables["state_quarantine"]
+    assert (row["log_offset"], row["reason"], row["record_count"]) == (1, "load_would_fail", 0)
+    assert row["detail"] == "Unknown transaction state id 9"
+    assert [row["log_offset"] for row in nights.tables["transactional_ids"]] == [0]
+
+
+def test_another_releases_rules_make_other_tables_of_the_same_history():
+    record = shares.Record(0, *shares.KEYS[0], shares.snapshot(start=3, complete=2))
+    nights = StateNights(SHARE)
+    nights.audit(of_shares(0, record))
+    assert [row["delivery_complete_count"] for row in nights.tables["share_partitions"]] == [2]
+    nights.rebuild("4.1")
+    assert [row["delivery_complete_count"] for row in nights.tables["share_partitions"]] == [None]
+
+
+def test_what_the_cluster_said_of_its_settings_holds_until_it_says_something_else():
+    empty = transactions.value(0, [])
+    log = of_transactions(0, ("a", empty))
+    nights = StateNights(TRANSACTION, settings=Settings(transactional_id_expiration_ms=500))
+    nights.audit(log)
+    due = datetime.fromtimestamp(1.5, UTC)
+    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due]
+    nights.settings = None  # segments, or a rebuild
+    nights.audit(log + of_transactions(1, ("b", empty)))
+    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due, due]
+    nights.rebuild()
+    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [due, due]
+    nights.settings = Settings()
+    nights.audit(log + of_transactions(1, ("b", empty)))
+    week = datetime.fromtimestamp(1 + 7 * 86_400, UTC)
+    assert [row["expires_at"] for row in nights.tables["transactional_ids"]] == [week, week]

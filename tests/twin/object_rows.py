@@ -1,0 +1,81 @@
+"""Replay rows of tables as Arrow, as object_replay.py takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgroups_spark.coordinator.state_difference import WAITING
+from kgroups_spark.offsets.records import milliseconds
+from kgroups_spark.tables.internal import REREAD
+from kgroups_spark.tables.schemas import arrow_schema
+from tests.twin.object_replay import CORRECTION, MARKER, RECORD, REPLAY_ROWS, STATE, TOMBSTONE, UNREADABLE, VALUE
+
+Row = dict[str, Any]
+TIMES = ("log_timestamp", "commit_timestamp", "expire_timestamp")
+# Kafka's -1 where a table has null.
+NONE = (*TIMES, "producer_id", "producer_epoch", "leader_epoch")
+
+
+def replay_rows(tables: Mapping[str, Sequence[pa.Table]]) -> pa.Table:
+    """One row for each record that the four tables of history hold."""
+    commits, records, markers, quarantine = (
+        pa.concat_tables([arrow_schema(name).empty_table(), *tables.get(name, ())])
+        for name in ("offset_commits", "group_records", "transaction_markers", "quarantine")
+    )
+    kinds = pc.if_else(commits.column("value_version").is_null(), TOMBSTONE, VALUE)
+    is_record = pc.and_(
+        pc.not_equal(quarantine.column("reason"), "corrupt_batch"), quarantine.column("is_transactional")
+    )
+    unreadable = quarantine.filter(pc.and_(is_record, pc.greater(quarantine.column("record_count"), 0)))
+    return pa.concat_tables(
+        [
+            _rows(commits, kinds),
+            _rows(records.rename_columns({"value": "text"}), RECORD),
+            _rows(markers, MARKER),
+            _rows(unreadable, UNREADABLE),
+        ]
+    )
+
+
+def object_entries(rows: Sequence[Row]) -> pa.Table:
+    """A saved state (entries of state format 1)."""
+    return _entries(rows, STATE)
+
+
+def correction_rows(rows: Sequence[Row]) -> pa.Table:
+    """Corrections of it (rows of checkpoints) but those that wait."""
+    return _entries([row for row in rows if row["reason"] == REREAD and row["entry_type"] != WAITING], CORRECTION)
+
+
+def in_log_order(rows: Sequence[pa.Table]) -> list[pa.RecordBatch]:
+    """The rows as a replay takes them."""
+    table = pa.concat_tables(rows)
+    first = pc.fill_null(table.column("log_offset"), -1)
+    keys = table.select(["offsets_partition", "kind"]).append_column("place", first)
+    order = pc.sort_indices(keys, [(name, "ascending") for name in ("offsets_partition", "place", "kind")])
+    return table.take(order).combine_chunks().to_batches()
+
+
+def _entries(rows: Sequence[Row], kind: int) -> pa.Table:
+    names = {"entry_type": "outcome", "payload": "text"}
+    kept = ("offsets_partition", "log_offset", "group_id", "entry_type", "payload")
+    return _rows(pa.table({names.get(n, n): [row.get(n) for row in rows] for n in kept}), kind)
+
+
+def _rows(table: pa.Table, kind: int | pa.ChunkedArray) -> pa.Table:
+    kinds = pa.repeat(kind, len(table)) if isinstance(kind, int) else kind
+    columns = [kinds if f.name == "kind" else _column(table, f) for f in REPLAY_ROWS]
+    return pa.table([c.cast(f.type) for c, f in zip(columns, REPLAY_ROWS, strict=True)], schema=REPLAY_ROWS)
+
+
+def _column(table: pa.Table, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    if field.name not in table.column_names:
+        return pa.nulls(len(table), field.type)
+    values = table.column(field.name)
+    if field.name in TIMES:
+        values = milliseconds(values)
+    return pc.fill_null(values, -1) if field.name in NONE else values

@@ -1,0 +1,188 @@
+"""Reduced history, slow and obvious: row by row, each rule as the tables of history/reduction.py and state_logs/keep.py
+say it; and the product's own over rows in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from kgroups_spark.history.reduction import UNKNOWN
+from kgroups_spark.lake.replaced import NOTHING, Replaced
+from kgroups_spark.state_logs.keep import StateHorizons
+from kgroups_spark.state_logs.range_decoder import RECORDS
+from kgroups_spark.upkeep.reduce_stage import MARKERS, SHARD_OF, Reduced
+from tests.lake.table_rows import rows_of
+
+Row = dict[str, Any]
+Rows = list[Row]
+KEYS = {
+    "offset_commits": ("record_type", "group_id", "topic", "partition", "raw_key"),
+    "group_records": ("record_type", "group_id", "member_id", "regular_expression", "raw_key"),
+    "quarantine": ("raw_key",),
+    "group_versions": ("group_id",),
+    "group_member_versions": ("group_id", "member_id"),
+}
+
+
+def twin(tables: Mapping[str, Rows], horizons: Mapping[int, int]) -> dict[str, Rows]:
+    """The rows that stay of the tables of __consumer_offsets."""
+
+    def is_old(row: Row) -> bool:
+        return bool(row["log_offset"] < horizons.get(row["offsets_partition"], -1))
+
+    def end_of(row: Row) -> Row | None:
+        """The marker that ended the row's transaction."""
+        if row["is_transactional"] and row.get("marker_offset") is None:
+            for marker in tables.get(MARKERS, []):
+                start = marker["transaction_start_offset"]
+                is_its = all(marker[name] == row[name] is not None for name in ("offsets_partition", "producer_id"))
+                is_its &= marker["outcome"] is not None and start is not None
+                if is_its and start <= row["log_offset"] < marker["log_offset"]:
+                    return marker
+            return None
+        if row.get("marker_offset") is None:
+            return None
+        return {"log_offset": row["marker_offset"], "outcome": row["outcome"]}
+
+    def stays_anyway(name: str, row: Row) -> bool:
+        if name == "quarantine":
+            is_unknown = row["reason"] in UNKNOWN and row["resolved_by"] is None and row["producer_id"] is None
+            return not is_unknown
+        if "versions" in name:
+            return False
+        if not row["is_transactional"]:
+            return name == "offset_commits" and row["producer_id"] is not None
+        end = end_of(row)
+        return end is None or not end["log_offset"] < horizons[row["offsets_partition"]]
+
+    def is_void(name: str, row: Row) -> bool:
+        """A value of an aborted transaction."""
+        end = end_of(row) if name == "offset_commits" and row["value_version"] is not None else None
+        has_ended = end is not None and end["log_offset"] < horizons[row["offsets_partition"]]
+        return end is not None and has_ended and end["outcome"] == "aborted"
+
+    left: dict[str, Rows] = {}
+    for name in KEYS:
+        last: dict[tuple[Any, ...], int] = {}
+        others = [row for row in tables.get(name, []) if is_old(row) and not stays_anyway(name, row)]
+        others = [row for row in others if not is_void(name, row)]
+        for row in others:
+            key = _key(row, "offsets_partition", *KEYS[name])
+            last[key] = max(last.get(key, -1), row["log_offset"])
+        left[name] = [
+            row
+            for row in tables.get(name, [])
+            if not is_old(row)
+            or stays_anyway(name, row)
+            or (row in others and row["log_offset"] == last[_key(row, "offsets_partition", *KEYS[name])])
+        ]
+    left[MARKERS] = [row for row in tables.get(MARKERS, []) if not is_old(row) or _is_needed(row, tables, left)]
+    return left
+
+
+def _is_needed(marker: Row, tables: Mapping[str, Rows], left: Mapping[str, Rows]) -> bool:
+    """Whether what comes before it of the same producer is a record, not a marker."""
+    if marker["outcome"] is None or marker["producer_id"] is None:
+        return True
+    records = [*left["offset_commits"], *left["group_records"]]
+    records += [row for row in left["quarantine"] if row["record_count"] > 0]
+    ends = [row for row in tables[MARKERS] if row["outcome"] is not None]
+    place = _key(marker, "offsets_partition", "producer_id")
+
+    def last_before(rows: Rows) -> int:
+        its = (row["log_offset"] for row in rows if _key(row, "offsets_partition", "producer_id") == place)
+        return max((at for at in its if at < marker["log_offset"]), default=-1)
+
+    return last_before(records) > last_before(ends)
+
+
+def _key(row: Row, *names: str) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+def state_twin(name: str, rows: Rows, horizons: StateHorizons) -> Rows:
+    """The rows that stay of a table of the two other logs."""
+    log_of = {table: log for log, table in RECORDS.items()}
+
+    def is_old(row: Row) -> bool:
+        place = (log_of.get(name) or row["log"], row["state_partition"])
+        return bool(row["log_offset"] < horizons.get(place, -1))
+
+    old = [row for row in rows if is_old(row)]
+    if name == "state_quarantine":
+        stays = [row for row in old if row["reason"] not in UNKNOWN]
+        return [row for row in rows if not is_old(row) or row in stays or row in _lasts(old, stays)]
+    if name == "transaction_state_records":
+        return [row for row in rows if not is_old(row) or row in _last_transactions(old)]
+    return [row for row in rows if not is_old(row) or any(_behind_base(row, old, early) for early in (False, True))]
+
+
+def _lasts(old: Rows, stays: Rows) -> Rows:
+    last = {_key(row, "log", "state_partition", "raw_key"): row for row in _by_offset(old) if row not in stays}
+    return [*last.values()]
+
+
+def _last_transactions(old: Rows) -> Rows:
+    def key(row: Row) -> tuple[Any, ...]:
+        value = json.loads(row["value"] or "{}")
+        status = value.get("transactionStatus")
+        partitions = value.get("transactionPartitions")
+        is_sound = None if status is None else status in range(8) and (status == 0 or partitions is not None)
+        is_of_a_version = (value.get("clientTransactionVersion") or 0) in range(3)
+        kind = (value.get("producerId"), row["value_version"], is_sound, is_of_a_version)
+        return (*_key(row, "state_partition", "transactional_id"), *kind)
+
+    return [*{key(row): row for row in _by_offset(old)}.values()]
+
+
+def _behind_base(row: Row, old: Rows, early: bool) -> bool:
+    """Whether a release reads the record, and no later snapshot or tombstone that it reads replaces it."""
+
+    def is_read(other: Row) -> bool:
+        layout = other["layout"] or ""
+        if other["value"] is None:
+            return not early and other["record_type"] == 0
+        return layout.startswith("?") or layout == ("4.0" if early else "")
+
+    names = ("state_partition", "group_id", "topic_id", "partition")
+    bases = (other for other in old if is_read(other) and other["record_type"] == 0)
+    base = max((other["log_offset"] for other in bases if _key(other, *names) == _key(row, *names)), default=-1)
+    return is_read(row) and row["log_offset"] >= base
+
+
+def _by_offset(rows: Rows) -> Rows:
+    return sorted(rows, key=lambda row: row["log_offset"])
+
+
+class InMemory:
+    """Rows as tasks read them, some at a time."""
+
+    def __init__(self, tables: Mapping[str, pa.Table], at_once: int) -> None:
+        self.tables, self.at_once = tables, at_once
+
+    def rows(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        table = self.tables[name].select([*columns])
+        for start in range(0, len(table), self.at_once):
+            yield table.slice(start, self.at_once)
+
+    def markers(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        return self.rows(MARKERS, columns)
+
+
+def reduced(
+    tables: Mapping[str, pa.Table],
+    horizons: Mapping[int, int],
+    state_horizons: StateHorizons | None = None,
+    replaced: Replaced = NOTHING,
+    at_once: int = 1000,
+) -> dict[str, pa.Table]:
+    """What the product leaves of the tables; those that rows depend on are empty where they are not given."""
+    given = {name: tables[name] if name in tables else rows_of(name) for name in SHARD_OF}
+    left: dict[str, list[pa.Table]] = {name: [given[name].slice(0, 0)] for name in tables}
+    read = InMemory(given, at_once)
+    for name, _, rows in Reduced(horizons, state_horizons or {}, replaced).left(read, [*tables]):
+        left[name].append(rows)
+    return {name: pa.concat_tables(some) for name, some in left.items()}

@@ -1,0 +1,404 @@
+"""`kgroups maintain`: answers stay, files become few, old history goes, and whatever is killed can be repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+
+from kgroups_spark.audit.run import AuditOptions, run_audit
+from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
+from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.history.shard_states import kept_states
+from kgroups_spark.history.stored import Stored
+from kgroups_spark.lake.claim import Claim, ClaimLost
+from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.ledger import Ledger
+from kgroups_spark.lake.writer import LakeWriter, is_of_night
+from kgroups_spark.tables.internal import KEEP, NIGHT, STATE_OFFSET
+from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
+from kgroups_spark.upkeep.maintain import MaintainOptions, MaintainSummary, run_maintain
+from tests.crash.commit_points import CommitPoint, photographs
+from tests.lake.table_rows import rows_of
+from tests.nights.lakes import contents, copy_until, rows, versions
+from tests.nights.told_tables import unordered
+from tests.recorded_logs import CORPORA
+
+NOW = [name for name, table in TABLES.items() if table.kind == "current"]
+HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
+
+
+def audit(spark, lake, segments):
+    return run_audit(spark, AuditOptions(lake=str(lake), segments=[str(segments)]))
+
+
+def maintain(spark, lake, **options):
+    return run_maintain(spark, MaintainOptions(lake=str(lake), **options))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Transactions of several producers over several groups."""
+    folder = tmp_path_factory.mktemp("corpora")
+    with zipfile.ZipFile(CORPORA) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith("logs/transactions-4.3/")])
+    return folder / "logs" / "transactions-4.3"
+
+
+@pytest.fixture(scope="module")
+def two_nights(local, log, tmp_path_factory):
+    """A lake of two nights, and below `log` what they have read; the last fifth of the log is still to come."""
+    folder = tmp_path_factory.mktemp("nights")
+    for share in (0.4, 0.8):
+        copy_until(log, folder / "log", share)
+        audit(local, folder / "lake", folder / "log")
+    return folder
+
+
+@pytest.fixture
+def lake(two_nights, tmp_path):
+    shutil.copytree(two_nights / "lake", tmp_path / "lake")
+    return tmp_path / "lake"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(local, two_nights, log, tmp_path_factory):
+    """The tables of a lake that nobody maintained, after the rest of the log."""
+    lake = tmp_path_factory.mktemp("undisturbed") / "lake"
+    shutil.copytree(two_nights / "lake", lake)
+    audit(local, lake, log)
+    return contents(lake)
+
+
+def half_of_the_log(lake):
+    """A duration for --keep: half of the records are older."""
+    times = sorted(row["log_timestamp"] for name in ("offset_commits", "group_records") for row in rows(lake, name))
+    return (times[-1] - times[len(times) // 2]) // timedelta(milliseconds=1)
+
+
+def file_counts(lake):
+    return {name: len(DeltaTable(f"{lake}/{name}").file_uris()) for name in HISTORY}
+
+
+def by_duckdb(lake, name):
+    table = DeltaTable(f"{lake}/{name}").to_pyarrow_dataset()
+    return duckdb.connect().register("t", table).execute("SELECT count(*) FROM t").fetchall()[0][0]
+
+
+def newest_actions(lake, name, versions):
+    """The add and remove actions of the newest versions of a table, the last one first."""
+    for path in sorted((lake / name / "_delta_log").glob("*.json"), reverse=True)[:versions]:
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        yield [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+
+
+def test_files_become_few_and_nothing_else_changes(session, lake, log, undisturbed):
+    before, files = contents(lake, [*HISTORY, *NOW]), file_counts(lake)
+    progress = Ledger(Lake.open(session, str(lake))).last_finished().partitions
+    summary = maintain(session, lake)
+    assert contents(lake, [*HISTORY, *NOW]) == before
+    after = file_counts(lake)
+    assert files["offset_commits"] > 1
+    assert all(after[name] == min(1, files[name]) for name in HISTORY)
+    assert "  offset_commits: 2 files to 1" in "\n".join(summary.lines())
+    for name in HISTORY:
+        protocol = DeltaTable(f"{lake}/{name}").protocol()
+        assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+        assert by_duckdb(lake, name) == len(before[name])
+    row = Ledger(Lake.open(session, str(lake))).last_finished()
+    assert (row.source, row.rows_added, row.record_counts) == ("tables", {}, ())
+    assert [(p.offsets_partition, p.end_offset) for p in row.partitions] == [
+        (p.offsets_partition, p.end_offset) for p in progress
+    ]
+    assert {p.records for p in row.partitions} == {0}
+    # There is nothing more to do, and audits go on.
+    versions_before = versions(lake)
+    maintain(session, lake)
+    assert {name: v for name, v in versions(lake).items() if name != "audits"} == {
+        name: v for name, v in versions_before.items() if name != "audits"
+    }
+    audit(session, lake, log)
+    assert contents(lake) == undisturbed
+
+
+def state_of_history(spark, lake):
+    """What a replay of history leads to, and what the last audit saved; offsets and members have no order."""
+    opened = Lake.open(spark, str(lake))
+    audit = Ledger(opened).last_finished()
+    ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
+    replayed = kept_states(opened, ends, audit.release_version, audit.audit_id).collect()
+    saved = [row for row in rows(lake, "checkpoints") if row["reason"] == NIGHT]
+    newest = max(row["audit_id"] for row in saved)
+    states = ([row.asDict() for row in replayed], [row for row in saved if row["audit_id"] == newest])
+    return [sorted(map(entry_of, (row for row in state if row["entry_type"] != "topics"))) for state in states]
+
+
+def entry_of(row):
+    """What a row of the saved state says."""
+    said = unordered(json.loads(row["payload"])) if row["payload"] else [row[field.name] for field in STATE_OFFSET]
+    return row["offsets_partition"], row["entry_type"], row["group_id"] or "", str(said)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A lake before and after `maintain --keep` of half of its log, which was `foreseen`; `killed`: as it was before
+    each of its commits. `newest`: the audit that saw ends of topics last."""
+
+    before: Path
+    after: Path
+    keep_ms: int
+    foreseen: MaintainSummary
+    summary: MaintainSummary
+    killed: dict[CommitPoint, Path]
+    newest: int
+
+
+@pytest.fixture(scope="module")
+def kept(local, two_nights, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    before, after = folder / "before", folder / "after"
+    shutil.copytree(two_nights / "lake", before)
+    _, newest = see_ends_of_topics(local, before)
+    shutil.copytree(before, after)
+    keep_ms, summaries = half_of_the_log(before), []
+    foreseen = maintain(local, after, keep_ms=keep_ms, dry_run=True)
+    assert contents(after, HISTORY) == contents(before, HISTORY)
+    killed = photographs(after, folder / "killed", lambda: summaries.append(maintain(local, after, keep_ms=keep_ms)))
+    return Kept(before, after, keep_ms, foreseen, summaries[0], killed, newest)
+
+
+def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(session, kept, log, undisturbed, tmp_path):
+    gone = {name: len(rows(kept.before, name)) - len(rows(kept.after, name)) for name in HISTORY}
+    assert kept.summary.rows_removed == {name: count for name, count in gone.items() if count}
+    assert {"offset_commits", "transaction_markers"} <= kept.summary.rows_removed.keys()
+    assert kept.foreseen.rows_removed == kept.summary.rows_removed
+    # Old ends of topics go, but never the newest, however long ago both were.
+    assert kept.summary.rows_removed["topic_offsets"] == 2
+    assert ends_by(kept.after) == {kept.newest: 2}
+    assert contents(kept.after, NOW) == contents(kept.before, NOW)
+    lake = shutil.copytree(kept.after, tmp_path / "lake")
+    replayed, saved = state_of_history(session, lake)
+    assert replayed == saved
+    audit(session, lake, log)
+    assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
+    # A rebuild gives the same tables, versions included.
+    before_rebuild = contents(lake)
+    run_rebuild(session, RebuildOptions(lake=str(lake)))
+    assert contents(lake) == before_rebuild
+
+
+def test_a_night_finds_the_files_of_its_state_and_a_replay_of_history_takes_the_others(local, kept):
+    lake = Lake.open(local, str(kept.after))
+    reasons = {
+        file.path: {file.bound(which, "reason") for which in ("minValues", "maxValues")}
+        for file in lake.table(CHECKPOINTS).files()
+    }
+    of_night = {path for path, each in reasons.items() if each == {NIGHT}}
+    assert {file.path for file in lake.table(CHECKPOINTS).files() if is_of_night(file)} == of_night
+    others = {file.path for file in Stored(lake, by_reference=True).tables()[CHECKPOINTS].files or ()}
+    assert others == {path for path, each in reasons.items() if each == {KEEP}} == reasons.keys() - of_night
+    assert of_night and others
+
+
+def test_by_spark_a_whole_maintenance_leaves_what_one_in_this_process_does(spark, kept, tmp_path):
+    """Dry and wet, with all that upkeep asks of Spark and Delta: OPTIMIZE, VACUUM, tasks, transactions."""
+    lake = shutil.copytree(kept.before, tmp_path / "lake")
+    old, young = (lake / "offset_commits" / f"part-of-a-task-that-failed-{age}.parquet" for age in ("old", "young"))
+    for file in (old, young):
+        file.write_bytes(b"x" * 1000)
+    eight_days_ago = old.stat().st_mtime - 8 * 86_400
+    os.utime(old, (eight_days_ago, eight_days_ago))
+    (lake / "_work" / "audit-1-of-a-dead-process").mkdir(parents=True)
+    before, files = contents(lake), set((lake / "offset_commits").glob("*.parquet"))
+    foreseen = maintain(spark, lake, keep_ms=kept.keep_ms, dry_run=True)
+    assert contents(lake) == before
+    assert set((lake / "offset_commits").glob("*.parquet")) == files
+    summary = maintain(spark, lake, keep_ms=kept.keep_ms)
+    assert foreseen.bytes_freed == summary.bytes_freed == 1000
+    assert foreseen.rows_removed == summary.rows_removed == kept.summary.rows_removed
+    assert contents(lake) == contents(kept.after)
+    assert contents(lake, ["checkpoints"]) == contents(kept.after, ["checkpoints"])
+    assert file_counts(lake) == file_counts(kept.after)
+    # Only old files that no version needs are deleted.
+    assert files - set((lake / "offset_commits").glob("*.parquet")) == {old}
+    assert not list((lake / "_work").iterdir())
+    # Who follows the table as a stream sees that rows go, but not that they lie in other files.
+    changes = [{action["dataChange"] for action in actions} for actions in newest_actions(lake, "group_events", 2)]
+    assert changes == [{False}, {True}]
+
+
+def test_keep_can_be_repeated_and_one_kept_state_of_each_partition_is_enough(session, kept, log, tmp_path):
+    lake = shutil.copytree(kept.after, tmp_path / "lake")
+    assert maintain(session, lake, keep_ms=kept.keep_ms).rows_removed == {}
+    audit(session, lake, log)
+    replayed, saved = state_of_history(session, lake)
+    assert replayed == saved
+    maintain(session, lake, keep_ms=1)
+    of = {(row["offsets_partition"], row["audit_id"]) for row in rows(lake, "checkpoints") if row["reason"] == KEEP}
+    assert len(of) == len({partition for partition, _ in of}) == 4
+    replayed, saved = state_of_history(session, lake)
+    assert replayed == saved
+
+
+def test_killed_at_any_commit_nothing_is_lost_and_the_next_one_ends_it(session, kept, chosen, tmp_path):
+    broken = {table for table, operation, _ in kept.killed if operation in ("append", "replace")}
+    assert {"checkpoints", "offset_commits", "transaction_markers"} <= broken
+    now, history = contents(kept.before, NOW), contents(kept.after, HISTORY)
+    for point, killed in kept.killed.items():
+        assert contents(killed, NOW) == now, point
+    for number, point in enumerate(chosen.some(kept.killed, 2)):
+        lake = shutil.copytree(kept.killed[point], tmp_path / f"{number}")
+        maintain(session, lake, keep_ms=kept.keep_ms)
+        assert contents(lake, HISTORY) == history, point
+
+
+def test_whatever_was_half_done_an_audit_goes_on_from_there(session, kept, log, undisturbed, tmp_path):
+    lake = shutil.copytree(list(kept.killed.values())[-1], tmp_path / "lake")
+    audit(session, lake, log)
+    assert contents(lake, NOW) == {name: undisturbed[name] for name in NOW}
+    replayed, saved = state_of_history(session, lake)
+    assert replayed == saved
+
+
+def test_broken_again_and_again_it_is_done_in_the_end(session, lake, log, undisturbed, monkeypatch):
+    keep_ms, now, commit = half_of_the_log(lake), contents(lake, NOW), Lake.commit
+    left = ["transaction_markers", "offset_commits", "group_traffic"]
+
+    def break_each_once(self, table, operation, write):
+        if left and table == left[-1]:
+            left.pop()
+            raise OSError("the storage is gone")
+        return commit(self, table, operation, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "commit", break_each_once)
+        while left:
+            with pytest.raises(OSError, match="the storage is gone"):
+                maintain(session, lake, keep_ms=keep_ms)
+            assert contents(lake, NOW) == now
+        maintain(session, lake, keep_ms=keep_ms)
+    replayed, saved = state_of_history(session, lake)
+    assert replayed == saved
+
+
+def test_after_a_killed_audit_the_tables_of_now_are_those_of_the_last_finished_one(
+    session, lake, log, undisturbed, monkeypatch
+):
+    now, commit = contents(lake), Lake.commit
+
+    def break_at_the_end(self, table, operation, write):
+        if table == "group_expiry":
+            raise OSError("the storage is gone")
+        return commit(self, table, operation, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "commit", break_at_the_end)
+        with pytest.raises(OSError, match="the storage is gone"):
+            audit(session, lake, log)
+    assert contents(lake) != now
+    maintain(session, lake)
+    assert contents(lake) == now
+    audit(session, lake, log)
+    assert contents(lake) == undisturbed
+
+
+def test_a_rebuild_that_was_killed_comes_first(session, lake, monkeypatch):
+    commit = Lake.commit
+
+    def break_at_members(self, table, operation, write):
+        if table == "group_member_versions":
+            raise OSError("the storage is gone")
+        return commit(self, table, operation, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "commit", break_at_members)
+        with pytest.raises(OSError, match="the storage is gone"):
+            run_rebuild(session, RebuildOptions(lake=str(lake), release_version="3.9"))
+    with pytest.raises(KgroupsError, match="a rebuild that did not finish: run kgroups audit or kgroups rebuild"):
+        maintain(session, lake)
+
+
+def test_what_is_refused(session, lake, tmp_path):
+    with pytest.raises(UsageError, match="--vacuum below 7d is refused: somebody may still read"):
+        maintain(session, lake, vacuum_ms=6 * 86_400_000)
+    with pytest.raises(UsageError, match="no lake at"):
+        maintain(session, tmp_path / "nothing")
+    before = versions(lake)
+    with Claim.take(Lake.open(session, str(lake))), pytest.raises(ClaimLost, match="is running"):
+        maintain(session, lake)
+    Lake.create(session, str(tmp_path / "empty"))
+    with pytest.raises(KgroupsError, match="no finished audit: nothing to maintain"):
+        maintain(session, tmp_path / "empty")
+    assert {**versions(lake), "audits": 0} == {**before, "audits": 0}
+
+
+@pytest.mark.soak
+def test_by_sparks_writer_answers_stay_too(spark, asked):
+    lake, (_, newest) = asked
+    now, keep_ms = contents(lake, NOW), half_of_the_log(lake)
+    summary = maintain(spark, lake, keep_ms=keep_ms, writer="spark")
+    assert summary.rows_removed["offset_commits"] > 0
+    assert summary.rows_removed["topic_offsets"] == 2
+    assert ends_by(lake) == {newest: 2}
+    assert contents(lake, NOW) == now
+    assert all(count <= 1 for count in file_counts(lake).values())
+    replayed, saved = state_of_history(spark, lake)
+    assert replayed == saved
+
+
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+# Of the ledger's row, for an audit that reads nothing.
+AS_BEFORE = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
+AS_BEFORE += ("partitions", "newest_log_timestamp", "notes")
+
+
+@pytest.fixture
+def asked(local, lake):
+    """The lake, and the numbers of two audits that saw ends of topics, long ago."""
+    return lake, see_ends_of_topics(local, lake)
+
+
+def see_ends_of_topics(session, lake):
+    """Two audits that did so and nothing else, long ago; their numbers."""
+    started, written = Lake.open(session, str(lake)), []
+    for seen_at in (LONG_AGO, LONG_AGO + timedelta(hours=1)):
+        with Claim.take(started) as claim:
+            writer = LakeWriter(started, claim.audit_id, "parts", claim.check)
+            given = {"audit_id": claim.audit_id, "topic": "t", "status": "ok", "seen_at": seen_at}
+            writer.append_table("topic_offsets", rows_of("topic_offsets", *({**given, "partition": p} for p in (0, 1))))
+            claim.finish(**{name: getattr(claim.before, name) for name in AS_BEFORE})
+            written.append(claim.audit_id)
+    return written
+
+
+def ends_by(lake):
+    """Which audits have how many rows of topic_offsets."""
+    return Counter(row["audit_id"] for row in rows(lake, "topic_offsets"))
+
+
+def test_ends_of_topics_stay_through_upkeep_and_rebuilds(session, asked):
+    lake, written = asked
+    before = contents(lake, ["topic_offsets"])
+    assert len(DeltaTable(f"{lake}/topic_offsets").file_uris()) == 2
+    summary = maintain(session, lake)
+    assert "  topic_offsets: 2 files to 1" in "\n".join(summary.lines())
+    run_rebuild(session, RebuildOptions(lake=str(lake), release_version="4.2"))
+    assert contents(lake, ["topic_offsets"]) == before
+    assert ends_by(lake) == dict.fromkeys(written, 2)
+
+
+def test_a_table_of_ends_that_somebody_deleted_is_made_again_and_rebuilds_nothing(session, asked, log):
+    lake, _ = asked
+    shutil.rmtree(lake / "topic_offsets")
+    row = audit(session, lake, log).audit
+    assert not [note for note in row.notes if "rebuilt" in note]
+    assert ends_by(lake) == {}
