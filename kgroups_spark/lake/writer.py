@@ -8,23 +8,20 @@ Either way a table is written by one transaction of one audit: an audit that com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import LongType, StructType
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.fence import Fence, Transaction, named_if_lost, until_nobody_interferes
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.parts_writer import Part, PartWriter
 from kgroups_spark.lake.store import AlreadyWritten, Removal, TableFile
 from kgroups_spark.lake.writer_choice import WriterName
-from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 
@@ -43,11 +40,8 @@ class LakeWriter:
     app_id: str = APP_ID
 
     def append(self, table: str, rows: DataFrame) -> None:
-        """Adds the rows to a history table; no rows, no commit if by parts."""
-        if self.name == "parts":
-            self.append_parts(table, self._parts_of(table, rows))
-        else:
-            self._commit(table, "append", partial(self._write_by_spark, table, rows, self.lake.place.append))
+        """Adds the rows of a frame, by Spark."""
+        self._commit(table, "append", partial(self._write_by_spark, table, rows, self.lake.place.append))
 
     def append_table(self, table: str, rows: pa.Table) -> None:
         """Adds rows that the driver holds; no rows, no commit."""
@@ -66,11 +60,8 @@ class LakeWriter:
             self.replace(table, self.lake.spark.createDataFrame(rows, TABLES[table].schema))
 
     def replace(self, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
-        """Makes the rows the table's only ones, in one commit; rows that `keep_audit` wrote stay beside them, and in
-        checkpoints all that are of no night."""
-        if self.name == "parts":
-            self.replace_parts(table, self._parts_of(table, rows), keep_audit)
-            return
+        """Makes the rows of a frame the table's only ones, by Spark, in one commit; rows that `keep_audit` wrote stay
+        beside them, and in checkpoints all that are of no night."""
         where = None if keep_audit is None else f"audit_id <> {keep_audit}"
         if table == CHECKPOINTS:
             where = " AND ".join(filter(None, (f"reason = '{NIGHT}'", where)))
@@ -97,10 +88,6 @@ class LakeWriter:
     def part_writer(self, table: str) -> PartWriter:
         """The settings with which tasks write the table's parts."""
         return PartWriter(table, self.lake.uri, self.audit_id)
-
-    def _parts_of(self, table: str, rows: DataFrame) -> list[Part]:
-        with told_in_one_line(f"table {table}: a task could not write its part"):
-            return parts_of(rows, self.part_writer(table))
 
     def append_parts(self, table: str, parts: Sequence[Part]) -> None:
         """Adds the rows of parts that tasks have written; nothing is committed for no parts."""
@@ -163,29 +150,3 @@ def _goes(table: str, keep_audit: int | None, file: TableFile) -> bool:
 def is_of_night(file: TableFile) -> bool:
     """Whether a file of checkpoints holds states of nights alone: no other has any."""
     return {file.bound(which, "reason") for which in ("minValues", "maxValues")} == {NIGHT}
-
-
-MANIFEST = StructType().add("table", "string").add("path", "string").add("size", LongType()).add("records", LongType())
-MANIFEST = MANIFEST.add("stats_json", "string")
-
-
-def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
-    """The rows as parts: each task writes one, and none if it has no rows."""
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from manifest([writer.write_batches(batches)])
-
-    return parts_in(rows.mapInArrow(with_storage(write), MANIFEST))
-
-
-def manifest(parts: Iterable[Part | None]) -> Iterator[pa.RecordBatch]:
-    """A task's manifest of the parts it wrote; columns as MANIFEST."""
-    rows = [asdict(part) for part in parts if part is not None]
-    if rows:
-        yield pa.RecordBatch.from_pylist(rows)
-
-
-def parts_in(manifests: DataFrame) -> list[Part]:
-    """The parts that the tasks of a frame of manifests wrote; only those of attempts that succeeded."""
-    names = [field.name for field in fields(Part)]
-    return [Part(**row.asDict()) for row in manifests.select(*names).collect()]

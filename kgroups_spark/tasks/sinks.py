@@ -23,9 +23,10 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.lake import WORK_FOLDER
 from kgroups_spark.lake.parts_reader import dataset_of
-from kgroups_spark.lake.parts_writer import Part, lake_file_system
+from kgroups_spark.lake.parts_writer import Part, PartWriter, lake_file_system
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.storage.s3 import with_storage
@@ -172,6 +173,27 @@ class PartsSink:
 
     def _of(self, name: str) -> list[Part]:
         return [part for kind, part in self.parts if kind == ROWS and part.table == name]
+
+
+def append_frame(writer: LakeWriter, name: str, rows: DataFrame) -> None:
+    """Adds the rows of a frame to a table, by either writer."""
+    if writer.name == "parts":
+        writer.append_parts(name, parts_of(rows, writer.part_writer(name)))
+    else:
+        writer.append(name, rows)
+
+
+def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
+    """The rows of a frame as parts: each task writes one, batch by batch, and none if it has no rows."""
+    with told_in_one_line(f"table {writer.table_name}: a task could not write its part"):
+        made = PartsSink({}, writer.audit_id).run(rows, partial(_one_part, writer))
+    return [Part(**told) for told in made.facts]
+
+
+def _one_part(writer: PartWriter, batches: Iterator[pa.RecordBatch]) -> Iterator[TaskOutput]:
+    part = writer.write_batches(batches)
+    if part is not None:
+        yield Fact(asdict(part))
 
 
 def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollector]) -> list[tuple[str, Any]]:

@@ -38,7 +38,7 @@ from kgroups_spark.tables.internal import KEEP, NIGHT
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.tasks.outputs import ROWS
 from kgroups_spark.tasks.replay_stage import deal_shards
-from kgroups_spark.tasks.sinks import PartsSink, RowsSink
+from kgroups_spark.tasks.sinks import PartsSink, RowsSink, append_frame
 from kgroups_spark.tasks.table_scan import Line, scan_files
 from kgroups_spark.upkeep.ledger_reduction import OldAudits, old_audits, reduced_ledger
 from kgroups_spark.upkeep.optimize import replace_files, sorted_lots, total_rows
@@ -84,7 +84,7 @@ def save_states(writer: LakeWriter, audit: AuditRow, of: Horizons, of_states: St
     if of_states:
         places = kept_places(of_states, audit.release_version, writer.audit_id)
         frames.append(writer.lake.spark.createDataFrame(places, TABLES[CHECKPOINTS].schema))
-    writer.append(CHECKPOINTS, reduce(lambda some, more: some.unionByName(more), frames))
+    append_frame(writer, CHECKPOINTS, reduce(lambda some, more: some.unionByName(more), frames))
 
 
 @dataclass

@@ -21,13 +21,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.failures import told_in_one_line
 from kgroups_spark.lake.fence import named_if_lost
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.store import ChangedMeanwhile, TableFile
-from kgroups_spark.lake.writer import LakeWriter, parts_of
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.tasks.sinks import parts_of
 
 # What a file should hold, when one is small, and what is sorted at once: a lot is as many nights as make so many bytes.
 FILE_BYTES = 32 << 20
@@ -110,8 +110,7 @@ def rewrite(writer: LakeWriter, name: str, files: Sequence[TableFile]) -> None:
     log = writer.lake.table(name)
     files_in_full = [f"{log.path}/{unquote(file.path)}" for file in files]
     rows = writer.lake.spark.read.schema(TABLES[name].schema).parquet(*files_in_full)
-    with told_in_one_line(f"table {name}: a task could not write its part"):
-        parts = parts_of(in_order(rows, name, files_for(total_bytes(files))), writer.part_writer(name))
+    parts = parts_of(in_order(rows, name, files_for(total_bytes(files))), writer.part_writer(name))
     missing = total_rows(files) - sum(part.records for part in parts)
     if missing:
         raise KgroupsError(f"table {name}: of {total_rows(files)} rows {missing} would be missing; nothing was changed")

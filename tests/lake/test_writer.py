@@ -7,16 +7,18 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.kernel import refusal
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.reach import probe
-from kgroups_spark.lake.writer import LakeWriter, parts_in
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tasks.sinks import append_frame, parts_of
 from tests.lake.table_rows import MOMENT, rows_of
 
 pytestmark = pytest.mark.spark
@@ -34,6 +36,13 @@ def frame(lake: Lake, table: str, *rows: dict):
 
 def commit(audit_id: int, log_offset: int, group_id: str = "g") -> dict:
     return {"audit_id": audit_id, "log_offset": log_offset, "group_id": group_id, "log_timestamp": MOMENT}
+
+
+def replace_all(by: LakeWriter, table: str, rows: DataFrame, keep_audit: int | None = None) -> None:
+    if by.name == "parts":
+        by.replace_parts(table, parts_of(rows, by.part_writer(table)), keep_audit)
+    else:
+        by.replace(table, rows, keep_audit)
 
 
 def read(lake: Lake, table: str, *order: str) -> list[dict]:
@@ -60,8 +69,8 @@ def read_elsewhere(lake: Lake, table: str, *order: str) -> list[dict]:
 @pytest.mark.parametrize("name", WRITERS)
 def test_appended_rows_are_what_spark_and_other_engines_read(lake, name):
     first, second = [commit(1, 10), commit(1, 11, "ä")], [commit(2, 12)]
-    writer(lake, 1, name).append("offset_commits", frame(lake, "offset_commits", *first))
-    writer(lake, 2, name).append("offset_commits", frame(lake, "offset_commits", *second))
+    append_frame(writer(lake, 1, name), "offset_commits", frame(lake, "offset_commits", *first))
+    append_frame(writer(lake, 2, name), "offset_commits", frame(lake, "offset_commits", *second))
     expected = rows_of("offset_commits", *first, *second).to_pylist()
     assert read(lake, "offset_commits", "log_offset") == expected
     assert read_elsewhere(lake, "offset_commits", "log_offset") == expected
@@ -70,11 +79,11 @@ def test_appended_rows_are_what_spark_and_other_engines_read(lake, name):
 @pytest.mark.parametrize("name", WRITERS)
 def test_replaced_rows_are_the_only_ones_and_nothing_is_a_replacement_too(lake, name):
     nested = {"resolved_regex_topics": [("a.*", ["ab", "ac"])], "group_id": "new"}
-    writer(lake, 1, name).replace("groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
-    writer(lake, 2, name).replace("groups", frame(lake, "groups", nested))
+    replace_all(writer(lake, 1, name), "groups", frame(lake, "groups", {"group_id": "old"}, {"group_id": "older"}))
+    replace_all(writer(lake, 2, name), "groups", frame(lake, "groups", nested))
     assert read(lake, "groups", "group_id") == read_elsewhere(lake, "groups", "group_id")
     assert read(lake, "groups", "group_id") == rows_of("groups", nested).to_pylist()
-    writer(lake, 3, name).replace("groups", frame(lake, "groups", {}).limit(0))
+    replace_all(writer(lake, 3, name), "groups", frame(lake, "groups", {}).limit(0))
     assert lake.rows("groups").num_rows == 0
 
 
@@ -87,7 +96,7 @@ def test_an_empty_table_replaced_by_nothing_gets_no_commit(lake):
 def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake, name):
     for audit_id, kept in ((1, None), (2, 1), (3, 2)):
         rows = frame(lake, "checkpoints", {"audit_id": audit_id, "payload": f"state {audit_id}", "reason": NIGHT})
-        writer(lake, audit_id, name).replace("checkpoints", rows, keep_audit=kept)
+        replace_all(writer(lake, audit_id, name), "checkpoints", rows, keep_audit=kept)
     assert texts(lake, "checkpoints", "payload") == ["state 2", "state 3"]
 
 
@@ -95,21 +104,21 @@ def test_the_state_of_the_last_finished_audit_stays_beside_the_new_one(lake, nam
 def test_a_nights_state_replaces_none_that_was_kept_for_good(lake, name):
     for reason in (KEEP, REREAD):
         kept = frame(lake, "checkpoints", {"audit_id": 1, "reason": reason, "payload": reason})
-        replace(writer(lake, 1, name), app_id=f"of {reason}").append("checkpoints", kept)
+        append_frame(replace(writer(lake, 1, name), app_id=f"of {reason}"), "checkpoints", kept)
     for audit_id in (2, 3):
         rows = [{"audit_id": audit_id, "reason": reason, "payload": reason} for reason in (NIGHT, REREAD)]
         if name == "parts":
             parts = [part_of(lake, audit_id, "checkpoints", rows_of("checkpoints", row)) for row in rows]
             writer(lake, audit_id).replace_parts("checkpoints", parts)
         else:
-            writer(lake, audit_id, name).replace("checkpoints", frame(lake, "checkpoints", *rows))
+            replace_all(writer(lake, audit_id, name), "checkpoints", frame(lake, "checkpoints", *rows))
     assert texts(lake, "checkpoints", "payload") == [KEEP, NIGHT, *[REREAD] * 3]
 
 
 def test_both_writers_tell_deltas_log_the_same_statistics(lake):
     rows = frame(lake, "offset_commits", commit(1, 10, "a"), {**commit(1, 99, "b"), "log_timestamp": None})
-    writer(lake, 1, "parts").append("offset_commits", rows)
-    writer(lake, 2, "spark").append("offset_commits", rows)
+    append_frame(writer(lake, 1, "parts"), "offset_commits", rows)
+    append_frame(writer(lake, 2, "spark"), "offset_commits", rows)
     by_spark, by_parts = (file.stats for file in lake.table("offset_commits").files())
     assert by_parts["minValues"]["log_timestamp"] == "2026-11-16T06:30:15.123Z"
     for part in ("numRecords", "minValues", "maxValues", "nullCount"):
@@ -128,10 +137,10 @@ def test_files_outside_the_bounds_are_not_read(lake, condition):
 @pytest.mark.parametrize("name", WRITERS)
 def test_an_audit_writes_a_table_once(lake, name):
     rows = frame(lake, "topics", {"topic_id": "t"})
-    writer(lake, 5, name).append("topics", rows)
+    append_frame(writer(lake, 5, name), "topics", rows)
     for again in WRITERS:
         with pytest.raises(KgroupsError, match="table topics was written by audit 5 or a later one before"):
-            writer(lake, 5, again).append("topics", rows)
+            append_frame(writer(lake, 5, again), "topics", rows)
     assert texts(lake, "topics", "topic_id") == ["t"]
 
 
@@ -139,7 +148,7 @@ def test_an_audit_writes_a_table_once(lake, name):
 def test_a_null_where_none_is_allowed_is_refused(lake, name):
     rows = frame(lake, "topics", {"topic_id": "t"}).selectExpr("audit_id", "topic_id", "source", "seen_log_timestamp")
     with pytest.raises(KgroupsError, match=r"^table topics.*topic[^\n]*$"):
-        writer(lake, 1, name).append("topics", rows.selectExpr("*", "cast(null as string) as topic"))
+        append_frame(writer(lake, 1, name), "topics", rows.selectExpr("*", "cast(null as string) as topic"))
     assert lake.table("topics").files() == []
 
 
@@ -200,17 +209,11 @@ def test_a_replacement_takes_in_what_somebody_committed_meanwhile(lake):
     assert texts(lake, "topics", "topic_id") == ["ours"]
 
 
-def test_manifests_of_tasks_become_parts(lake):
-    rows = frame(lake, "topics", {"topic_id": "a"}, {"topic_id": "b"})
-    part_writer = writer(lake, 1).part_writer("topics")
-
-    def write(batches):
-        from kgroups_spark.lake.writer import manifest
-
-        parts = [part_writer.write(pa.Table.from_batches([batch])) for batch in batches]
-        yield from manifest(parts)
-
-    parts = parts_in(rows.mapInArrow(write, "table string, path string, size long, records long, stats_json string"))
+def test_each_task_with_rows_writes_one_part(lake):
+    rows = frame(lake, "topics", {"topic_id": "a"}, {"topic_id": "b"}).repartitionByRange(2, "topic_id")
+    nothing = frame(lake, "topics", {}).limit(0)
+    parts = parts_of(rows.unionByName(nothing), writer(lake, 1).part_writer("topics"))
+    assert [part.records for part in parts] == [1, 1]
     writer(lake, 1).append_parts("topics", parts)
     assert texts(lake, "topics", "topic_id") == ["a", "b"]
 
@@ -265,8 +268,8 @@ def test_an_unknown_writer_is_a_users_mistake(lake):
 @pytest.mark.parametrize("table", ["open_transactions", "offset_expiry"])
 def test_files_of_a_table_read_without_deltas_snapshot_say_the_same_with_the_same_nullability(lake, name, table):
     assert lake.read_files(table).schema == lake.read(table).schema
-    writer(lake, 1, name).replace(table, frame(lake, table, {"audit_id": 1}))
-    writer(lake, 2, name).replace(table, frame(lake, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2}))
+    replace_all(writer(lake, 1, name), table, frame(lake, table, {"audit_id": 1}))
+    replace_all(writer(lake, 2, name), table, frame(lake, table, {"audit_id": 2, "group_id": "a"}, {"audit_id": 2}))
     by_files = lake.read_files(table)
     assert by_files.schema == lake.read(table).schema
     key = list(TABLES[table].key)
