@@ -149,9 +149,9 @@ def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
 def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) -> bool:
     """Whether there was a state to save for --keep; the claim's audit then has finished, and the state counts."""
     before = _audit_before(claim)
-    if options.keep_ms is None:
-        return False
     moment_ms = _moment_ms(writer.lake, before, options)
+    if moment_ms is None:
+        return False
     by_parts = writer.name == "parts"
     of = new_horizons(writer.lake, before, moment_ms, by_parts=by_parts)
     of_states = new_state_horizons(writer.lake, before, moment_ms, by_parts=by_parts)
@@ -166,23 +166,30 @@ def _saved_states(claim: Claim, writer: LakeWriter, options: MaintainOptions) ->
     return True
 
 
-def _moment_ms(lake: Lake, audit: AuditRow, options: MaintainOptions) -> int:
-    """The oldest time that is kept. A ledger of an earlier version may say 2040: all of history would be older than
-    that."""
+NO_TIMES = "--keep: no record read has a log time that counts, so nothing is known to be old"
+
+
+def _moment_ms(lake: Lake, audit: AuditRow, options: MaintainOptions) -> int | None:
+    """The oldest time that is kept, in ms; None: everything is kept, because nobody asked otherwise or no log time is
+    known. A ledger of an earlier version may say 2040: all of history would be older than that."""
+    if options.keep_ms is None:
+        return None
     newest = max(known_times(lake, audit, to_epoch_ms(datetime.now(UTC))).values(), default=None)
-    return -(1 << 62) if newest is None or options.keep_ms is None else newest - options.keep_ms
+    return None if newest is None else newest - options.keep_ms
 
 
 def _maintained(
     claim: Claim, writer: LakeWriter, options: MaintainOptions, summary: MaintainSummary
 ) -> MaintainSummary:
     before = _audit_before(claim)
-    if options.keep_ms is not None:
-        moment_ms = _moment_ms(writer.lake, before, options)
+    moment_ms = _moment_ms(writer.lake, before, options)
+    if moment_ms is not None:
         reduced = reduction(writer.lake, moment_ms, by_parts=writer.name == "parts")
         summary.rows_removed = reduced.apply(writer, options.progress)
         if "audits" in summary.rows_removed:
             summary.notes.append(removal_note(reduced.old.newest))
+    elif options.keep_ms is not None:
+        summary.notes.append(NO_TIMES)
     if options.optimize:
         for name in filter(is_optimized, TABLES):
             options.progress(f"optimizing {name}")
@@ -217,13 +224,15 @@ def _foreseen(lake: Lake, options: MaintainOptions) -> MaintainSummary:
     if before is None:
         raise KgroupsError(f"the lake at {lake.location} has no finished audit: nothing to maintain")
     summary = MaintainSummary()
-    if options.keep_ms is not None:
-        moment_ms = _moment_ms(lake, before, options)
+    moment_ms = _moment_ms(lake, before, options)
+    if moment_ms is not None:
         options.progress("counting rows that would go")
         by_parts = tasks_read(lake, lake.names())
         further = new_horizons(lake, before, moment_ms, by_parts=by_parts)
         of_states = new_state_horizons(lake, before, moment_ms, by_parts=by_parts) if before.state_partitions else {}
         summary.rows_removed = reduction(lake, moment_ms, further, of_states, by_parts=by_parts).foreseen()
+    elif options.keep_ms is not None:
+        summary.notes.append(NO_TIMES)
     if options.optimize:
         summary.rewritten = [foreseen(lake, name) for name in filter(is_optimized, lake.names())]
     for name in lake.names():

@@ -119,7 +119,7 @@ def wait_for(process: subprocess.Popen[str], program: str) -> None:
 
 # Spark shows what it does, where it takes longer; ended by a signal, it may have said half of it.
 SHOWN = ("starting", "reading", "replaying", "committing", "deciding", "looking", "asking", "saving", "optimizing")
-SHOWN += ("deleting", "removing", "counting", "finding", "comparing", "drawing")
+SHOWN += ("deleting", "removing", "counting", "finding", "comparing", "drawing", "rebuilding")
 
 
 def assert_ended(process: subprocess.Popen[str], code: int, last: str) -> None:

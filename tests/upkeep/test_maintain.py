@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import zipfile
 from collections import Counter
 from dataclasses import dataclass
@@ -26,12 +27,13 @@ from kgroups_spark.lake.ledger import Ledger
 from kgroups_spark.lake.writer import LakeWriter, is_of_night
 from kgroups_spark.tables.internal import KEEP, NIGHT, STATE_OFFSET
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
-from kgroups_spark.upkeep.maintain import MaintainOptions, MaintainSummary, run_maintain
+from kgroups_spark.upkeep.maintain import NO_TIMES, MaintainOptions, MaintainSummary, run_maintain
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
 from tests.nights.told_tables import unordered
 from tests.recorded_logs import CORPORA
+from tests.records.build import message
 
 NOW = [name for name, table in TABLES.items() if table.kind == "current"]
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
@@ -174,6 +176,23 @@ def kept(local, two_nights, tmp_path_factory):
     assert contents(after, HISTORY) == contents(before, HISTORY)
     killed = photographs(after, folder / "killed", lambda: summaries.append(maintain(local, after, keep_ms=keep_ms)))
     return Kept(before, after, keep_ms, foreseen, summaries[0], killed, newest)
+
+
+def test_of_a_log_without_times_nothing_is_known_to_be_old(local, tmp_path):
+    segment = tmp_path / "log" / "__consumer_offsets-0" / f"{0:020d}.log"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(b"".join(message(at, group_key(b"g"), None, magic=0) for at in range(3)))
+    audit(local, tmp_path / "lake", tmp_path / "log")
+    before = contents(tmp_path / "lake")
+    foreseen, summary = (maintain(local, tmp_path / "lake", keep_ms=0, dry_run=dry) for dry in (True, False))
+    assert foreseen.rows_removed == summary.rows_removed == {}
+    assert NO_TIMES in foreseen.notes
+    assert NO_TIMES in summary.audit.notes
+    assert contents(tmp_path / "lake")["group_records"] == before["group_records"]
+
+
+def group_key(name: bytes) -> bytes:
+    return struct.pack(">hh", 2, len(name)) + name
 
 
 def test_keep_leaves_the_last_record_of_each_key_and_a_state_to_rebuild_from(session, kept, log, undisturbed, tmp_path):
