@@ -151,7 +151,7 @@ MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
     "tables are replaced": (AUDIT, "kgroups_spark.lake.writer:LakeWriter.replace_parts", 0.02),
     "findings are looked for": (AUDIT, "kgroups_spark.audit.run:find", 0.1),
     "rebuild": (("rebuild", "--lake", "{lake}"), "kgroups_spark.audit.run_rebuild:rebuild", 0.2),
-    "history is reduced": (KEEP, "kgroups_spark.upkeep.maintain:reduction", 0.2),
+    "what is old is looked for": (KEEP, "kgroups_spark.upkeep.maintain:known_times", 0.2),
     "files are brought together": (KEEP, "kgroups_spark.upkeep.maintain:optimize", 0.2),
     "files are deleted": (KEEP, "kgroups_spark.upkeep.maintain:vacuum", 0.2),
     "releases are compared": (COMPARE, "kgroups_spark.commands.compare:_compare", 6),
