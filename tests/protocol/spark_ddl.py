@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from copy import deepcopy
+from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
@@ -30,7 +31,7 @@ def _add(schema: StructType, words: _Words) -> None:
     while words.had("."):
         path.append(words.name())
     field = _rest_of_column(path[-1], words)
-    inside = schema
+    inside: Any = schema
     for name in path[:-1]:
         inside = inside[name].dataType if isinstance(inside, StructType) else inside.elementType
     at = 0 if words.had("FIRST") else None
@@ -59,7 +60,7 @@ def _type(words: _Words) -> DataType:
         words.take(",")
         made = MapType(key, _type(words))
     else:
-        fields = []
+        fields = list[StructField]()
         while not fields or words.had(","):
             field = words.name()
             words.take(":")
