@@ -171,7 +171,7 @@ def test_a_claim_that_sparks_writer_left_out_without_a_word_is_read_back(lake, m
     with pytest.raises(ZeroDivisionError), Claim.take(lake) as claim:
         raise ZeroDivisionError
     before = len(Ledger(lake).rows())
-    monkeypatch.setattr("kgroups_spark.lake.store.KernelTable.last_transaction", lambda *_: None)
+    monkeypatch.setattr("kgroups_spark.lake.kernel.KernelTable.last_transaction", lambda *_: None)
     newest = Ledger.newest
     without_it = [[row for row in newest(Ledger(lake)) if row.audit_id != claim.audit_id]]
     monkeypatch.setattr(Ledger, "newest", lambda self: without_it.pop() if without_it else newest(self))

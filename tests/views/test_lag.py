@@ -114,8 +114,7 @@ def an_audit(lake: Lake, writer: WriterName, *, finishes: bool, **given: list[di
         its = LakeWriter(lake, claim.audit_id, writer, claim.check)
         for name, rows in given.items():
             numbered = rows_of(name, *({**row, "audit_id": claim.audit_id} for row in rows))
-            frame = lake.spark.createDataFrame(numbered, TABLES[name].schema)
-            (its.append if TABLES[name].kind == "history" else its.replace)(name, frame)
+            (its.append_table if TABLES[name].kind == "history" else its.replace_table)(name, numbered)
         if finishes:
             claim.finish()
 

@@ -53,13 +53,15 @@ def test_a_transaction_is_told_by_the_producers_next_marker(name: str) -> None:
         assert told == ("pending", None) if marker is None else (marker.outcome, marker.log_offset), row
 
 
-def chain(effects: list[Effect]) -> dict[int, tuple[Any, ...]]:
-    """By log offset of what took effect in a slot: place, time, what was committed before, and until when it stood."""
+def chain(effects: list[Effect], began: int) -> dict[int, tuple[Any, ...]]:
+    """By log offset of what took effect in a slot: place, time, what was committed before, and until when it stood: at
+    the latest until the last audit `began`, where neither it nor what came later has a time."""
     told = {}
     for number, effect in enumerate(effects):
         later = [each.timestamp for each in effects[number + 1 :]]
         known = [time for time in later if time is not None]
-        until = None if not later else known[0] if known else effect.timestamp
+        own = began if effect.timestamp is None else effect.timestamp
+        until = None if not later else known[0] if known else own
         told[effect.log_offset] = (effect.place, effect.timestamp, effect.previous, until)
     return told
 
@@ -67,8 +69,9 @@ def chain(effects: list[Effect]) -> dict[int, tuple[Any, ...]]:
 @every_log
 def test_what_took_effect_is_what_a_replay_committed_or_removed(name: str) -> None:
     log = history_log(name)
+    began = plain(log.audited.newest.started_at)
     for number, partition in log.replayed.partitions.items():
-        expected = {each: chain(effects) for each, effects in partition.effects.items()}
+        expected = {each: chain(effects, began) for each, effects in partition.effects.items()}
         said: dict[tuple[str, str, int], dict[int, tuple[Any, ...]]] = {}
         for row in history(log):
             if row["offsets_partition"] != number:
