@@ -73,7 +73,7 @@ class TableLog(Protocol):
         `commit`."""
 
     def schema_json(self) -> str:
-        """The columns as they stand in the log."""
+        """The table's schema, as Delta's log has it."""
 
     def features(self) -> set[str]:
         """The features that the table's protocol names for readers."""

@@ -218,6 +218,6 @@ def _vacuum(lake: Lake, name: str, retain_ms: int) -> str:
 
 
 def _quietly(lake: Lake, statement: str) -> list[Row]:
-    """The statement's rows. VACUUM tells its story on stdout, which here is for rows."""
+    """Runs a VACUUM statement and returns its rows. Delta's own messages go to stderr: stdout is for rows."""
     with lake.store.telling_on_stderr():
         return lake.spark.sql(statement).collect()

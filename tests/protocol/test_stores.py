@@ -21,7 +21,7 @@ from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Store, Ta
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import seed
 from tests.lake.table_rows import rows_of
-from tests.protocol.fake_delta import FakeKernel, FakeStore
+from tests.protocol.fake_delta import FakeKernel, FakeStore, folder_of
 from tests.protocol.local_spark import LocalKernel, StoreOnDisk
 
 pytestmark = pytest.mark.spark
@@ -138,7 +138,7 @@ def acts(chosen: random.Random, count: int) -> Iterator[tuple[Any, ...]]:
         name = f"{chosen.choice('abc')}{number}"
         match chosen.randrange(8):
             case 0:
-                yield "create", *()
+                yield ("create",)
             case 1:
                 yield "redefine", transaction
             case 2:
@@ -194,7 +194,7 @@ def test_every_store_says_which_parts_are_not_there_as_written(stores, part):
     for store, folder in stores.values():
         log = store.table(f"{folder}/{NAME}")
         log.create(TABLES[NAME].schema.json(), "", {})
-        place = Path(log.path.removeprefix("file:"))
+        place = folder_of(log.path)
         (place / "whole.parquet").write_bytes(b"1" * part.size)
         (place / "short.parquet").write_bytes(b"1")
         missing = log.missing([replace(part, path=f"{name}.parquet") for name in ("whole", "short", "gone")])
@@ -206,7 +206,7 @@ def test_every_store_names_what_lies_in_a_folder_and_deletes_it(stores, part):
         for name in ("a", "b"):
             store.table(f"{folder}/{name}").create(TABLES[NAME].schema.json(), "", {})
         assert sorted(store.names_in(folder)) == ["a", "b"]
-        place = Path(folder.removeprefix("file:"))
+        place = folder_of(folder)
         (place / "a" / "part.parquet").write_bytes(b"1234")
         ((name, (size, _)),) = store.files_in(f"{folder}/a").items()
         assert (name, size) == ("part.parquet", 4)

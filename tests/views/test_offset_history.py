@@ -54,8 +54,8 @@ def test_a_transaction_is_told_by_the_producers_next_marker(name: str) -> None:
 
 
 def chain(effects: list[Effect], began: int) -> dict[int, tuple[Any, ...]]:
-    """By log offset of what took effect in a slot: place, time, what was committed before, and until when it stood: at
-    the latest until the last audit `began`, where neither it nor what came later has a time."""
+    """By log offset, each record that took effect in a slot: its place, its time, the offset committed before it, and
+    when the next one replaced it. Where no time is known, that is when the last audit `began`."""
     told = {}
     for number, effect in enumerate(effects):
         later = [each.timestamp for each in effects[number + 1 :]]
