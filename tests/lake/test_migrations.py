@@ -28,7 +28,7 @@ from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views
-from tests.chosen import one_of
+from tests.chosen import one_of, some_of
 from tests.nights.lakes import COMPARED, contents, copy_until
 from tests.nights.lakes import rows as rows_of
 
@@ -101,22 +101,16 @@ def made_anew(local, log, tmp_path_factory):
     return contents(folder / "lake", without=("offset_delta",))
 
 
-@pytest.mark.parametrize(
-    ("layout", "writer"),
-    [
-        *((layout, "parts") for layout in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),
-        pytest.param(1, "spark", marks=[pytest.mark.soak, pytest.mark.spark]),
-    ],
-)
-def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(session, tmp_path, log, made_anew, layout, writer):
+@pytest.mark.parametrize("layout", some_of(3, *range(1, LAKE_VERSION)))
+def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(session, tmp_path, log, made_anew, layout):
     old = lake_of(layout, tmp_path)
-    assert_brought_to_today(session, old, audit(session, old, log, writer).audit, layout, made_anew)
+    assert_brought_to_today(session, old, audit(session, old, log).audit, layout, made_anew)
 
 
-def test_spark_brings_the_newest_of_older_lakes_to_todays_layout_and_goes_on(spark, tmp_path, log, made_anew):
-    newest = LAKE_VERSION - 1
-    old = lake_of(newest, tmp_path)
-    assert_brought_to_today(spark, old, audit(spark, old, log).audit, newest, made_anew)
+@pytest.mark.parametrize(("layout", "writer"), [(LAKE_VERSION - 1, "parts"), soaked(1, "spark")])
+def test_so_does_one_by_spark(spark, tmp_path, log, made_anew, layout, writer):
+    old = lake_of(layout, tmp_path)
+    assert_brought_to_today(spark, old, audit(spark, old, log, writer).audit, layout, made_anew)
 
 
 def assert_brought_to_today(session, old, row, layout, made_anew):
@@ -146,7 +140,7 @@ def test_tables_without_one_of_todays_properties_get_it_with_the_next_claim(sess
     assert {(each[name], each[CHOSEN]) for each in found.values()} == {("false", "7")}
 
 
-@pytest.mark.parametrize("layout", LACKS)
+@pytest.mark.parametrize("layout", one_of(*LACKS))
 def test_readers_see_an_older_lake_as_it_was_left_and_say_what_it_lacks(spark, tmp_path, layout):
     reader = SparkReader(spark, Lake.open(spark, lake_of(layout, tmp_path)))
     assert reader.last_audit["audit_id"] == 2
@@ -301,19 +295,13 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize(
-    ("layout", "kills"),
-    [
-        (1, (1, 2, 5, 12)),
-        (2, (1, 2, 12)),
-        (3, (1, 2)),
-        (5, (1, 2, 5, 9)),
-        (6, (1, 2, 5, 9)),
-        (10, (1, 2, 3, 5)),
-    ],
-)
+# By layout the commits of its migration at which one is killed.
+KILLS = {1: (1, 2, 5, 12), 2: (1, 2, 12), 3: (1, 2), 5: (1, 2, 5, 9), 6: (1, 2, 5, 9), 10: (1, 2, 3, 5)}
+
+
+@pytest.mark.parametrize("layout", some_of(2, *KILLS))
 def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
-    session, tmp_path, monkeypatch, chosen, layout, kills
+    session, tmp_path, monkeypatch, chosen, layout
 ):
     commit, old = Lake.commit, lake_of(layout, tmp_path)
     there = [name for name in COMPARED if (Path(old) / name).exists()]
@@ -328,7 +316,7 @@ def test_a_migration_that_is_killed_again_and_again_goes_on_where_it_was(
         return commit(self, table, operation, write)
 
     monkeypatch.setattr(Lake, "commit", counted)
-    for deadly[0] in chosen.some(kills, 2):
+    for deadly[0] in chosen.some(KILLS[layout], 2):
         commits.clear()
         with pytest.raises(Killed), Claim.take(Lake.open(session, old), take_over=True):
             pytest.fail("the migration went on")
