@@ -61,8 +61,8 @@ def _measure(options: argparse.Namespace, work: Path) -> int:
             for side in SIDES:
                 counts[side], cpu = _run(side, brokers.address)
                 seconds[side].append(cpu)
-            told = ", ".join(f"{side} {seconds[side][-1]:.2f} CPU s, {counts[side]:,} records" for side in SIDES)
-            sys.stderr.write(f"round {number + 1} of {options.rounds}: {told}\n")
+            reported = ", ".join(f"{side} {seconds[side][-1]:.2f} CPU s, {counts[side]:,} records" for side in SIDES)
+            sys.stderr.write(f"round {number + 1} of {options.rounds}: {reported}\n")
     for side, how in (("poll", "one by one, by poll()"), ("consume", "in lots of 10,000, by consume()")):
         ratio = statistics.median(a / b for a, b in zip(seconds["ours"], seconds[side], strict=True))
         sys.stdout.write(

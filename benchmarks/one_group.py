@@ -106,9 +106,9 @@ def _measured(
         _say(table, started, copy)
         for name, question in _questions(nights).items():
             for ask in (_by_spark, _by_duckdb):
-                told = {"table": table, "question": name, **asdict(ask(copy, question))}
-                sys.stdout.write(json.dumps(told) + "\n")
-                yield told
+                reported = {"table": table, "question": name, **asdict(ask(copy, question))}
+                sys.stdout.write(json.dumps(reported) + "\n")
+                yield reported
         shutil.rmtree(work / "copy")
 
 

@@ -90,18 +90,18 @@ def _table(table: Table) -> str:
 
 def _view(name: str, lake: duckdb.DuckDBPyConnection) -> str:
     types = {field.name: type_name(field.type) for field in lake.sql(f"SELECT * FROM {name}").to_arrow_table().schema}
-    columns = ((column, types[column], told.comment) for column, told in definition(name).columns.items())
+    columns = ((column, types[column], reported.comment) for column, reported in definition(name).columns.items())
     return f"{_heading(name)}\n{definition(name).comment}.\n\n{_columns(columns)}"
 
 
 def _function(name: str) -> str:
     function = definition(name)
     arguments = [
-        f"- `{argument}` {told.type}{f' (default `{told.default}`)' if told.default else ''}: {told.comment}"
-        for argument, told in (function.arguments or {}).items()
+        f"- `{argument}` {each.type}{f' (default `{each.default}`)' if each.default else ''}: {each.comment}"
+        for argument, each in (function.arguments or {}).items()
     ]
     returns = f"Returns {function.returns}." if function.returns else "Returns a table:"
-    columns = _columns((column, told.type or "", told.comment) for column, told in function.columns.items())
+    columns = _columns((column, reported.type or "", reported.comment) for column, reported in function.columns.items())
     return "\n".join(
         (
             _heading(name),

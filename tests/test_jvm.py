@@ -1,4 +1,4 @@
-"""What Spark's JVM says goes through us, told with a shell in its place."""
+"""What Spark's JVM says goes through us, tried with a shell in its place."""
 
 from __future__ import annotations
 

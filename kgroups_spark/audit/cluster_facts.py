@@ -36,7 +36,7 @@ class ClusterFacts:
     cluster_id: str | None
     # (topic id, topic) of every topic that we may see.
     topic_ids: tuple[tuple[str, str], ...]
-    # As --release-version names it, and what it was told from and what is uncertain of it.
+    # As --release-version names it, and what it was found by, and what is uncertain about it.
     release_version: str | None
     release_evidence: str
     # The brokers' offsets.retention.minutes, and delete.retention.ms of the offsets topic.
@@ -63,14 +63,14 @@ def cluster_facts(cluster: Cluster, offsets_topic: str = "__consumer_offsets") -
     """
     topics = cluster.topics()
     leaders, notes = _ask_leaders(cluster, topics.get(offsets_topic))
-    told = release_of_brokers({node: leader.broker for node, leader in leaders.items()})
+    reported = release_of_brokers({node: leader.broker for node, leader in leaders.items()})
     retention_ms, retention_notes = _offsets_retention({node: leader.configs for node, leader in leaders.items()})
     delete_retention_ms, topic_notes = _delete_retention(cluster, offsets_topic)
     return ClusterFacts(
         cluster_id=cluster.cluster_id,
         topic_ids=tuple(sorted((t.topic_id, t.name) for t in topics.values() if t.topic_id is not None)),
-        release_version=told.release,
-        release_evidence=told.evidence,
+        release_version=reported.release,
+        release_evidence=reported.evidence,
         offsets_retention_ms=retention_ms,
         delete_retention_ms=delete_retention_ms,
         notes=(*notes, *retention_notes, *topic_notes, *_group_config_notes(cluster)),
@@ -173,14 +173,14 @@ def _group_config_notes(cluster: Cluster) -> Iterator[str]:
         if names.error != "UNSUPPORTED_VERSION":
             yield _not_known("what is configured for single groups", names, "cluster kafka-cluster")
         return
-    told = describe_configs(cluster, "group", names)
-    known = {name: each for name, each in told.items() if each.own}
+    reported = describe_configs(cluster, "group", names)
+    known = {name: each for name, each in reported.items() if each.own}
     for name in list(known)[:GROUPS_TOLD]:
         values = ", ".join(f"{key} = {known[name].values[key]}" for key in sorted(known[name].own))
         yield f"group {name}: {values} (group config)"
     if len(known) > GROUPS_TOLD:
         yield f"{counted(len(known) - GROUPS_TOLD, 'more group')} have a configuration of their own"
-    failed = {name: each for name, each in told.items() if each.error}
+    failed = {name: each for name, each in reported.items() if each.error}
     for name in list(failed)[:1]:
         others = f" and {counted(len(failed) - 1, 'other')}" if len(failed) > 1 else ""
         yield _not_known(f"what is configured for group {name}{others}", failed[name], f"group {name}")

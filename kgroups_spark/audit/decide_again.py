@@ -23,7 +23,7 @@ from kgroups_spark.expiry.clean_up import (
     decided_before,
 )
 from kgroups_spark.history.stored import Stored
-from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import NIGHT
@@ -65,7 +65,7 @@ def decide_again(work: AuditWork, as_of_ms: int) -> None:
     """Commits previous_offset_expiry, offset_expiry and group_expiry."""
     clean_up = work.clean_up(as_of_ms)
     task = DecideTask(clean_up, _held_groups(work, clean_up))
-    with told_in_one_line("what expires could not be decided"):
+    with reported_in_one_line("what expires could not be decided"):
         if _offsets(work) < SMALL_ROWS:
             _by_driver(work, task)
         else:

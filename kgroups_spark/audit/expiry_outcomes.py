@@ -50,8 +50,8 @@ def expiry_outcome_counts(lake: Lake, audit: AuditRow) -> dict[str, int] | None:
 
 def outcome_line(counts: Mapping[str, int]) -> str:
     """Lines for people."""
-    told = ", ".join(f"{counts[outcome]:,} {outcome.replace('_', ' ')}" for outcome in OUTCOMES)
-    return f"of what the audit before decided on offsets: {told}"
+    reported = ", ".join(f"{counts[outcome]:,} {outcome.replace('_', ' ')}" for outcome in OUTCOMES)
+    return f"of what the audit before decided on offsets: {reported}"
 
 
 def _by_view(lake: Lake) -> Counter[str]:
@@ -250,8 +250,8 @@ def _outcomes(changed: pa.Table, as_of: datetime | None) -> Counter[str]:
     """The outcome of slots whose committed record is another one or gone; `as_of`: when the last audit judged."""
     counts: Counter[str] = Counter()
     gone = pc.fill_null(changed["is_tombstone"], pc.is_null(changed["log_offset_now"]))
-    told = changed.filter(pc.or_(gone, pc.equal(changed["decision"], "expire")))
-    kinds = told.select(["decision", "is_tombstone", "log_offset_now", "log_timestamp", "expires_at"])
+    reported = changed.filter(pc.or_(gone, pc.equal(changed["decision"], "expire")))
+    kinds = reported.select(["decision", "is_tombstone", "log_offset_now", "log_timestamp", "expires_at"])
     for decision, is_tombstone, log_offset_now, time, expires_at in zip(
         *(column.to_pylist() for column in kinds.columns), strict=True
     ):

@@ -40,11 +40,11 @@ def find(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress] 
     found = look(evidence_of(work, facts, progress))
     rows = findings_table(found.findings, writer.audit_id)
     writer.append_table(FINDINGS, rows)
-    told = {
+    reported = {
         "rows_added": {**facts.columns["rows_added"], FINDINGS: rows.num_rows},
         "notes": (*facts.columns["notes"], *found.notes),
     }
-    return replace(facts, columns={**facts.columns, **told})
+    return replace(facts, columns={**facts.columns, **reported})
 
 
 def findings_table(found: Iterable[Finding], audit_id: int) -> pa.Table:

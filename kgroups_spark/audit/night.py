@@ -26,7 +26,7 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, STATE_LOG_TABLES, TABLES
 from kgroups_spark.tasks.read_stage import read_ranges
 from kgroups_spark.tasks.replay_stage import CURRENT, EXPIRY, PREVIOUS, replay_shards
 from kgroups_spark.tasks.sinks import Made, Sink, sink_of
-from kgroups_spark.tasks.task_progress import tasks_told
+from kgroups_spark.tasks.task_progress import tasks_reported
 
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and name not in STATE_LOG_TABLES]
 
@@ -35,12 +35,12 @@ def audit_night(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the current tables are committed when it returns."""
     say = work.progress
     with sink_of(work.writer, for_replay=True, corrects=bool(work.plan.read_again)) as sink:
-        with tasks_told(work.spark, say, work.reading):
-            told = read_ranges(work.spark, sink, work.hands, work.read_context())
-            if more := read_on(work.plan, told):
-                told += read_ranges(work.spark, sink, work.dealt(more), work.read_context())
-        work, progress = work.settled(told)
-        with tasks_told(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
+        with tasks_reported(work.spark, say, work.reading):
+            reported = read_ranges(work.spark, sink, work.hands, work.read_context())
+            if more := read_on(work.plan, reported):
+                reported += read_ranges(work.spark, sink, work.dealt(more), work.read_context())
+        work, progress = work.settled(reported)
+        with tasks_reported(work.spark, say, f"replaying {counted(len(work.shards), 'coordinator shard')}"):
             moment = Moment.of(work, progress)
             replayed = _replay(work, sink, progress, moment)
         say(f"committing {sink.size}")

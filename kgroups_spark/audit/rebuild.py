@@ -62,7 +62,7 @@ class Rebuilt:
         """Whether records of quarantine went into history."""
         return bool(self.rows_added)
 
-    def told_with(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def reported_with(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of the ledger's row with these facts in them."""
         rows_added = Counter(columns["rows_added"]) + self.rows_added
         counts = Counter(self.record_counts)
@@ -115,7 +115,7 @@ class _Rebuild:
                 replace_current(work, sink, [])
             sink.replace(self.writer, CHECKPOINTS, keep_audit=work.state.kept_audit_id)
         state = replace(work.state, audit_id=work.audit_id)
-        return Rebuilt(state, added, _record_counts(decoded), tuple(_told(added)))
+        return Rebuilt(state, added, _record_counts(decoded), tuple(_reported(added)))
 
     @cached_property
     def _dealt(self) -> Dealt:
@@ -207,7 +207,7 @@ def _record_counts(decoded: pa.Table) -> Counter[tuple[int, int | None]]:
     return Counter({(row["record_type"], row["value_version"]): row["count_all"] for row in rows})
 
 
-def _told(added: Counter[str]) -> Iterator[str]:
+def _reported(added: Counter[str]) -> Iterator[str]:
     """The ledger's notes about it."""
     decoded = added["offset_commits"] + added["group_records"]
     if decoded:

@@ -33,7 +33,7 @@ from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.claim import Claim
-from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.gone import gone_tables, make_again
 from kgroups_spark.lake.hadoop_storage import use_hadoops_storage
 from kgroups_spark.lake.lake import CHECKPOINT_INTERVAL, Lake
@@ -153,7 +153,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
             decide_again(work, result.moment.as_of_ms)
     facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)])
     if rebuilt is not None:
-        facts = replace(facts, columns=rebuilt.told_with(facts.columns))
+        facts = replace(facts, columns=rebuilt.reported_with(facts.columns))
     facts = find(work, facts, result.progress)
     row = claim.finish(**facts.columns)
     summary = _summary(lake, row, then, before, writer)
@@ -199,7 +199,7 @@ def _tidied(lake: Lake, audit_id: int) -> list[str]:
         return []
 
     def tidy() -> None:
-        with told_in_one_line("the lake could not be written"):
+        with reported_in_one_line("the lake could not be written"):
             tidy_logs(lake, audit_id)
 
     _, failure = attempt("cleaning up the tables' logs", tidy)

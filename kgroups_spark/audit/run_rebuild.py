@@ -138,7 +138,7 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     if states.share_partitions is not None:
         complete_share_partitions(work.writer, states.share_partitions)
     facts = ledger_facts(work, AuditResult(moment, states=states), notes)
-    facts = replace(facts, columns=rebuilt.told_with(facts.columns))
+    facts = replace(facts, columns=rebuilt.reported_with(facts.columns))
     facts = find(work, facts)
     row = claim.finish(**facts.columns)
     now = tables_of_now(lake)

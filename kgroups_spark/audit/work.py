@@ -200,8 +200,8 @@ class AuditWork:
             return self.settings.offsets_partitions
         if self.source is not None and self.source.offsets_partitions is not None:
             return self.source.offsets_partitions
-        told = [*(each.partition_counts for each in progress), *self._counts_before]
-        return partition_count([*told, *self._counts_read] if is_ambiguous(told) else told)
+        reported = [*(each.partition_counts for each in progress), *self._counts_before]
+        return partition_count([*reported, *self._counts_read] if is_ambiguous(reported) else reported)
 
     def topic_names(self, progress: list[RangeProgress]) -> TopicNames:
         """Which names topic ids have, as far as any audit has seen."""

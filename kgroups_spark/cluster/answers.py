@@ -85,18 +85,18 @@ def topic_metadata(topic: Any, has_sound_epochs: bool) -> TopicMetadata:
     return TopicMetadata(topic.name, topic_id_text(topic.topic_id), partitions, error_name(topic.error_code))
 
 
-def newer(known: TopicMetadata | None, told: TopicMetadata) -> TopicMetadata:
+def newer(known: TopicMetadata | None, reported: TopicMetadata) -> TopicMetadata:
     """The leaders that an answer names, but for partitions of whose leader we know more: brokers learn of a new one at
     different times."""
-    if known is None or told.topic_id is None or known.topic_id != told.topic_id:
-        return told
+    if known is None or reported.topic_id is None or known.topic_id != reported.topic_id:
+        return reported
     partitions = {
         number: known.partitions[number]
         if number in known.partitions and known.partitions[number].leader_epoch > metadata.leader_epoch
         else metadata
-        for number, metadata in told.partitions.items()
+        for number, metadata in reported.partitions.items()
     }
-    return replace(told, partitions=partitions)
+    return replace(reported, partitions=partitions)
 
 
 def no_offset(error: str) -> OffsetAnswer:

@@ -94,42 +94,42 @@ class Broker:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """A release, as --release-version names it (None: unknown), and how it was found."""
 
     release: str | None
     evidence: str
 
 
-def release_of(broker: Broker) -> Told:
+def release_of(broker: Broker) -> Reported:
     """Which release's rules the broker follows."""
     minor, evidence = _software(broker)
     if minor not in WITH_BOTH_COORDINATORS:
-        return Told(minor, evidence)
+        return Reported(minor, evidence)
     is_java, why = _runs_java(broker, minor)
     evidence += f", with the {'Java' if is_java else 'Scala'} coordinator ({why})"
     if minor == "4.0":
         # Its Scala coordinator loads as 3.9's (GroupMetadataManager.scala), and has no rules of its own.
-        return Told("4.0" if is_java else "3.9", evidence)
-    return Told(f"{minor}-java" if is_java else minor, evidence)
+        return Reported("4.0" if is_java else "3.9", evidence)
+    return Reported(f"{minor}-java" if is_java else minor, evidence)
 
 
-def release_of_brokers(brokers: Mapping[int, Broker]) -> Told:
+def release_of_brokers(brokers: Mapping[int, Broker]) -> Reported:
     """The one release whose rules to follow where these brokers, by node id, load offsets partitions.
 
     The oldest of several: a rolling upgrade keeps to what it can load, as any partition may come back to it. And the
     rules, and with them the saved state, change once, at the end, however partitions move meanwhile.
     """
-    told = {node: release_of(broker) for node, broker in sorted(brokers.items())}
-    known = {each.release: each for each in told.values() if each.release is not None}
+    reported = {node: release_of(broker) for node, broker in sorted(brokers.items())}
+    known = {each.release: each for each in reported.values() if each.release is not None}
     if not known:
-        return Told(None, _untold(told))
+        return Reported(None, _no_single_release(reported))
     oldest = min(known, key=_age)
     evidence = f"release {oldest}: {known[oldest].evidence}"
-    if len({each.release for each in told.values()}) > 1:
-        of = "; ".join(f"broker {node}: {each.release or 'unknown'}" for node, each in told.items())
+    if len({each.release for each in reported.values()}) > 1:
+        of = "; ".join(f"broker {node}: {each.release or 'unknown'}" for node, each in reported.items())
         evidence += f"; the brokers differ ({of}: an upgrade on its way?), the oldest one's rules are used"
-    return Told(oldest, evidence + _patches(oldest))
+    return Reported(oldest, evidence + _patches(oldest))
 
 
 def _software(broker: Broker) -> tuple[str | None, str]:
@@ -187,6 +187,6 @@ def _patches(release: str) -> str:
     )
 
 
-def _untold(told: Mapping[int, Told]) -> str:
-    said = "; ".join(dict.fromkeys(each.evidence for each in told.values()))
+def _no_single_release(reported: Mapping[int, Reported]) -> str:
+    said = "; ".join(dict.fromkeys(each.evidence for each in reported.values()))
     return f"the release is unknown: {said or 'no broker has answered'}"

@@ -129,12 +129,12 @@ class Cluster:
         """By name, asked now; None: all that we may see. Makes no topics. One that is not there comes with an error."""
         response = self._metadata(names, timeout_ms=timeout_ms)
         has_sound_epochs = response.API_VERSION >= METADATA_WITH_SOUND_EPOCHS
-        told = {topic.name: topic_metadata(topic, has_sound_epochs) for topic in response.topics}
-        if missing := sorted(set(names or ()) - told.keys()):
+        reported = {topic.name: topic_metadata(topic, has_sound_epochs) for topic in response.topics}
+        if missing := sorted(set(names or ()) - reported.keys()):
             raise KafkaRefused(f"a broker was asked for topic {missing[0]}, and its answer does not have it")
-        self._topics |= {name: newer(self._topics.get(name), topic) for name, topic in told.items()}
-        self._asked_at |= dict.fromkeys(told, time.monotonic())
-        return {name: self._topics[name] for name in told}
+        self._topics |= {name: newer(self._topics.get(name), topic) for name, topic in reported.items()}
+        self._asked_at |= dict.fromkeys(reported, time.monotonic())
+        return {name: self._topics[name] for name in reported}
 
     def refresh(self, topic: str) -> None:
         """Learns again which broker leads each of the topic's partitions."""
@@ -317,13 +317,15 @@ class Cluster:
             return {
                 (name, number): no_offset("NETWORK_EXCEPTION") for name in partitions for number in partitions[name]
             }
-        told = {
+        reported = {
             (topic.name, answer.partition_index): offset_answer(answer)
             for topic in response.topics
             for answer in topic.partitions
         }
         nothing = no_offset("not in the broker's answer")
-        return {(name, number): told.get((name, number), nothing) for name in partitions for number in partitions[name]}
+        return {
+            (name, number): reported.get((name, number), nothing) for name in partitions for number in partitions[name]
+        }
 
     def _candidates(self, node_id: int | None) -> list[Address]:
         """Where to send: the node's address, if it is known; of any broker those with a connection first."""

@@ -48,10 +48,10 @@ def describe_configs(
 
     Raises ClusterUnreachable.
     """
-    told: dict[str, Configs] = {}
+    reported: dict[str, Configs] = {}
     for start in range(0, len(names), AT_ONCE):
-        told |= _describe(cluster, kind, names[start : start + AT_ONCE], keys, node_id)
-    return {name: told.get(name, Configs(error="UNKNOWN_SERVER_ERROR")) for name in names}
+        reported |= _describe(cluster, kind, names[start : start + AT_ONCE], keys, node_id)
+    return {name: reported.get(name, Configs(error="UNKNOWN_SERVER_ERROR")) for name in names}
 
 
 def groups_with_configs(cluster: Cluster) -> Configs | list[str]:
@@ -85,7 +85,7 @@ def _describe(
         for name in names:
             yield name, Configs(error="UNSUPPORTED_VERSION")
         return
-    for told in answer.results:
-        values = {each.name: None if each.is_sensitive else each.value for each in told.configs}
-        own = frozenset(each.name for each in told.configs if each.config_source in (SET_FOR_TOPIC, SET_FOR_GROUP))
-        yield told.resource_name, Configs(values, own, error_name(told.error_code))
+    for reported in answer.results:
+        values = {each.name: None if each.is_sensitive else each.value for each in reported.configs}
+        own = frozenset(each.name for each in reported.configs if each.config_source in (SET_FOR_TOPIC, SET_FOR_GROUP))
+        yield reported.resource_name, Configs(values, own, error_name(reported.error_code))

@@ -39,7 +39,7 @@ LARGEST_FRAME = 128 << 20
 LARGEST_HEADER = 64  # bytes; brokers send no tagged fields in headers
 TLS_ALERT, TLS_HANDSHAKE = 0x15, 0x16
 SOCKET_OPTIONS = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
-IDLE_MS = 9 * 60_000  # brokers close connections after 10 minutes without a request, unless told otherwise
+IDLE_MS = 9 * 60_000  # brokers close connections after 10 minutes without a request, unless configured otherwise
 # KIP-368: the broker cuts the connection when the session ends; a new one is made before.
 SESSION_SHARE = 0.85
 

@@ -69,23 +69,23 @@ class FetchedBatches:
         damage: one below all that follow."""
         if i in self._damage:
             return self._next_offset
-        pos, told = self._edges[i], self._told_offset(i)
+        pos, reported = self._edges[i], self._reported_offset(i)
         is_compressed_message = self._view[pos + 16] < 2 and self._view[pos + 17] & CODEC_MASK
-        return self._first_offset(i, told) if is_compressed_message else told
+        return self._first_offset(i, reported) if is_compressed_message else reported
 
     def first_behind(self, offset: int) -> int:
         """The trusted ones from this number on have a base offset of at least `offset`."""
         at = np.array(self._edges[: self.trusted], np.int64)
-        told = big_endian(np.frombuffer(self._view, np.uint8), ">i8")[at]
-        before = np.flatnonzero(told < offset)
+        reported = big_endian(np.frombuffer(self._view, np.uint8), ">i8")[at]
+        before = np.flatnonzero(reported < offset)
         first = int(before[-1]) + 1 if before.size else 0
         return first + (first < self.trusted and self.base_offset(first) < offset)
 
     def last_offset(self, i: int) -> int:
         if i in self._damage:
             return self._next_offset - 1
-        pos, told = self._edges[i], self._told_offset(i)
-        return told + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else told
+        pos, reported = self._edges[i], self._reported_offset(i)
+        return reported + int(_read_i32(self._view, pos + 23)[0]) if self._view[pos + 16] == 2 else reported
 
     def leader_epoch(self, i: int) -> int | None:
         """None: a message of magic 0 or 1 has none."""
@@ -100,7 +100,7 @@ class FetchedBatches:
             start = max(stop - LOOK_BACK, 0)
             sound = [i for i in range(start, stop) if self._is_sound(i)]
             # The first of all holds the offset that was asked for, and may begin before it.
-            first = np.array([self._told_offset(i) if i else self._next_offset for i in sound], np.int64)
+            first = np.array([self._reported_offset(i) if i else self._next_offset for i in sound], np.int64)
             last = np.array([self.last_offset(i) for i in sound], np.int64)
             if len(sound) > 1 and first[-1] <= last[-2]:
                 # Nothing lies behind the two that would tell which of them is the odd one.
@@ -131,7 +131,7 @@ class FetchedBatches:
         claimed: int = _read_u32(self._view, start + _CRC_AT[self._view[start + 16]])[0]
         return checksum(self._view, start, end) == claimed
 
-    def _told_offset(self, i: int) -> int:
+    def _reported_offset(self, i: int) -> int:
         return int(_read_i64(self._view, self._edges[i])[0])
 
     def _first_offset(self, i: int, last_offset: int) -> int:

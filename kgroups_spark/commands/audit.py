@@ -27,7 +27,7 @@ from kgroups_spark.terminal.options import (
     time_value,
 )
 from kgroups_spark.terminal.output import say_lines
-from kgroups_spark.terminal.progress import work_told
+from kgroups_spark.terminal.progress import work_reported
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary
@@ -206,13 +206,13 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
     say_lines(client.notes)
     # Who waits at a terminal has mistyped the address more often than all brokers are about to start.
     timeout_ms = None if "default.api.timeout.ms" in client.names else FIRST_TRY_MS
-    with told_if_long(client.bootstrap_servers), Cluster(client, timeout_ms=timeout_ms) as cluster:
+    with reported_if_long(client.bootstrap_servers), Cluster(client, timeout_ms=timeout_ms) as cluster:
         live_logs(cluster, OFFSETS_TOPIC, arguments.partition, max_bytes_per_second=arguments.max_bytes_per_second)
     return client
 
 
 @contextmanager
-def told_if_long(bootstrap_servers: str) -> Iterator[None]:
+def reported_if_long(bootstrap_servers: str) -> Iterator[None]:
     """Says what is waited for if the block takes longer than SAY_AFTER_SECONDS."""
     timer = threading.Timer(SAY_AFTER_SECONDS, say_lines, [[f"waiting for {bootstrap_servers}"]])
     timer.daemon = True
@@ -231,7 +231,7 @@ def audit(
     from kgroups_spark.audit.options import AuditOptions
     from kgroups_spark.audit.run import run_audit
 
-    with work_told("the audit failed, and what it wrote does not count") as progress:
+    with work_reported("the audit failed, and what it wrote does not count") as progress:
         options = AuditOptions(
             lake=lake,
             segments=segments,

@@ -24,7 +24,7 @@ from kgroups_spark.terminal.options import (
     release_value,
 )
 from kgroups_spark.terminal.output import Column, say_lines, screen_width, show, write_rows
-from kgroups_spark.terminal.progress import work_told
+from kgroups_spark.terminal.progress import work_reported
 from kgroups_spark.terminal.style import Style
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _compare(arguments: argparse.Namespace, location: str) -> Comparison:
     is_set = last.retention_ms != expiry_rules(last.release_version).default_retention_ms
     retention_ms = arguments.retention or (last.retention_ms if is_set else None)
     a, b = (Side(version, retention_ms or expiry_rules(version).default_retention_ms) for version in versions)
-    with work_told("the comparison failed") as progress:
+    with work_reported("the comparison failed") as progress:
         return compare(lake, a, b, to_epoch_ms(last.as_of), groups=arguments.group, progress=progress)
 
 
@@ -232,8 +232,8 @@ def _load_lines(name: str, facts: Any, found: Comparison, side: int) -> Iterator
         kinds = Counter[str]()
         for kind, count in facts.skipped.items():
             kinds[CONSUMER_OFFSETS[kind].name.partition("Group")[0].lower() or "classic"] += count
-        told = ", ".join(f"{count:,} of {kind} groups" for kind, count in sorted(kinds.items()))
-        yield f"{name} skips records of types that it does not know (KIP-915): {told}"
+        reported = ", ".join(f"{count:,} of {kind} groups" for kind, count in sorted(kinds.items()))
+        yield f"{name} skips records of types that it does not know (KIP-915): {reported}"
     other = found.facts[1 - side]
     if other.topic_ids and not facts.topic_ids:
         yield f"{name} keeps no topic ids: {counted(other.topic_ids, 'committed offset')} lose theirs (KAFKA-19141)"

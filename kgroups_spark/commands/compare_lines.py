@@ -73,8 +73,8 @@ def _table(rows: Sequence[Difference], releases: tuple[str, str], follows: Seque
     }
     table = TextTable(list(kept))
     for cells in zip(*kept.values(), strict=True):
-        told = dict(zip(kept, map(table_cell, cells), strict=True))
-        table.add([_broken(cell) if name in (*releases, "FOLLOWS") else cell for name, cell in told.items()])
+        reported = dict(zip(kept, map(table_cell, cells), strict=True))
+        table.add([_broken(cell) if name in (*releases, "FOLLOWS") else cell for name, cell in reported.items()])
     return table
 
 

@@ -213,5 +213,5 @@ def _about(row: dict[str, Any]) -> str:
         None if row["producer_id"] is None else f"producer {row['producer_id']}",
         None if row["offsets_partition"] is None else f"__consumer_offsets-{row['offsets_partition']}",
     ]
-    told = ", ".join(each for each in named if each is not None)
-    return f" of {told}" if told else ""
+    reported = ", ".join(each for each in named if each is not None)
+    return f" of {reported}" if reported else ""

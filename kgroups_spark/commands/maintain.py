@@ -15,7 +15,7 @@ from kgroups_spark.terminal.options import (
     positive_duration_value,
 )
 from kgroups_spark.terminal.output import say_lines
-from kgroups_spark.terminal.progress import work_told
+from kgroups_spark.terminal.progress import work_reported
 
 NAME = "maintain"
 SUMMARY = "compact small files, vacuum, and reduce old history"
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     spark = start_spark(NAME, location)
     from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 
-    with work_told("maintenance failed; it can be repeated") as progress:
+    with work_reported("maintenance failed; it can be repeated") as progress:
         options = MaintainOptions(
             lake=location,
             optimize=arguments.optimize,

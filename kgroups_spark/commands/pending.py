@@ -66,7 +66,7 @@ COLUMNS = (
     Column("topic_id"),
     Column("log_offset"),
 )
-# `age` is age_ms for eyes; what a transaction holds back is told in sentences there.
+# `age` is age_ms for eyes; what a transaction holds back is reported in sentences there.
 HELD_BACK = ("log_offsets_behind", "bytes_behind", "abort_command", "other_partitions")
 CONTRACT_COLUMNS = (
     *(column for column in COLUMNS if column.name != "age"),

@@ -18,7 +18,7 @@ from kgroups_spark.terminal.options import (
     time_value,
 )
 from kgroups_spark.terminal.output import say_lines
-from kgroups_spark.terminal.progress import work_told
+from kgroups_spark.terminal.progress import work_reported
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.summary import AuditSummary
@@ -78,7 +78,7 @@ def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
     spark = start_spark(NAME, lake)
     from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 
-    with work_told("the rebuild failed, and what it wrote does not count") as progress:
+    with work_reported("the rebuild failed, and what it wrote does not count") as progress:
         options = RebuildOptions(
             lake=lake,
             as_of=arguments.as_of,

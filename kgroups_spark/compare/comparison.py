@@ -98,21 +98,21 @@ class Facts:
     skipped: Counter[int] = field(default_factory=Counter)
     names: set[str] = field(default_factory=set)
 
-    def add(self, told: dict[str, Any]) -> None:
+    def add(self, reported: dict[str, Any]) -> None:
         """Takes in the facts of an offsets partition."""
-        number = told["offsets_partition"]
-        if told["failure"] is None:
-            self.groups += len(told["groups"])
-            self.offsets += told["offsets"]
-            self.topic_ids += told["topic_ids"]
+        number = reported["offsets_partition"]
+        if reported["failure"] is None:
+            self.groups += len(reported["groups"])
+            self.offsets += reported["offsets"]
+            self.topic_ids += reported["topic_ids"]
         else:
-            self.failing[number] = told["failure"]
-            self.unserved_groups += len(told["groups"])
-            self.unserved_offsets += told["offsets"]
-            if told["may_be_compacted"]:
+            self.failing[number] = reported["failure"]
+            self.unserved_groups += len(reported["groups"])
+            self.unserved_offsets += reported["offsets"]
+            if reported["may_be_compacted"]:
                 self.compacted_perhaps.add(number)
-        self.skipped.update({int(kind): count for kind, count in told["skipped"].items()})
-        self.names.update(told["groups"])
+        self.skipped.update({int(kind): count for kind, count in reported["skipped"].items()})
+        self.names.update(reported["groups"])
 
 
 @dataclass
@@ -140,13 +140,13 @@ def compare(
         f"replaying {counted(len(history.records), 'offsets partition')} by {a.release_version} and {b.release_version}"
     )
     decided_otherwise: list[tuple[str, dict[str, Any]]] = []
-    for kind, told in history.told(a, b, as_of_ms):
+    for kind, reported in history.reported(a, b, as_of_ms):
         if kind == _DIFFERENCE:
-            found.differences.append(Difference(*told))
+            found.differences.append(Difference(*reported))
         elif kind in _FACTS:
-            found.facts[_FACTS.index(kind)].add(told)
+            found.facts[_FACTS.index(kind)].add(reported)
         else:
-            decided_otherwise.append((kind, told))
+            decided_otherwise.append((kind, reported))
     if groups:
         found.differences = [d for d in found.differences if d.group_id is None or d.group_id in groups]
         decided_otherwise = [(kind, row) for kind, row in decided_otherwise if row["group_id"] in groups]
@@ -174,14 +174,14 @@ class _History:
         history = StoredHistory(stored.tables_as_of(then), shards, replaced=then.replaced)
         return cls(stored, history, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
 
-    def told(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
+    def reported(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
         """The facts that tasks report of both (`_TOLD`)."""
         sides, history = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)], self.history
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for shard in _shards_in(history, batches):
                 replays = [shard.by(*side) for side in sides]
-                lines = ((kind, json.dumps(told)) for kind, told in _told(replays))
+                lines = ((kind, json.dumps(reported)) for kind, reported in _reported(replays))
                 while some := list(itertools.islice(lines, LINES_AT_ONCE)):
                     columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
                     yield pa.RecordBatch.from_arrays(columns, names=_TOLD.names)
@@ -244,7 +244,7 @@ def _key(difference: Difference) -> Difference:
     return difference._replace(value_a=None, value_b=None, why=None)
 
 
-def _told(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
+def _reported(replays: Sequence[ReleaseReplay]) -> Iterator[tuple[str, Any]]:
     a, b = (each.loaded for each in replays)
     yield from ((_DIFFERENCE, each) for each in differences(a, b))
     yield from ((kind, facts(replay)) for kind, replay in zip(_FACTS, replays, strict=True))
@@ -269,24 +269,26 @@ def facts(replay: ReleaseReplay) -> dict[str, Any]:
 
 def _with_reasons(history: _History, found: Comparison) -> list[Difference]:
     a, b = found.a.rules, found.b.rules
-    told = [each if each.why else each._replace(why=reason(each, a, b)) for each in found.differences]
-    unknown_types = {(each.offsets_partition, each.group_id) for each in told if each.difference == GROUP and each.why}
+    reported = [each if each.why else each._replace(why=reason(each, a, b)) for each in found.differences]
+    unknown_types = {
+        (each.offsets_partition, each.group_id) for each in reported if each.difference == GROUP and each.why
+    }
     open_ones = {
         (each.offsets_partition, each.group_id)
-        for each in told
+        for each in reported
         if each.difference in _EXPLAINED and each.why is None and each.group_id is not None
     } - unknown_types
     whys: dict[Difference, str] = {}
     if open_ones:
         whys = {_key(each): each.why for each in history.explained(a, b, open_ones) if each.why}
     of_group = {
-        (each.offsets_partition, each.group_id): each.why for each in told if each.difference == GROUP and each.why
+        (each.offsets_partition, each.group_id): each.why for each in reported if each.difference == GROUP and each.why
     }
     return [
         each
         if each.why
         else each._replace(why=whys.get(_key(each)) or of_group.get((each.offsets_partition, each.group_id)))
-        for each in told
+        for each in reported
     ]
 
 
@@ -297,11 +299,11 @@ def _expiry_differences(
     changed_groups = {(each.offsets_partition, each.group_id) for each in found.differences if each.difference == GROUP}
     differing = {(each.offsets_partition, each.group_id) for each in found.differences}
     for table, row in sorted(decided_otherwise, key=lambda each: list(WHEN).index(each[0])):
-        told = _expiry_difference(table, WHEN[table], row, found, changed_groups)
-        if told.why is None and (told.offsets_partition, told.group_id) in differing:
-            told = told._replace(why=OTHER_OFFSETS)
-        differing.add((told.offsets_partition, told.group_id))
-        yield told
+        reported = _expiry_difference(table, WHEN[table], row, found, changed_groups)
+        if reported.why is None and (reported.offsets_partition, reported.group_id) in differing:
+            reported = reported._replace(why=OTHER_OFFSETS)
+        differing.add((reported.offsets_partition, reported.group_id))
+        yield reported
 
 
 def _expiry_difference(

@@ -182,7 +182,7 @@ class GroupEvents:
     def __init__(self, groups: Groups, rules: Rules) -> None:
         self._groups = groups
         self._rules = rules
-        self._told: list[GroupEvent | MemberEvents] = []
+        self._reported: list[GroupEvent | MemberEvents] = []
         self._audit_ends = list(reversed(rules.audit_ends))
         self._retention = list(reversed(rules.retention))
         self._retention_ms = 0
@@ -200,8 +200,8 @@ class GroupEvents:
 
     def take(self) -> list[GroupEvent | MemberEvents]:
         """The events since the last call."""
-        told, self._told = self._told, []
-        return told
+        reported, self._reported = self._reported, []
+        return reported
 
     # What the shard says before and after it replays something.
 
@@ -296,11 +296,11 @@ class GroupEvents:
             group_id, topic, partition = each.slot
             at = (each.log_offset, numbers[each.log_offset], each.log_timestamp, each.log_timestamp)
             event = GroupEvent(*at, group_id, each.group_type, "offset_removed", cause=UNKNOWN)
-            self._told.append(event._replace(topic=topic, partition=partition))
+            self._reported.append(event._replace(topic=topic, partition=partition))
             numbers[each.log_offset] += 1
         for removal in removals:
             group_id, topic, partition = removal.slot
-            self._told.append(
+            self._reported.append(
                 GroupEvent(
                     removal.log_offset,
                     numbers[removal.log_offset],
@@ -324,7 +324,7 @@ class GroupEvents:
             ):
                 log_offset, log_timestamp, group_type = group.unknown
                 at = (log_offset, numbers[log_offset], log_timestamp, log_timestamp)
-                self._told.append(GroupEvent(*at, group_id, group_type, "group_removed", cause=UNKNOWN))
+                self._reported.append(GroupEvent(*at, group_id, group_type, "group_removed", cause=UNKNOWN))
                 numbers[log_offset] += 1
             self._remember_group(group_id, group)
 
@@ -358,12 +358,12 @@ class GroupEvents:
         at = (log_timestamp, log_timestamp, group_id, group_type)
 
         def tell(event: str, **fields: Any) -> None:
-            self._told.append(GroupEvent(log_offset, numbers[log_offset], *at, event, **fields))
+            self._reported.append(GroupEvent(log_offset, numbers[log_offset], *at, event, **fields))
             numbers[log_offset] += 1
 
         def tell_members(event: str, member_ids: list[str]) -> None:
             if member_ids:
-                self._told.append(MemberEvents(log_offset, numbers[log_offset], *at, event, member_ids))
+                self._reported.append(MemberEvents(log_offset, numbers[log_offset], *at, event, member_ids))
                 numbers[log_offset] += len(member_ids)
 
         if old is None and new is not None:
@@ -440,7 +440,7 @@ class _Causes:
         expired = all(map(_is_due, of_group)) if is_gone else _is_due(removal)
         is_late = expired and any(map(_is_late, of_group if is_gone else [removal]))
         deletes_offsets = bool(self._rules.subscription_states)  # since 2.4 (KIP-496)
-        # A log from before an upgrade to 4.0 may be told by today's rules. Values with a topic id are Java's.
+        # A log from before an upgrade to 4.0 may be explained by today's rules. Values with a topic id are Java's.
         may_be_scalas = was_simple and nothing_left and any(each.value.topic_id is None for each in of_group)
         one_of_one = is_scala and was_simple and deletes_offsets and len(of_group) == 1
         topics = {each.slot[1] for each in of_group}

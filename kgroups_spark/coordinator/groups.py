@@ -52,7 +52,7 @@ class Groups:
         self.recording = recording
         self.groups: dict[str, Group] = {}
         self.topics = Topics()
-        # Groups with the log offset of their removal. Kept only where events are told.
+        # Groups with the log offset of their removal. Kept only where events are reported.
         self.removed_groups: dict[str, int] = {}
         self.events: GroupEvents | None = None
         self._versions: list[Version] = []

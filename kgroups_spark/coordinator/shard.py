@@ -40,7 +40,7 @@ class Shard(Groups):
         self.offsets = OffsetMetadata(release)
         super().__init__(release, offsets_partition, self.offsets, recording=recording)
         self.transactions = OpenTransactions()
-        # Offsets that were removed, for the first commit after it. Kept only where events are told.
+        # Offsets that were removed, for the first commit after it. Kept only where events are reported.
         self.removed: dict[Slot, RemovedOffset] = {}
         self.events: ShardEvents | None = None
         # Asked of every value: type and version of offset commits that the release reads.

@@ -55,7 +55,7 @@ class ShardEvents(GroupEvents):
             moves = self.moves
             if self._is_marker:
                 moves.sort(key=_in_order)
-            self._told += [move._replace(event_index=index) for index, move in enumerate(moves)]
+            self._reported += [move._replace(event_index=index) for index, move in enumerate(moves)]
             self.moves = []
 
     def committed(self, slot: Slot, before: OffsetCommit | None, commit: OffsetCommit) -> None:

@@ -52,51 +52,54 @@ class Correction(NamedTuple):
         return self.entry_type, self.group_id, producer_id
 
 
-def corrections(carried: Shard, told: Shard, waiting: Collection[str] = ()) -> Iterator[Correction]:
+def corrections(carried: Shard, reported: Shard, waiting: Collection[str] = ()) -> Iterator[Correction]:
     """The changes that make the carried state that of the log, in an order of its own.
 
     Groups in `waiting` stay as they are; their offsets are corrected all the same.
     """
-    known, offsets = carried.groups.keys() | told.groups.keys(), carried.offsets.committed
-    for group_id in sorted(known | offsets.keys() | told.offsets.committed.keys()):
-        yield from _of_group(group_id, carried, told, group_id in waiting)
-    yield from _of_producers(carried, told)
-    yield from _of_noted_producers(carried, told)
+    known, offsets = carried.groups.keys() | reported.groups.keys(), carried.offsets.committed
+    for group_id in sorted(known | offsets.keys() | reported.offsets.committed.keys()):
+        yield from _of_group(group_id, carried, reported, group_id in waiting)
+    yield from _of_producers(carried, reported)
+    yield from _of_noted_producers(carried, reported)
 
 
-def _of_group(group_id: str, carried: Shard, told: Shard, is_waiting: bool) -> Iterator[Correction]:
-    group, told_group = carried.groups.get(group_id), told.groups.get(group_id)
-    offsets, told_offsets = carried.offsets.committed.get(group_id, {}), told.offsets.committed.get(group_id, {})
-    is_same = _is_same(group, told_group)
+def _of_group(group_id: str, carried: Shard, reported: Shard, is_waiting: bool) -> Iterator[Correction]:
+    group, reported_group = carried.groups.get(group_id), reported.groups.get(group_id)
+    offsets, reported_offsets = (
+        carried.offsets.committed.get(group_id, {}),
+        reported.offsets.committed.get(group_id, {}),
+    )
+    is_same = _is_same(group, reported_group)
     if is_waiting and not is_same:
         yield Correction(WAITING, group_id, None)
-    if (is_same or is_waiting) and offsets == told_offsets:
+    if (is_same or is_waiting) and offsets == reported_offsets:
         return
-    stays = group if is_same or is_waiting else told_group
-    if stays is None and not told_offsets:
+    stays = group if is_same or is_waiting else reported_group
+    if stays is None and not reported_offsets:
         yield Correction("group", group_id, None)
     else:
-        yield Correction(*group_entry(group_id, stays, told_offsets))
+        yield Correction(*group_entry(group_id, stays, reported_offsets))
 
 
-def _of_producers(carried: Shard, told: Shard) -> Iterator[Correction]:
-    for producer_id in sorted(_producers(carried) | _producers(told)):
-        if _producer_facts(carried, producer_id) == _producer_facts(told, producer_id):
+def _of_producers(carried: Shard, reported: Shard) -> Iterator[Correction]:
+    for producer_id in sorted(_producers(carried) | _producers(reported)):
+        if _producer_facts(carried, producer_id) == _producer_facts(reported, producer_id):
             continue
-        if producer_id in _producers(told):
-            yield Correction(*producer_entry(told, producer_id))
+        if producer_id in _producers(reported):
+            yield Correction(*producer_entry(reported, producer_id))
         else:
             payload = orjson.dumps({"producer_id": producer_id}).decode()
             yield Correction("producer", None, payload)
 
 
-def _of_noted_producers(carried: Shard, told: Shard) -> Iterator[Correction]:
-    noted, told_noted = carried.offsets.noted_producers, told.offsets.noted_producers
-    for group_id in sorted(noted.keys() | told_noted.keys()):
-        if group_id not in told_noted:
+def _of_noted_producers(carried: Shard, reported: Shard) -> Iterator[Correction]:
+    noted, reported_noted = carried.offsets.noted_producers, reported.offsets.noted_producers
+    for group_id in sorted(noted.keys() | reported_noted.keys()):
+        if group_id not in reported_noted:
             yield Correction("noted", group_id, None)
-        elif noted.get(group_id) != told_noted[group_id]:
-            yield Correction(*noted_entry(group_id, told_noted[group_id]))
+        elif noted.get(group_id) != reported_noted[group_id]:
+            yield Correction(*noted_entry(group_id, reported_noted[group_id]))
 
 
 def _producers(shard: Shard) -> set[int]:

@@ -38,10 +38,10 @@ class OddRecords:
             size = int(records.key_length[row]) + max(0, int(records.value_length[row]))
             if size >= NEAR_LIMIT_BYTES:
                 self._add_large(record, int(records.offset[row]), int(records.timestamp[row]), size)
-        told = records.timestamp[commits.rows]
-        off = np.flatnonzero(_is_off(commits, told))
+        reported = records.timestamp[commits.rows]
+        off = np.flatnonzero(_is_off(commits, reported))
         if len(off):
-            self._add_off(commits, keys, told, records.offset[commits.rows], off)
+            self._add_off(commits, keys, reported, records.offset[commits.rows], off)
 
     def _add_large(self, record: GroupRecord, offset: int, timestamp: int, size: int) -> None:
         name = CONSUMER_OFFSETS[record.record_type].name
@@ -52,7 +52,7 @@ class OddRecords:
         self,
         commits: OffsetCommitColumns,
         keys: OffsetKeys,
-        told: NDArray[np.int64],
+        reported: NDArray[np.int64],
         offset: NDArray[np.int64],
         off: NDArray[np.int64],
     ) -> None:
@@ -71,7 +71,7 @@ class OddRecords:
                 int(keys.partition[code]),
                 int(offset[first]),
                 int(commits.commit_timestamp[first]),
-                int(told[first]),
+                int(reported[first]),
                 count,
             )
 
@@ -84,10 +84,10 @@ class OddRecords:
         return sorted(self._off.values())
 
 
-def _is_off(commits: OffsetCommitColumns, told: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_off(commits: OffsetCommitColumns, reported: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Values with a commit time, in records with a time, between which lies more than TIME_OFF_MS."""
     # Times far out would overflow: nobody checks what a client gives.
-    committed, told = np.clip(commits.commit_timestamp, -1, 1 << 60), np.clip(told, -1, 1 << 60)
-    known = ~commits.is_tombstone & (committed >= 0) & (told >= 0)
-    off: NDArray[np.bool_] = known & (np.abs(committed - told) > TIME_OFF_MS)
+    committed, reported = np.clip(commits.commit_timestamp, -1, 1 << 60), np.clip(reported, -1, 1 << 60)
+    known = ~commits.is_tombstone & (committed >= 0) & (reported >= 0)
+    off: NDArray[np.bool_] = known & (np.abs(committed - reported) > TIME_OFF_MS)
     return off

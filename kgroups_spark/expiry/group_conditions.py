@@ -143,10 +143,10 @@ def _of_each(
 ) -> tuple[Rows, Column]:
     """The topics in a column of the groups that count; it is read group by group."""
     rows = np.flatnonzero(counts[:NOWHERE])
-    told = groups[name].take(pa.array(rows, pa.int64())).to_pylist()
+    reported = groups[name].take(pa.array(rows, pa.int64())).to_pylist()
     pairs = [
         (row, topic)
-        for row, each in zip(rows.tolist(), told, strict=True)
+        for row, each in zip(rows.tolist(), reported, strict=True)
         if each is not None
         for topic in topics_in(each)
     ]

@@ -44,13 +44,13 @@ def in_lots(evidence: Evidence) -> Iterator[Evidence]:
     if rows.total() <= ROWS_AT_ONCE:
         yield evidence
         return
-    # Also those that have neither, but records of which something may be told.
-    told = [each.offsets_partition for each in evidence.large_records]
-    told += [each.offsets_partition for each in evidence.times_off]
-    told += [row["offsets_partition"] for row in evidence.before if row["offsets_partition"] is not None]
-    told += evidence.tables.rows("groups", ["offsets_partition"])["offsets_partition"].unique().to_pylist()
-    told += evidence.log_starts.keys()
-    rows.update(dict.fromkeys(told, 0))
+    # Also those that have neither, but records of which something may be reported.
+    reported = [each.offsets_partition for each in evidence.large_records]
+    reported += [each.offsets_partition for each in evidence.times_off]
+    reported += [row["offsets_partition"] for row in evidence.before if row["offsets_partition"] is not None]
+    reported += evidence.tables.rows("groups", ["offsets_partition"])["offsets_partition"].unique().to_pylist()
+    reported += evidence.log_starts.keys()
+    rows.update(dict.fromkeys(reported, 0))
     for lot in partitions_in_lots(rows, ROWS_AT_ONCE):
         yield _of(evidence, lot)
 

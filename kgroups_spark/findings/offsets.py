@@ -107,9 +107,9 @@ def topic_recreated(evidence: Evidence) -> Iterator[Finding]:
     rows = evidence.tables.rows("committed_offsets", columns, Condition("topic", "in", sorted(newest)))
     rows = rows.filter(pc.is_valid(rows["topic_id"]))
     aggregates: list[Any] = [([], "count_all"), ("partition", "min"), ("log_offset", "max")]
-    told = rows.group_by([*GROUP, "topic", "topic_id"]).aggregate(aggregates)
+    reported = rows.group_by([*GROUP, "topic", "topic_id"]).aggregate(aggregates)
     stale: dict[tuple[int, str, str], Row] = {}
-    for row in listed(told):
+    for row in listed(reported):
         if row["topic_id"] != newest[row["topic"]]["topic_id"]:
             key = (*group_of(row), row["topic"])
             before = stale.get(key)

@@ -51,16 +51,16 @@ def load_would_fail(evidence: Evidence) -> Iterator[Finding]:
 def group_record_near_limit(evidence: Evidence) -> Iterator[Finding]:
     """By group the largest record of at least NEAR_LIMIT_BYTES that is the newest about the group or one of its
     members; what was found before stays found as long as that holds."""
-    told = {
+    reported = {
         (row["offsets_partition"], row["log_offset"]): row for row in evidence.found_before("group_record_near_limit")
     }
     large = {(each.offsets_partition, each.log_offset): each for each in evidence.large_records}
-    if not told and not large:
+    if not reported and not large:
         return
-    newest = {(row["offsets_partition"], row["log_offset"]) for row in _newest(evidence, [*told, *large])}
+    newest = {(row["offsets_partition"], row["log_offset"]) for row in _newest(evidence, [*reported, *large])}
     by_group: dict[tuple[int, str], list[Finding]] = {}
     for place in sorted(newest):
-        finding = _again(told[place]) if place not in large else _large(evidence, place)
+        finding = _again(reported[place]) if place not in large else _large(evidence, place)
         by_group.setdefault((place[0], finding.group_id or ""), []).append(finding)
     for findings in by_group.values():
         yield findings[-1]

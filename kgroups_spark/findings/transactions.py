@@ -114,12 +114,12 @@ def two_open_producers(evidence: Evidence) -> Iterator[Finding]:
     aggregates: list[Any] = [("producer_id", "count_distinct"), ("producer_id", "list"), ("log_offset", "max")]
     slots = rows.group_by(slot).aggregate(aggregates)
     several = listed(slots.filter(pc.field("producer_id_count_distinct") > 1))
-    told = set()
+    reported = set()
     for row in several:
         key = (row["offsets_partition"], row["group_id"])
-        if key in told:
+        if key in reported:
             continue
-        told.add(key)
+        reported.add(key)
         count = sum((each["offsets_partition"], each["group_id"]) == key for each in several)
         producers = sorted(set(row["producer_id_list"]))
         yield Finding(

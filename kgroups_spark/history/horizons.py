@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from kgroups_spark.history.log_ends import ENDS_COLUMNS, believed_until, first_places, look_for_ends, told_first
+from kgroups_spark.history.log_ends import ENDS_COLUMNS, believed_until, first_places, look_for_ends, reported_first
 from kgroups_spark.history.reduction import looked_up, numbers
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
@@ -29,11 +29,13 @@ def horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: bool) -> 
     ends = look_for_ends(moment_ms, believed_until(audit), lake.replaced)
     columns = dict.fromkeys(LOG_TABLES, (*ENDS_COLUMNS, "audit_id"))
     found = {p.offsets_partition: p.end_offset for p in audit.partitions or ()}
-    found |= {number: at for (number,), at in told_first(scan_tables(lake, columns, ends, by_parts=by_parts)).items()}
+    found |= {
+        number: at for (number,), at in reported_first(scan_tables(lake, columns, ends, by_parts=by_parts)).items()
+    }
     spanning = _look_for_spanning(found, lake.replaced)
     lines = scan_tables(lake, {"transaction_markers": (*_SPAN, "audit_id")}, spanning, by_parts=by_parts)
     open_now = lake.rows("open_transactions", columns=["offsets_partition", "transaction_start_offset"])
-    for starts in (told_first(lines), first_places(open_now, _SPAN[:1], _SPAN[2])):
+    for starts in (reported_first(lines), first_places(open_now, _SPAN[:1], _SPAN[2])):
         for (number,), start in starts.items():
             if number in found and start is not None:
                 found[number] = min(found[number], start)

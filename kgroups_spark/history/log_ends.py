@@ -57,7 +57,7 @@ def look_for_ends(as_of_ms: int, believed_until_ms: int, replaced: Replaced) -> 
     return look
 
 
-def told_first(lines: Iterable[Line]) -> Places:
+def reported_first(lines: Iterable[Line]) -> Places:
     """The least place of each partition that the lines name."""
     found: Places = {}
     for _, places in lines:

@@ -88,10 +88,10 @@ class NamesOfShard:
             self.topics.add_value(record_type, value_from_json(record_type, text), -1 if seen is None else seen)
 
 
-def names_of_shards(told: Iterable[dict[str, Any]]) -> HistoryNames:
+def names_of_shards(reported: Iterable[dict[str, Any]]) -> HistoryNames:
     """The names of all shards, of what NamesOfShard gathered of each."""
     topics, counts = TopicNames(), list[tuple[int, ...]]()
-    for each in told:
+    for each in reported:
         topics.merge(tuple(sighting) for sighting in each["topics"])
         counts += map(tuple, each["partition_counts"])
     return HistoryNames(tuple(topics.rows()), tuple(counts))

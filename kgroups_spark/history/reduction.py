@@ -171,7 +171,7 @@ def rows_that_stay(rule: Rule, lots: Iterable[Lot], markers: Callable[[], Iterab
         if asks.any():
             asking.append((some.filter(pa.array(asks)), chosen[asks] + start, horizon[chosen[asks]]))
             some, chosen = some.filter(pa.array(~asks)), chosen[~asks]
-        stays[-1][settle(some, chosen + start, _told(some), horizon[chosen]) - start] = True
+        stays[-1][settle(some, chosen + start, _reported(some), horizon[chosen]) - start] = True
         start += len(rows)
     found = np.concatenate(stays)
     if asking:
@@ -183,7 +183,7 @@ def rows_that_stay(rule: Rule, lots: Iterable[Lot], markers: Callable[[], Iterab
     return found
 
 
-def _told(rows: pa.Table) -> Ends:
+def _reported(rows: pa.Table) -> Ends:
     """How transactions ended, as far as the rows themselves say it."""
     if "marker_offset" not in rows.column_names:
         return Ends(np.full(len(rows), NEVER, np.int64), np.zeros(len(rows), np.bool_))

@@ -45,8 +45,8 @@ class LakeAsOfAudit:
     def replaced(self) -> Replaced:
         """The rows of history that the audit left out."""
         conditions = [Condition("audit_id", "==", self.audit_id), IS_FINISHED]
-        told = self.lake.rows("audits", self.ledger_version, columns=[COLUMN], conditions=conditions)[COLUMN]
-        return Replaced.of(told[0].as_py() if len(told) else None)
+        reported = self.lake.rows("audits", self.ledger_version, columns=[COLUMN], conditions=conditions)[COLUMN]
+        return Replaced.of(reported[0].as_py() if len(reported) else None)
 
     def version(self, name: str) -> int | None:
         """The table's version; None: the newest, or the lake is of a layout without that table."""

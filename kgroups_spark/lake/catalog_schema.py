@@ -112,7 +112,7 @@ class CatalogSchema:
             raise KgroupsError(
                 f"--lake {self.location}: the catalog does not say where that schema lies; take a folder"
             )
-        # Told as a URI, unlike the places of tables.
+        # Reported as a URI, unlike the places of tables.
         return unquote(str(folder)).rstrip("/")
 
     def _require_plain(self, name: str) -> None:

@@ -14,7 +14,7 @@ from kgroups_spark.errors import KgroupsError
 
 
 @contextmanager
-def told_in_one_line(what_failed: str) -> Iterator[None]:
+def reported_in_one_line(what_failed: str) -> Iterator[None]:
     """Turns such a failure in its block into a KgroupsError: what failed, and the innermost reason."""
     try:
         yield
@@ -23,7 +23,7 @@ def told_in_one_line(what_failed: str) -> Iterator[None]:
 
 
 @contextmanager
-def machine_failures_told(what_failed: str) -> Iterator[None]:
+def machine_failures_reported(what_failed: str) -> Iterator[None]:
     """The same for a whole command, and for what its machine or cluster did: the JVM or a worker was killed, no space.
 
     A task's message for people is shown as it is. A fault of ours in a task's Python keeps its
@@ -33,7 +33,7 @@ def machine_failures_told(what_failed: str) -> Iterator[None]:
         yield
     except (Py4JJavaError, PySparkException) as error:
         reason = reason_of(error)
-        if isinstance(error, PythonException) and not (_told_by_task(str(error)) or MACHINES_FAULTS.search(reason)):
+        if isinstance(error, PythonException) and not (_reported_by_task(str(error)) or MACHINES_FAULTS.search(reason)):
             raise
         raise KgroupsError(f"{what_failed}: {reason}") from error
     except (Py4JNetworkError, ConnectionError) as error:
@@ -57,15 +57,15 @@ def reason_of(error: BaseException) -> str:
         said, kind = str(cause.getMessage() or ""), cause.getClass().getSimpleName()
         if said in BROKEN_CONNECTIONS:
             return f"the connection to a Python worker or to storage broke ({said}, {kind})"
-        return _told_by_task(said) or " ".join(f"{said} ({kind})".split())
+        return _reported_by_task(said) or " ".join(f"{said} ({kind})".split())
     text = str(error).strip()
-    if told := _told_by_task(text):
-        return told
+    if reported := _reported_by_task(text):
+        return reported
     raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception|Invalid): .+)$", text, re.MULTILINE)
     return str(raised[-1]) if raised else text.split("\n", 1)[0]
 
 
-def _told_by_task(text: str) -> str | None:
+def _reported_by_task(text: str) -> str | None:
     """The message of a KgroupsError that ended a task; `text`: what came of it by Spark, a stack of Python's."""
     raised = re.findall(r"^(kgroups_spark(?:\.\w+)*)\.(\w+): (.+)$", text, re.MULTILINE)
     if not raised:

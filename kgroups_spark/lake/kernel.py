@@ -204,12 +204,12 @@ class KernelTable(TableLog):
     def set_properties(self, properties: dict[str, str], *, by: str, transaction: tuple[str, int]) -> None:
         if properties.items() <= self.properties().items():
             return
-        told = self._java("java.util.HashMap")()
+        reported = self._java("java.util.HashMap")()
         for key, value in properties.items():
-            told.put(key, value)
+            reported.put(key, value)
         operation = self._api("Operation").valueOf("MANUAL_UPDATE")
         builder = self._table().createTransactionBuilder(self._engine, by, operation)
-        builder = builder.withTableProperties(self._engine, told).withTransactionId(self._engine, *transaction)
+        builder = builder.withTableProperties(self._engine, reported).withTransactionId(self._engine, *transaction)
         with self._refusals(transaction[0]):
             nothing = self._api("utils.CloseableIterable").emptyIterable()
             builder.build(self._engine).commit(self._engine, nothing)

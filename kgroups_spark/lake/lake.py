@@ -23,7 +23,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.catalog_schema import CatalogSchema
-from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.folder import Folder
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED
@@ -59,7 +59,7 @@ class Lake:
         self.location = location
         self.store: Store = Kernel(spark)
         place = Folder if is_path(location) else CatalogSchema
-        with told_in_one_line(f"lake {location}"):
+        with reported_in_one_line(f"lake {location}"):
             self.place: Folder | CatalogSchema = place(spark, self.store, location)
         self.uri = self.place.uri
 
@@ -71,7 +71,7 @@ class Lake:
     def open(cls, spark: SparkSession, location: str) -> Lake:
         """The lake that is there. Raises UsageError where there is none, KgroupsError if newer software made it."""
         lake = cls(spark, location)
-        with told_in_one_line(f"the lake at {location} cannot be opened"):
+        with reported_in_one_line(f"the lake at {location} cannot be opened"):
             if not lake.exists():
                 raise UsageError(f"no lake at {location}: it has no table audits; kgroups audit makes one")
             require_known_version(location, lake.version)
@@ -85,7 +85,7 @@ class Lake:
         holds something else, KgroupsError as `open`.
         """
         lake = cls(spark, location)
-        with told_in_one_line(f"no lake can be made at {location}"):
+        with reported_in_one_line(f"no lake can be made at {location}"):
             if lake.exists():
                 require_known_version(location, lake.version)
             else:
@@ -101,7 +101,7 @@ class Lake:
         return lake
 
     def exists(self) -> bool:
-        with told_in_one_line(f"the lake at {self.location} cannot be opened"):
+        with reported_in_one_line(f"the lake at {self.location} cannot be opened"):
             return self.place.has("audits")
 
     def names(self) -> list[str]:
@@ -194,7 +194,7 @@ class Lake:
         `operation` is create, append, replace, delete, drop or shut out. Raises KgroupsError where storage or Delta
         refuses.
         """
-        with told_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
+        with reported_in_one_line(f"table {table} of the lake at {self.location} could not be written ({operation})"):
             return write()
 
     def _path(self, name: str) -> str:

@@ -50,7 +50,9 @@ class Sums(NamedTuple):
 
 def ledger_sums(audits: pa.dataset.Dataset) -> pa.Table:
     """Rows as in Sums, of each file; in no order."""
-    found = [sums for file in _files(audits) if (sums := _told(file.metadata) or _sums(_entries_in(file))) is not None]
+    found = [
+        sums for file in _files(audits) if (sums := _reported(file.metadata) or _sums(_entries_in(file))) is not None
+    ]
     found.sort(key=lambda sums: sums.first)
     if any(later.first <= sums.last for sums, later in pairwise(found)):
         # A reading again in one file would part the audits of another. Upkeep leaves no such files.
@@ -66,7 +68,7 @@ def sums_for_footer(rows: pa.Table) -> dict[str, str]:
     return {KEY: json.dumps([sums.first, sums.last, sums.rows.to_pydict()], separators=(",", ":"))}
 
 
-def _told(metadata: pq.FileMetaData) -> Sums | None:
+def _reported(metadata: pq.FileMetaData) -> Sums | None:
     text = (metadata.metadata or {}).get(KEY.encode())
     if text is None:
         return None

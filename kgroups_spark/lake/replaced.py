@@ -59,9 +59,9 @@ class Replaced:
         return bool(self.ranges)
 
     @classmethod
-    def of(cls, told: Iterable[Mapping[str, Any]] | None) -> Replaced:
+    def of(cls, reported: Iterable[Mapping[str, Any]] | None) -> Replaced:
         """From the ledger's column; None: there are none."""
-        return cls(tuple(ReplacedRange(**each) for each in told or ()))
+        return cls(tuple(ReplacedRange(**each) for each in reported or ()))
 
     def and_also(self, ranges: Iterable[ReplacedRange]) -> Replaced:
         """With those of a later audit."""

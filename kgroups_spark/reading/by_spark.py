@@ -93,7 +93,7 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise SqlError(*_told(error).split("\n"), *_hint(error)) from error
+        raise SqlError(*_reported(error).split("\n"), *_hint(error)) from error
     except Py4JJavaError as error:
         # What Spark itself calls a bug of its own, as a WITH inside of a function's argument.
         raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
@@ -114,7 +114,7 @@ def rows_of(frame: DataFrame) -> Rows:
     return to_rows(frame.toArrow())
 
 
-def _told(error: PySparkException) -> str:
+def _reported(error: PySparkException) -> str:
     """Spark's message for people: without the plan below it, without its own words around ours."""
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == "USER_RAISED_EXCEPTION":  # raised by a function of ours

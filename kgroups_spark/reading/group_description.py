@@ -27,7 +27,7 @@ What = Literal["offsets", "members", "state"]
 SLOT = "offsets_partition, group_id, topic, partition"
 OFFSET = f"{SLOT}, topic_id, committed_offset"
 PLACE = ("offsets_partition", "group_id")
-# What is told of an offset of a group.
+# What is reported of an offset of a group.
 OFFSET_ROW = (
     "topic",
     "topic_id",
@@ -100,7 +100,7 @@ class Description:
         return None if self.group is None else self.group["group_type"]
 
 
-# So many offsets or members become Python objects at once: with what is told of each, about 1 kB.
+# So many offsets or members become Python objects at once: with what is reported of each, about 1 kB.
 AT_ONCE = 100_000
 
 

@@ -101,12 +101,12 @@ def _hangs(row: Row) -> str:
 def about_hanging(rows: Iterable[Row]) -> list[str]:
     """For each transaction that hangs: how far the cleaner is held back, whether it really hangs, and what ends it."""
     lines: list[str] = []
-    told: set[Producer] = set()
+    reported: set[Producer] = set()
     for row in rows:
         producer = row["offsets_partition"], row["producer_id"]
-        if not row["is_hanging"] or producer in told:
+        if not row["is_hanging"] or producer in reported:
             continue
-        told.add(producer)
+        reported.add(producer)
         partition = f"__consumer_offsets-{row['offsets_partition']}"
         size = "" if row["bytes_behind"] is None else f", about {sized(row['bytes_behind'])},"
         behind = counted(row["log_offsets_behind"], "offset")

@@ -55,7 +55,7 @@ LEGACY_HEADER = np.dtype(
         "itemsize": HEADER_BYTES,
     }
 )
-# Longer lengths are damage. Brokers take batches of about 1 MiB, and have to be told to take more; the bound is one
+# Longer lengths are damage. Brokers take batches of about 1 MiB, and must be set to take more; the bound is one
 # of memory.
 LARGEST_BATCH = 64 << 20
 

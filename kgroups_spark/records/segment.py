@@ -45,7 +45,7 @@ SMALLEST_CHUNK = 1 << 8
 RAW_BYTES = 1 << 20  # of a corrupt batch that are kept
 # What is handed on at once, whatever batches hold: each record may cost a kilobyte where it cannot be decoded.
 RECORDS_AT_ONCE = 1 << 17
-# So many damaged batches in a row are told one by one if their lengths lead to a sound one.
+# So many damaged batches in a row are reported one by one if their lengths lead to a sound one.
 MOST_UNLINKED = 16
 ANYWHERE = Bounds()
 LOOK_AHEAD = 2  # batches held back: whether a batch's offset is in order shows in those behind it

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import MARK, STATE_FORMAT
 from kgroups_spark.history.checkpoints import IS_KEPT
-from kgroups_spark.history.log_ends import believed_until, log_ends, told_first
+from kgroups_spark.history.log_ends import believed_until, log_ends, reported_first
 from kgroups_spark.history.reduction import UNKNOWN, Contest, Decided, Ends, Rule, flags, is_given, looked_up, numbers
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
@@ -116,7 +116,7 @@ def state_horizons(lake: Lake, audit: AuditRow, moment_ms: int, *, by_parts: boo
     names = (*RECORDS.values(), "state_quarantine")
     columns = {name: (*columns_of_place(name), "log_offset", "log_timestamp") for name in names}
     lines = scan_tables(lake, columns, partial(_ends, moment_ms, believed_until(audit)), by_parts=by_parts)
-    for place, first in told_first(lines).items():
+    for place, first in reported_first(lines).items():
         found[place] = min(found.get(place, first), first)
     return found
 

@@ -74,7 +74,7 @@ class StatePlan:
     def notes(self, reads: Sequence[StateShardRead]) -> list[str]:
         """Notes for people on the reading."""
         said = [
-            f"{topic}: {note}" for topic, plan in self.plans.items() for note in plan.notes if _is_told(topic, note)
+            f"{topic}: {note}" for topic, plan in self.plans.items() for note in plan.notes if _is_reported(topic, note)
         ]
         for read in reads:
             lost = [each for each in read.progress if each.given_up]
@@ -147,7 +147,7 @@ def _without_loss(topic: str, entry: PartitionProgress) -> PartitionProgress:
     return replace(entry, lost_from=None, lost_to=None) if _is_deleted_from(topic) else entry
 
 
-def _is_told(topic: str, note: str) -> bool:
+def _is_reported(topic: str, note: str) -> bool:
     return not (_is_deleted_from(topic) and "were gone before they were read" in note)
 
 

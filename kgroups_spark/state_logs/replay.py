@@ -94,8 +94,8 @@ class StateReplay:
         rows = list(state)
         self._gone = [row for row in rows if row.entry_type == GONE]
         saved = [row for row in rows if row.entry_type not in KEPT]
-        told = [orjson.loads(row.payload) for row in rows if row.entry_type == SETTINGS]
-        self._settings = Settings(*told[0]) if told else Settings()
+        reported = [orjson.loads(row.payload) for row in rows if row.entry_type == SETTINGS]
+        self._settings = Settings(*reported[0]) if reported else Settings()
         rules = rules_of(log, of)
         self._share: ShareCoordinatorShard | None = None
         self._transactions: TransactionCoordinatorShard | None = None

@@ -67,7 +67,7 @@ class S3Settings:
         }
         if endpoint and not _is_amazons(endpoint):
             options["endpoint_override"] = endpoint if "://" in endpoint else f"{self._protocol(bucket)}://{endpoint}"
-            # Hadoop names the bucket in the host unless told otherwise, pyarrow in the path; numbers have no names.
+            # Hadoop names the bucket in the host by default, pyarrow in the path; numbers have no names.
             in_path = self._value(bucket, "path.style.access") == "true" or not self._there_is_hadoop
             options["force_virtual_addressing"] = not in_path and not _host_is_number(endpoint)
             options["region"] = options["region"] or _region_of_environment() or "us-east-1"

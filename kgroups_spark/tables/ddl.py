@@ -12,8 +12,8 @@ from kgroups_spark.tables.schemas import Table
 def table_definition(table: Table, properties: Mapping[str, str]) -> str:
     """The definition behind the table's name in CREATE TABLE."""
     columns = ", ".join(column_definition(field) for field in table.schema)
-    told = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
-    return f"({columns}) USING delta COMMENT {text(table.comment)} TBLPROPERTIES ({told})"
+    reported = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    return f"({columns}) USING delta COMMENT {text(table.comment)} TBLPROPERTIES ({reported})"
 
 
 def column_definition(field: StructField) -> str:

@@ -50,7 +50,7 @@ class ForReplay(NamedTuple):
 class Fact(NamedTuple):
     """A fact for the driver, of what JSON can hold."""
 
-    told: Any
+    reported: Any
 
 
 class ShardBegins(NamedTuple):

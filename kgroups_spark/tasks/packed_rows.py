@@ -55,7 +55,7 @@ def packed_outputs(outputs: Iterable[TaskOutput]) -> Iterator[pa.RecordBatch]:
             yield _row(LOST, shard)
             shard = None
         elif isinstance(output, Fact):
-            yield _row(FACT, shard, json.dumps(output.told, sort_keys=True))
+            yield _row(FACT, shard, json.dumps(output.reported, sort_keys=True))
         else:
             kind, name, rows = kind_of(output)
             for batch in plain_batches(name, rows):

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import WORK_FOLDER
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import Part, PartWriter, lake_file_system
@@ -144,11 +144,11 @@ class PartsSink:
 
         made = Made([], Counter())
         for line in given.mapInArrow(with_storage(task), MANIFEST).collect():
-            told = json.loads(line.payload)
+            reported = json.loads(line.payload)
             if line.kind == FACT:
-                made.facts.append(told)
+                made.facts.append(reported)
                 continue
-            part = Part(**told)
+            part = Part(**reported)
             self.parts.append((line.kind, part))
             if line.kind == ROWS:
                 made.rows[part.table] += part.records
@@ -185,9 +185,9 @@ def append_frame(writer: LakeWriter, name: str, rows: DataFrame) -> None:
 
 def parts_of(rows: DataFrame, writer: PartWriter) -> list[Part]:
     """The rows of a frame as parts: each task writes one, batch by batch, and none if it has no rows."""
-    with told_in_one_line(f"table {writer.table_name}: a task could not write its part"):
+    with reported_in_one_line(f"table {writer.table_name}: a task could not write its part"):
         made = PartsSink({}, writer.audit_id).run(rows, partial(_one_part, writer))
-    return [Part(**told) for told in made.facts]
+    return [Part(**reported) for reported in made.facts]
 
 
 def _one_part(writer: PartWriter, batches: Iterator[pa.RecordBatch]) -> Iterator[TaskOutput]:
@@ -209,7 +209,7 @@ def written(outputs: Iterable[TaskOutput], collectors: Mapping[str, PartCollecto
             for kind, mark in marks.items():
                 collectors[kind].back_to(mark)
         elif isinstance(output, Fact):
-            lines.append((FACT, output.told))
+            lines.append((FACT, output.reported))
         else:
             kind, name, rows = kind_of(output)
             lines += ((kind, asdict(part)) for part in collectors[kind].add(name, rows))
@@ -248,11 +248,11 @@ class RowsSink:
     def run(self, given: DataFrame, work: Work) -> Made:
         frame = self.frame(given, work).persist()
         self.stack.callback(frame.unpersist)
-        told = frame.drop("packed_rows").collect()
-        lost = {row.shard for row in told if row.kind == LOST}
+        reported = frame.drop("packed_rows").collect()
+        lost = {row.shard for row in reported if row.kind == LOST}
         if lost:
             frame = frame.where(F.col("shard").isNull() | ~F.col("shard").isin(*lost))
-        made = _made([row for row in told if row.shard not in lost])
+        made = _made([row for row in reported if row.shard not in lost])
         self.actions.append(_Action(frame, made))
         self.rows.update(made.rows)
         return made
@@ -273,8 +273,8 @@ class RowsSink:
 
     def require_read_once(self) -> None:
         for frame, made in self.actions:
-            told = _made(frame.where(F.col("kind") == FACT).drop("packed_rows").collect()).facts
-            if sorted(map(_as_text, told)) != sorted(map(_as_text, made.facts)):
+            reported = _made(frame.where(F.col("kind") == FACT).drop("packed_rows").collect()).facts
+            if sorted(map(_as_text, reported)) != sorted(map(_as_text, made.facts)):
                 raise KgroupsError(
                     "a task had to run twice, and the log had changed in between. Nothing of this audit counts; "
                     "run it again"
@@ -290,9 +290,9 @@ class RowsSink:
         return rows.where(F.col("reason") == NIGHT).unionByName(rows.where(F.col("reason") != NIGHT))
 
 
-def _made(told: Iterable[Row]) -> Made:
+def _made(reported: Iterable[Row]) -> Made:
     facts, rows = list[Any](), Counter[str]()
-    for row in told:
+    for row in reported:
         if row.kind == FACT:
             facts.append(json.loads(row.fact))
         elif row.kind == ROWS:

@@ -12,7 +12,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 @contextmanager
-def tasks_told(spark: SparkSession, say: Callable[[str], None], what: str) -> Iterator[None]:
+def tasks_reported(spark: SparkSession, say: Callable[[str], None], what: str) -> Iterator[None]:
     """Says `what`, and while the block runs how many tasks of its running stages are done."""
     say(what)
     over = threading.Event()
@@ -26,11 +26,11 @@ def tasks_told(spark: SparkSession, say: Callable[[str], None], what: str) -> It
 
 
 def _watch(spark: SparkSession, say: Callable[[str], None], what: str, over: threading.Event) -> None:
-    tracker, told = spark.sparkContext.statusTracker(), 0
+    tracker, reported = spark.sparkContext.statusTracker(), 0
     while not over.wait(SECONDS_BETWEEN_LOOKS):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
         total = sum(stage.numTasks for stage in stages if stage is not None)
-        if total > 1 and done != told:
-            told = done
+        if total > 1 and done != reported:
+            reported = done
             say(f"{what}: {done} of {total} tasks done")

@@ -34,13 +34,13 @@ class Progress:
 
 
 @contextmanager
-def work_told(failed: str) -> Iterator[Progress]:
+def work_reported(failed: str) -> Iterator[Progress]:
     """Progress for the work of the block. Its failure is one line, which begins with `failed`."""
-    from kgroups_spark.lake.failures import machine_failures_told
+    from kgroups_spark.lake.failures import machine_failures_reported
 
     progress = Progress()
     try:
-        with machine_failures_told(failed):
+        with machine_failures_reported(failed):
             yield progress
     finally:
         progress.done()

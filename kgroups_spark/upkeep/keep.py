@@ -23,7 +23,7 @@ from kgroups_spark.history.checkpoints import IS_KEPT, reduced_to
 from kgroups_spark.history.horizons import Horizons, horizons
 from kgroups_spark.history.reduction import flags, numbers, topic_offsets_that_stay, traffic_that_stays
 from kgroups_spark.history.shard_states import kept_states
-from kgroups_spark.lake.failures import told_in_one_line
+from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.lake.ledger import AuditRow
@@ -190,7 +190,7 @@ class Reduction:
             is_dry=audit_id is None,
         )
         sink, tasks = PartsSink({ROWS: self.lake.uri}, audit_id or 0, sorted_lots), len(work.hands)
-        with told_in_one_line("a task could not reduce old history"):
+        with reported_in_one_line("a task could not reduce old history"):
             numbers = self.lake.spark.range(0, tasks, 1, numPartitions=tasks)
             facts = sink.run(numbers, work.outputs).facts if any(chosen.values()) else []
         outcomes = _outcomes(facts, chosen)

@@ -77,9 +77,9 @@ class MaintainSummary:
             if self.audit is None
             else (f"audit {self.audit.audit_id}: maintenance")
         )
-        yield from (f"  {line}" for line in self.told())
+        yield from (f"  {line}" for line in self.reported())
 
-    def told(self) -> Iterator[str]:
+    def reported(self) -> Iterator[str]:
         """The same as the ledger's notes have it."""
         for name, rows in self.rows_removed.items():
             yield f"{name}: {counted(rows, 'row')} removed"
@@ -199,7 +199,7 @@ def _maintained(
         summary.bytes_freed += vacuum(writer, name, options.vacuum_ms)
         summary.versions_removed += remove_old_versions(writer.lake, name, before.audit_id)
     remove_work(writer.fence)
-    summary.audit = claim.finish(**_carried_over(before, tuple(summary.told())))
+    summary.audit = claim.finish(**_carried_over(before, tuple(summary.reported())))
     return summary
 
 

@@ -21,5 +21,7 @@ def described(name: str) -> Description:
     """The table, view or function of that name. Raises KeyError."""
     if name in FUNCTIONS:
         return Description(comment_of(definition(name)), {}, signature(definition(name)))
-    columns = {column: told.comment for column, told in columns_of(name).items()} if name in (*TABLES, *VIEWS) else {}
+    columns = (
+        {column: reported.comment for column, reported in columns_of(name).items()} if name in (*TABLES, *VIEWS) else {}
+    )
     return Description(TABLES[name].comment if name not in VIEWS else definition(name).comment, columns)

@@ -27,8 +27,8 @@ def duckdb_statements(name: str, definition: Definition) -> str:
     if definition.arguments is None:
         comments = [f"COMMENT ON VIEW {name} IS {comment};"]
         comments += (
-            f'COMMENT ON COLUMN {name}."{column}" IS {literal(told.comment)};'
-            for column, told in definition.columns.items()
+            f'COMMENT ON COLUMN {name}."{column}" IS {literal(reported.comment)};'
+            for column, reported in definition.columns.items()
         )
         return "\n".join((f"CREATE OR REPLACE VIEW {name} AS\n{definition.query};", *comments))
     head = f"CREATE OR REPLACE MACRO {name}"
@@ -66,15 +66,15 @@ def spark_statement(name: str, definition: Definition) -> str:
     # Brings sqlglot, which DuckDB does without.
     from kgroups_spark.views.spark_sql import spark_sql
 
-    told, query = f"COMMENT {literal(definition.comment)}", spark_sql(_with_defaults(definition))
+    reported, query = f"COMMENT {literal(definition.comment)}", spark_sql(_with_defaults(definition))
     if definition.arguments is None:
         # A view's columns have the types that its query gives them.
         columns = {column: its._replace(type=None) for column, its in definition.columns.items()}
-        return f"CREATE OR REPLACE TEMPORARY VIEW {name} {_spark_columns(columns)}\n{told}\nAS\n{query}"
+        return f"CREATE OR REPLACE TEMPORARY VIEW {name} {_spark_columns(columns)}\n{reported}\nAS\n{query}"
     head = f"CREATE OR REPLACE TEMPORARY FUNCTION {name}{_spark_columns(definition.arguments)}"
     if definition.returns is not None:
-        return f"{head}\nRETURNS {definition.returns}\n{told}\nRETURN (\n{query}\n)"
-    return f"{head}\nRETURNS TABLE {_spark_columns(definition.columns)}\n{told}\nRETURN\n{query}"
+        return f"{head}\nRETURNS {definition.returns}\n{reported}\nRETURN (\n{query}\n)"
+    return f"{head}\nRETURNS TABLE {_spark_columns(definition.columns)}\n{reported}\nRETURN\n{query}"
 
 
 def _with_defaults(definition: Definition) -> str:

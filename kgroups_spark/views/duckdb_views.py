@@ -90,8 +90,8 @@ class DuckDbLake:
     def replaced(self) -> Replaced:
         """The rows of history that the last finished audit left out."""
         conditions = [Condition("audit_id", "==", self.audit_id), Condition("status", "==", FINISHED)]
-        told = self.table("audits").to_table([COLUMN], filter=expression_of(conditions))[COLUMN]
-        return Replaced.of(told[0].as_py() if len(told) else None)
+        reported = self.table("audits").to_table([COLUMN], filter=expression_of(conditions))[COLUMN]
+        return Replaced.of(reported[0].as_py() if len(reported) else None)
 
     def table(self, name: str) -> pa.dataset.Dataset:
         """All of the table's rows, also those that are replaced. Columns that a lake of an older layout lacks are null,

@@ -126,8 +126,8 @@ class _RecordView:
         columns.append(_Selected("is_tombstone", "value_version IS NULL", "The record removes what its key names"))
         if self.has_layouts:
             layouts = ", ".join((RELEASED, *(message.layout for message in self.kind.layouts[1:])))
-            told = f"Layout of the value, of releases or of an early-access release: {layouts}; null: tombstone"
-            columns.append(_Selected("layout", "layout", told))
+            reported = f"Layout of the value, of releases or of an early-access release: {layouts}; null: tombstone"
+            columns.append(_Selected("layout", "layout", reported))
         return columns
 
     def _value(self) -> list[_Selected]:
@@ -212,11 +212,11 @@ def _struct(members: Iterable[tuple[str, str]]) -> str:
 
 def _structure(fields: Iterable[JsonField]) -> dict[str, Any]:
     """The JSON text of these fields, as DuckDB's from_json wants it."""
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for field in fields:
         element = _structure(field.fields) if field.fields else TYPES.get(field.type, "VARCHAR")
-        told[field.key] = [element] if field.is_array else element
-    return told
+        reported[field.key] = [element] if field.is_array else element
+    return reported
 
 
 def _as_they_are(*fields: pa.Field) -> list[_Selected]:

@@ -13,11 +13,11 @@ from tests.logs.cleaner import Files, GrowingLog
 from tests.logs.dense_logs import dense_log
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import of_one_leader, read_zip
-from tests.logs.night_logs import told
+from tests.logs.night_logs import reported
 from tests.logs.written_nights import written
 from tests.nights.cleaned_nights import Nights, random_night
 from tests.nights.nights_here import Audited, How, audit, how_of
-from tests.nights.told_tables import CURRENT, Told
+from tests.nights.reported_tables import CURRENT, Reported
 
 NIGHTS = 10
 RELEASES = ("4.3", "4.0.0", "3.9")
@@ -46,13 +46,13 @@ def nights_of(log: GrowingLog, seed: int, how: How, clean_share: float, *, befor
 
 def without_places(audited: Audited) -> dict[str, Any]:
     """Everything that must not depend on cuts, nor on how the log was rolled into segments."""
-    tables = told(audited, audited.files)
+    tables = reported(audited, audited.files)
     for row in tables["quarantine"]:
         del row["file"], row["file_position"]
     return tables
 
 
-def now(audited: Told) -> dict[str, Any]:
+def now(audited: Reported) -> dict[str, Any]:
     """The tables of now. Since when a group is in its state is known only from records that were read."""
     tables = {name: audited.rows(name) for name in CURRENT}
     for row in tables["groups"]:

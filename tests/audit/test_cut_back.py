@@ -23,12 +23,12 @@ from tests.nights.forgetful_nights import (
     log_as_it_is,
 )
 from tests.nights.nights_here import how_of
-from tests.nights.told_tables import CURRENT, RECORD_TABLES, VERSIONS, Told
+from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS, Reported
 
 NIGHTS = 8
 
 
-def now(audited: Told) -> dict[str, Any]:
+def now(audited: Reported) -> dict[str, Any]:
     """Everything that a reader sees, but for events, which end with an audit."""
     tables = {name: audited.rows(name) for name in (*CURRENT, *VERSIONS, *RECORD_TABLES)}
     tables["offset_commits"] = [without_outcome(row) for row in tables["offset_commits"]]
@@ -37,37 +37,37 @@ def now(audited: Told) -> dict[str, Any]:
     return tables
 
 
-def audited_anyway(nights: Nights, files: Files, told: Counter[str]) -> None:
+def audited_anyway(nights: Nights, files: Files, reported: Counter[str]) -> None:
     """One night; where it is refused, the user accepts that."""
     try:
         row = nights.audit(files)
-        told.update("cut" for each in row.replaced_ranges or () if each.audit_id == row.audit_id)
+        reported.update("cut" for each in row.replaced_ranges or () if each.audit_id == row.audit_id)
     except AnotherLog as refused:
         assert "or --accept-log-change" in str(refused)
         nights.audit(files, accept=True)
-        told["accepted"] += 1
+        reported["accepted"] += 1
 
 
 @pytest.mark.parametrize("release", one_of("4.3", "3.9"))
 def test_a_log_cut_back_anywhere_and_again_says_what_it_says_now(release: str, chosen: Chosen) -> None:
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
         nights = Nights(how_of(release), TOPIC_ID)
         for night in range(NIGHTS):
             random_night(log, rng, cut=night > 0 and rng.random() < 0.5)
-            audited_anyway(nights, log.files, told)
+            audited_anyway(nights, log.files, reported)
             assert now(nights.audited) == now(log_as_it_is(log.files, nights))
             assert_versions_say_what_is(nights.audited)
         assert_rebuild_says_the_same(nights.audited, nights.how)
     if chosen.every:
-        assert told["cut"] > 8
-        assert told["accepted"] > 0
+        assert reported["cut"] > 8
+        assert reported["accepted"] > 0
 
 
 @pytest.mark.parametrize("release", ["4.3", "3.9"])
 def test_a_log_that_was_cleaned_before_and_behind_the_cut_says_what_it_says_now(release: str, chosen: Chosen) -> None:
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for seed in chosen.some(range(8), 1):
         rng, log = np.random.default_rng(seed), cut_log(seed, release)
         nights = Nights(how_of(release), TOPIC_ID)
@@ -75,11 +75,11 @@ def test_a_log_that_was_cleaned_before_and_behind_the_cut_says_what_it_says_now(
             is_cut = bool(nights.audited.nights) and rng.random() < 0.5
             random_night(log, rng, cut=is_cut)
             files = clean(log.files, drop_tombstones=bool(rng.random() < 0.5)) if rng.random() < 0.7 else log.files
-            audited_anyway(nights, files, told)
+            audited_anyway(nights, files, reported)
             row = nights.audited.nights[-1].audit
             if row.replaced_ranges and row.replaced_ranges[-1].audit_id == row.audit_id:
                 assert_as_the_log_is(nights, files)
         again = nights.audited.rebuilt(nights.how)
         for name in (*CURRENT, *VERSIONS):
             assert again.rows(name) == nights.audited.rows(name), name
-    assert not chosen.every or told["cut"] > 8
+    assert not chosen.every or reported["cut"] > 8

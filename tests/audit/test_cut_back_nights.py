@@ -72,23 +72,26 @@ class Cut:
         log.elect(kept)
         log.grow(3)
 
-    def told(self, lake: str = "lake") -> dict[str, list[str]]:
+    def reported(self, lake: str = "lake") -> dict[str, list[str]]:
         """What readers without Spark see."""
         opened = DuckDbLake(str(self.folder / lake))
         queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *NOW, *VIEWS)}
         queries |= {name: f"SELECT * FROM {name}(TIMESTAMPTZ '1970-01-01 00:00:01.5+00')" for name in MOMENTS}
-        return {name: told(opened.query(query).to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()}
+        return {
+            name: reported(opened.query(query).to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()
+        }
 
 
-def told_by_spark(spark: SparkSession, lake: Path) -> dict[str, list[str]]:
+def reported_by_spark(spark: SparkSession, lake: Path) -> dict[str, list[str]]:
     register_views(spark, Lake.open(spark, str(lake)), with_what_they_need([*HISTORY, *VIEWS]))
     queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *VIEWS)}
     return {
-        name: told(spark.sql(query).toArrow().to_pylist(maps_as_pydicts="strict")) for name, query in queries.items()
+        name: reported(spark.sql(query).toArrow().to_pylist(maps_as_pydicts="strict"))
+        for name, query in queries.items()
     }
 
 
-def told(found: list[dict[str, object]], without: Collection[str] = ()) -> list[str]:
+def reported(found: list[dict[str, object]], without: Collection[str] = ()) -> list[str]:
     # A row knows its marker if the same range had both.
     left_out = {"audit_id", "file", "file_position", "outcome", "marker_offset", *without}
     return sorted(repr(sorted((key, value) for key, value in row.items() if key not in left_out)) for row in found)
@@ -112,20 +115,20 @@ def test_a_lake_of_a_log_that_was_cut_back_says_what_a_new_one_says(session: Any
     assert [each.audit_id for each in row.replaced_ranges or ()] == [5, 6, 6]
     log.night()
     log.audit("new")
-    said = log.told()
-    assert said == log.told("new")
+    said = log.reported()
+    assert said == log.reported("new")
     if isinstance(session, SparkSession):
-        by_spark = told_by_spark(session, tmp_path / "lake")
+        by_spark = reported_by_spark(session, tmp_path / "lake")
         assert by_spark == {name: said[name] for name in by_spark}
     # History is only appended to.
     now = rows(tmp_path / "lake", "offset_commits")
     assert [each for each in before if each not in now] == []
     assert len(now) > len(said["offset_commits"])
-    versions, events = (told(rows(tmp_path / "lake", name)) for name in ("group_versions", "group_events"))
+    versions, events = (reported(rows(tmp_path / "lake", name)) for name in ("group_versions", "group_events"))
     log.rebuild()
-    assert log.told() == said
-    assert told(rows(tmp_path / "lake", "group_versions")) == versions
-    assert told(rows(tmp_path / "lake", "group_events")) == events
+    assert log.reported() == said
+    assert reported(rows(tmp_path / "lake", "group_versions")) == versions
+    assert reported(rows(tmp_path / "lake", "group_events")) == events
 
 
 def test_spark_goes_on_where_a_log_was_cut_back(spark: SparkSession, local: LocalSpark, tmp_path: Path) -> None:
@@ -137,9 +140,9 @@ def test_spark_goes_on_where_a_log_was_cut_back(spark: SparkSession, local: Loca
     assert [each.offsets_partition for each in log.night().replaced_ranges or ()] == [0]
     log.session = local
     log.audit("new")
-    said = log.told()
-    assert said == log.told("new")
-    by_spark = told_by_spark(spark, tmp_path / "lake")
+    said = log.reported()
+    assert said == log.reported("new")
+    by_spark = reported_by_spark(spark, tmp_path / "lake")
     assert by_spark == {name: said[name] for name in by_spark}
 
 
@@ -153,10 +156,10 @@ def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_othe
     log.night()
     log.audit("new")
     run_maintain(session, MaintainOptions(lake=str(tmp_path / "lake"), keep_ms=0, writer="parts"))
-    said, new = log.told(), log.told("new")
+    said, new = log.reported(), log.reported("new")
     assert {name: said[name] for name in NOW} == {name: new[name] for name in NOW}
     log.rebuild()
-    again = log.told()
+    again = log.reported()
     assert {name: again[name] for name in NOW} == {name: new[name] for name in NOW}
     log.elect(0, 2)
     with pytest.raises(AnotherLog, match="or --accept-log-change, which reads the partition again from its start"):
@@ -164,5 +167,5 @@ def test_reduced_history_is_not_cut_into_and_replaced_rows_do_not_stand_for_othe
     row = log.audit("lake", accept=True)
     assert (row.replaced_ranges or ())[-1].from_offset == 0
     log.audit("newer")
-    said, newer = log.told(), log.told("newer")
+    said, newer = log.reported(), log.reported("newer")
     assert {name: said[name] for name in NOW} == {name: newer[name] for name in NOW}

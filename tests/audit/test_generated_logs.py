@@ -20,7 +20,7 @@ from tests.coordinator.oracle_answers import differences
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import read_zip
 from tests.nights.nights_here import Audited, How, audit
-from tests.nights.told_tables import Row
+from tests.nights.reported_tables import Row
 
 TIMES = ("commitTimestamp", "expireTimestamp", "currentStateTimestamp")
 
@@ -85,7 +85,7 @@ def answers(version: str) -> dict[str, list[dict[str, Any]]]:
     return by_log
 
 
-def told_otherwise(log: str, audited: Audited, version: str, answer: dict[str, Any]) -> list[str]:
+def reported_otherwise(log: str, audited: Audited, version: str, answer: dict[str, Any]) -> list[str]:
     """What the tables and the answer about one partition tell differently."""
     tables = TablesAsShard(audited, answer["partition"], version)
     failed: list[int] | None = tables.failed()
@@ -107,5 +107,5 @@ def test_tables_say_what_the_real_classes_held(version: str, chosen: Chosen) -> 
         audited = audit(files, How(version))
         assert audited.record_count() == audited.records_read()
         for answer in answers(version)[log]:
-            found += told_otherwise(log, audited, version, answer)
+            found += reported_otherwise(log, audited, version, answer)
     assert not found, "\n".join(found[:20])

@@ -19,7 +19,7 @@ from tests.logs.written_nights import written
 from tests.nights.cleaned_nights import random_night, write_folder
 from tests.nights.lakes import COMPARED, contents, rows, versions
 from tests.nights.nights_here import How
-from tests.nights.told_tables import Told
+from tests.nights.reported_tables import Reported
 from tests.twin.object_nights import by_objects, rebuilt_by_objects
 
 
@@ -120,7 +120,7 @@ def catch_up(behind: GrowingLog, ahead: GrowingLog, rng: np.random.Generator) ->
 
 
 def comparable(lake: Path) -> dict[str, list[str]]:
-    """The tables of the lake, but for what is counted, settled or told night by night, and where a record stood."""
+    """The tables of the lake, but for what is counted, settled or reported night by night, and where a record stood."""
     by_night = ("offset_commits", "group_traffic", "quarantine", "group_events")
     tables = contents(lake, [name for name in COMPARED if name not in by_night])
     for name, by_night in (("offset_commits", ("outcome", "marker_offset")), ("quarantine", ("file", "file_position"))):
@@ -159,7 +159,7 @@ def test_both_writers_wrote_the_same_history(lakes):
 
 
 def test_events_are_those_of_the_slow_twin(lakes):
-    """An act ends with the audit that reads it: where audits ended is told to the twin."""
+    """An act ends with the audit that reads it: where audits ended is given to the twin."""
     whole = by_objects(logs_of_every_profile(), How())
     assert events_of(whole) == contents(lakes / "whole", ["group_events"])["group_events"] != []
     for name in lakes.plan.seldom:
@@ -172,7 +172,7 @@ def test_events_are_those_of_the_slow_twin(lakes):
         assert contents(lakes / name, ["group_events"])["group_events"] == found
 
 
-def events_of(audited: Told) -> list[str]:
+def events_of(audited: Reported) -> list[str]:
     """As `contents` has them."""
     return sorted(
         repr(sorted((key, value) for key, value in row.items() if key != "audit_id"))

@@ -12,10 +12,10 @@ import pytest
 from tests.chosen import Chosen, some_of
 from tests.logs.dense_logs import dense_log
 from tests.logs.log_files import Files, random_cuts, segments_of
-from tests.logs.night_logs import RELEASES, logs, told
+from tests.logs.night_logs import RELEASES, logs, reported
 from tests.nights.decoded import decode
 from tests.nights.nights_here import Audited, audit, audit_nights, how_of
-from tests.nights.told_tables import rows_of
+from tests.nights.reported_tables import rows_of
 from tests.twin.object_nights import ObjectTables, by_objects
 
 
@@ -26,7 +26,7 @@ def referee(release: str, log: str) -> ObjectTables:
 
 
 def differing(files: Files, whole: ObjectTables, audited: Audited) -> list[str]:
-    ours, theirs = told(whole, files), told(audited, audited.files)
+    ours, theirs = reported(whole, files), reported(audited, audited.files)
     return [name for name in ours if ours[name] != theirs[name]]
 
 

@@ -110,8 +110,8 @@ def test_where_nothing_is_new_a_group_with_a_version_at_the_last_offset_waits_un
     nights.audit(log.files)
     assert members_now(nights.audited) == {(0, "m", "x"), (0, "m", "y"), (0, "n", "x")}
     nights.audit(log.files, full=True)
-    told = {(row["entry_type"], row["group_id"], row["log_offset"]) for row in corrections(nights.audited)}
-    assert told == {("group", "n", 26), (WAITING, "m", 26)}
+    reported = {(row["entry_type"], row["group_id"], row["log_offset"]) for row in corrections(nights.audited)}
+    assert reported == {("group", "n", 26), (WAITING, "m", 26)}
     assert members_now(nights.audited) == {(0, "m", "x"), (0, "m", "y")}
     assert [row["group_id"] for row in nights.audited.rows("group_versions") if row["log_offset"] == 25] == ["n"]
     assert_versions_say_what_is(nights.audited)

@@ -29,7 +29,7 @@ from tests.nights.cleaned_nights import Nights, write_folder
 from tests.nights.forgetful_nights import assert_as_the_log_is, corrections
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 from tests.nights.nights_here import Audited, how_of
-from tests.nights.told_tables import CURRENT, VERSIONS, Row
+from tests.nights.reported_tables import CURRENT, VERSIONS, Row
 
 TOLD = (*CURRENT, *VERSIONS, "checkpoints", "transaction_markers", "quarantine")
 
@@ -88,11 +88,11 @@ def test_both_writers_read_again_and_correct(
     assert not any(p.records_reread for p in last.audit.partitions or ())
     assert not any("corrected" in note for note in last.audit.notes or ())
     for name in TOLD:
-        told, expected = (
+        reported, expected = (
             [row for row in found if row.get("reason") != NIGHT]
             for found in (rows(lake, name), in_one_process.rows(name))
         )
-        assert comparable(told) == comparable(expected), name
+        assert comparable(reported) == comparable(expected), name
     assert_every_record_is_in_one_table(lake)
     files = Lake.open(session, str(lake)).table("checkpoints").files()
     reasons = {tuple(file.bound(which, "reason") for which in ("minValues", "maxValues")) for file in files}

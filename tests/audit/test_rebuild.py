@@ -47,7 +47,7 @@ def rebuild(session, lake, **options):
     return run_rebuild(session, RebuildOptions(lake=str(lake), **{"writer": "parts", **options}))
 
 
-def told(lake):
+def reported(lake):
     """What a rebuild makes: rows of history with their audit_id, others without."""
     versions = {name: sorted(map(repr, rows(lake, name))) for name in VERSIONS}
     return {**versions, **contents(lake, NOW + DECIDED)}
@@ -109,14 +109,14 @@ def test_a_rebuild_gives_what_the_nights_gave_also_where_tables_were_deleted_or_
 ):
     lake = tmp_path / "lake"
     shutil.copytree(java, lake)
-    expected = told(lake)
+    expected = reported(lake)
     assert all(expected[name] for name in ("quarantine", *NOW[:5]))
     for name in ("group_member_versions", "groups", "topics", "group_events", "offset_expiry"):
         shutil.rmtree(lake / name)
     for name in ("group_versions", "committed_offsets"):
         session.sql(f"DELETE FROM delta.`{lake}/{name}`")
     summary = rebuild(session, lake, writer=writer)
-    assert told(lake) == expected
+    assert reported(lake) == expected
     assert (summary.audit.source, summary.audit.release_version) == ("tables", "4.3")
     # It looks for what is odd as any audit does, but for what lies in records that are read.
     found = {n: {(r["finding"], r["group_id"]) for r in rows(lake, "findings") if r["audit_id"] == n} for n in (2, 3)}
@@ -135,9 +135,9 @@ def test_another_release_makes_the_versions_again_too_and_the_night_follows(
     shutil.copytree(first_night, lake)
     summary = audit(session, lake, logs[1], release_version="3.9", writer=writer)
     assert "state rebuilt from history: audit 1 used release 4.3, this one 3.9" in summary.audit.notes
-    assert told(lake) == told(scala)
+    assert reported(lake) == reported(scala)
     rebuild(session, lake, release_version="4.3")
-    assert told(lake) == told(java)
+    assert reported(lake) == reported(java)
 
 
 def test_a_table_that_is_gone_is_made_again_by_the_next_audit(session, logs, java, tmp_path):
@@ -145,13 +145,13 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_audit(session, logs, jav
     shutil.rmtree(tmp_path / "lake" / "group_versions")
     summary = audit(session, tmp_path / "lake", logs[1], release_version="4.3")
     assert "state rebuilt from history: there was no table group_versions any more" in summary.audit.notes
-    assert told(tmp_path / "lake") == told(java)
+    assert reported(tmp_path / "lake") == reported(java)
 
 
 def test_a_rebuild_goes_on_from_kept_states_whatever_is_gone_below_them(session, java, tmp_path):
     """The first night's history is deleted; its state and the rows that were made of its records are left."""
     place = shutil.copytree(java, tmp_path / "lake")
-    expected = told(place)
+    expected = reported(place)
     lake = Lake.open(session, str(place))
     first = next(row for row in rows(place, "audits") if (row["audit_id"], row["status"]) == (1, "finished"))
     ends = {entry["offsets_partition"]: entry["end_offset"] for entry in first["partitions"]}
@@ -164,7 +164,7 @@ def test_a_rebuild_goes_on_from_kept_states_whatever_is_gone_below_them(session,
         part = writer.part_writer(name).write(found.filter(pc.invert(below)))
         writer.replace_parts(name, [part] if part else [])
     rebuild(session, place)
-    assert told(place) == expected
+    assert reported(place) == expected
 
 
 def places(table):
@@ -192,7 +192,7 @@ def killed_rebuild(local, logs, tmp_path_factory):
     lake, other = folder / "lake", folder / "other"
     for release, place in (("4.3", lake), ("3.9", other)):
         audit(local, place, folder / "log", release_version=release)
-    of_4_3, of_3_9, now, killed = told(lake), told(other), tables_of_now(lake), {}
+    of_4_3, of_3_9, now, killed = reported(lake), reported(other), tables_of_now(lake), {}
     assert all(of_4_3[name] != of_3_9[name] for name in ("group_versions", "quarantine"))
 
     def photograph(table, _):
@@ -201,7 +201,7 @@ def killed_rebuild(local, logs, tmp_path_factory):
 
     with at_each_commit(photograph):
         rebuild(local, lake, release_version="3.9")
-    assert told(lake) == of_3_9
+    assert reported(lake) == of_3_9
     assert {"group_versions", "group_member_versions", "quarantine", "groups", "offset_expiry"} <= killed.keys()
     return KilledRebuild(folder / "log", now, of_3_9, of_4_3, killed)
 
@@ -215,14 +215,14 @@ def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(session, k
         lake = shutil.copytree(killed_rebuild.lakes[table], tmp_path / table)
         summary = audit(session, lake, killed_rebuild.log, release_version="4.3")
         assert any(note.endswith("audit 2 began to, and did not finish") for note in summary.audit.notes), table
-        assert told(lake) == killed_rebuild.of_4_3, table
+        assert reported(lake) == killed_rebuild.of_4_3, table
 
 
 @pytest.mark.soak
 def test_a_rebuild_killed_at_its_end_is_done_again_by_sparks_writer(spark, killed_rebuild, tmp_path):
     lake = shutil.copytree(killed_rebuild.lakes["group_expiry"], tmp_path / "lake")
     rebuild(spark, lake, release_version="3.9", writer="spark")
-    assert told(lake) == killed_rebuild.of_3_9
+    assert reported(lake) == killed_rebuild.of_3_9
 
 
 @by_each_writer
@@ -239,7 +239,7 @@ def test_what_can_be_decoded_now_leaves_quarantine_for_history(session, logs, ja
     assert {row["resolved_by"] for row in resolved} == {2}
     note = f"{len(resolved):,} records of quarantine could be decoded now, and went into history"
     assert note in summary.audit.notes
-    assert told(lake) | {"quarantine": []} == told(java) | {"quarantine": []}
+    assert reported(lake) | {"quarantine": []} == reported(java) | {"quarantine": []}
     for name in ("group_records", "offset_commits"):
         settled = {"audit_id", "outcome", "marker_offset", "producer_epoch", "offset_delta"}
         assert strings(lake, name, settled) == strings(java, name, settled)
@@ -255,7 +255,7 @@ def test_spark_rebuilds_what_this_process_does(spark, local, hidden_night, tmp_p
     for name, session in (("spark", spark), ("local", local)):
         shutil.copytree(hidden_night, tmp_path / name)
         assert rebuild(session, tmp_path / name, release_version="3.9").audit.rows_added["group_records"] > 0
-    assert told(tmp_path / "spark") == told(tmp_path / "local")
+    assert reported(tmp_path / "spark") == reported(tmp_path / "local")
     assert traffic(tmp_path / "spark") == traffic(tmp_path / "local")
 
 

@@ -40,7 +40,7 @@ def lines(audit=AUDIT, now=NOW, changes=None):
     return list(AuditSummary(audit, now, changes, "parts").lines())
 
 
-def test_a_night_is_told_in_a_few_lines():
+def test_a_night_is_reported_in_a_few_lines():
     assert lines(changes=Changes.between(6, THEN, NOW)) == [
         "audit 7: read 110 new records from 1 partition (12.3 kB)",
         "  current state: 0 groups (3 members), 4 committed offsets, 0 offsets pending in 0 open transactions",
@@ -77,7 +77,7 @@ def test_a_partition_that_was_not_read_to_its_end_is_what_strict_is_for(short):
     assert replace(summary, shortfall=Shortfall(**{short: (3,)})).lacks_records
 
 
-def test_findings_are_counted_and_where_they_are_told_is_said():
+def test_findings_are_counted_and_where_they_are_reported_is_said():
     assert lines(replace(AUDIT, rows_added={"findings": 2}))[-1].startswith("  2 findings: kgroups findings tells ")
     assert lines(replace(AUDIT, rows_added={"findings": 0}))[-1].endswith("rows added: none")
 
@@ -118,6 +118,6 @@ def test_what_compaction_took_is_said_with_the_remedy():
     ("gone", "span", "said"),
     [(1, 100_000, "0.1 %"), (99_999, 100_000, "99.9 %"), (10, 10, "100 %")],
 )
-def test_a_little_is_never_told_as_nothing_nor_much_as_all(gone, span, said):
+def test_a_little_is_never_reported_as_nothing_nor_much_as_all(gone, span, said):
     partitions = [PartitionProgress(0, 0, span, records=span - gone, offsets_missing=gone)]
     assert gone_before_we_came(planned(0), partitions)[0].startswith(said)

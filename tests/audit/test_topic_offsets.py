@@ -98,7 +98,7 @@ class Losing(FakeBrokers):
         return answers
 
 
-def test_a_start_without_an_end_is_not_told() -> None:
+def test_a_start_without_an_end_is_not_reported() -> None:
     brokers = Losing(known=[topic("t", (1, 1), "t" * 22)], ends={("t", 0): (3, 4), ("t", 1): (3, 4)})
     assert seen(brokers, ("t", 0)) == [
         ("t", "t" * 22, 0, None, None, "unavailable"),

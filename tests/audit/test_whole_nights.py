@@ -133,7 +133,7 @@ def test_a_finder_that_fails_costs_its_finding_alone(monkeypatch: pytest.MonkeyP
     assert "name of the log" not in note
 
 
-def test_a_summary_that_fails_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_that_fails_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "SURVIVED", (Exception,))
     made, note = attempts.attempt("counting the tables", lambda: [][1])
     assert made is None and note is not None and "counting the tables failed (IndexError" in note
@@ -153,7 +153,7 @@ def test_a_fault_of_the_machine_is_no_defect_of_kgroups(error: Exception, monkey
 
 def test_groups_that_are_gone_still_tell_how_many_partitions_there_are():
     """The one that is left fits several numbers: a night with nothing new of the others must not forget what they
-    told."""
+    reported."""
     names = [name for name in (f"{n * n}-{n}" for n in range(2_000)) if offsets_partition(name, 50) == 37][:8]
     log, found = Log(offsets_partition=37), new_lake()
     for name in names:

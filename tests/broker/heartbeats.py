@@ -14,7 +14,7 @@ PATIENT_MS, IMPATIENT_MS = 300_000, 2_000  # rebalance timeouts
 AT_ONCE_MS, NEVER_MS = 0, 15_000  # how long after one assignment the next one may be made, at the least
 
 
-class MemberTold(NamedTuple):
+class MemberReported(NamedTuple):
     """As ConsumerGroupDescribe has it: `assigned` with what the member has still to give up."""
 
     epoch: int
@@ -22,11 +22,11 @@ class MemberTold(NamedTuple):
     target: list[int]
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     state: str
     group_epoch: int
     assignment_epoch: int
-    members: dict[str, MemberTold]
+    members: dict[str, MemberReported]
 
 
 class Step(NamedTuple):
@@ -34,11 +34,11 @@ class Step(NamedTuple):
 
     group: str
     moment: int
-    told: Told
+    reported: Reported
 
 
 class Story:
-    """A group whose members send heartbeats when they are told to, and give up at once what they are asked to.
+    """A group whose members send heartbeats when they are asked to, and give up at once what they are asked to.
 
     Epochs count from its first assignment.
     """
@@ -58,8 +58,8 @@ class Story:
     def begins(self, member: str, instance: str | None = None) -> None:
         """The first member has everything."""
         self.joins(member, instance)
-        until(f"{self.group} begins", lambda: self._beat(member) or len(self.told().members[member].assigned) == 6)
-        self._first = self.told().group_epoch
+        until(f"{self.group} begins", lambda: self._beat(member) or len(self.reported().members[member].assigned) == 6)
+        self._first = self.reported().group_epoch
 
     def joins(self, member: str, instance: str | None = None, rebalance_timeout_ms: int = PATIENT_MS) -> None:
         self._epochs[member], self._owned[member] = 0, []
@@ -84,8 +84,8 @@ class Story:
 
         def follows() -> bool:
             self._beat(member)
-            told = self.told()
-            return told.assignment_epoch == told.group_epoch == self._first + group_epoch
+            reported = self.reported()
+            return reported.assignment_epoch == reported.group_epoch == self._first + group_epoch
 
         until(f"{self.group} is assigned in its epoch {group_epoch}", follows)
 
@@ -94,24 +94,24 @@ class Story:
         for member in list(self._epochs):
             self.leaves(member)
 
-    def told(self) -> Told:
+    def reported(self) -> Reported:
         (group,) = self.lab.clients.request(
             "ConsumerGroupDescribe", 1, groupIds=[self.group], includeAuthorizedOperations=False
         )["groups"]
         assert group["errorCode"] == 0, group
         members = {
-            each["memberId"]: MemberTold(
+            each["memberId"]: MemberReported(
                 each["memberEpoch"], _partitions(each["assignment"]), _partitions(each["targetAssignment"])
             )
             for each in group["members"]
         }
-        return Told(group["groupState"], group["groupEpoch"], group["assignmentEpoch"], members)
+        return Reported(group["groupState"], group["groupEpoch"], group["assignmentEpoch"], members)
 
     def shows(self, state: str, **members: tuple[int, str, str]) -> None:
         """A step: the coordinator says so, and nothing changes within this millisecond. Of each member its epoch,
         partitions and target, a digit each."""
-        told = self.told()
-        self.steps.append(Step(self.group, time.time_ns() // 1_000_000, told))
+        reported = self.reported()
+        self.steps.append(Step(self.group, time.time_ns() // 1_000_000, reported))
         time.sleep(0.002)
         seen = {
             name: (
@@ -119,9 +119,9 @@ class Story:
                 "".join(map(str, each.assigned)),
                 "".join(map(str, each.target)),
             )
-            for name, each in told.members.items()
+            for name, each in reported.members.items()
         }
-        assert (told.state, seen) == (state, members)
+        assert (reported.state, seen) == (state, members)
 
     def _beat(self, member: str, instance: str | None = None, **fields: object) -> None:
         epoch, owned = self._epochs[member], self._owned[member]
@@ -178,7 +178,7 @@ def _members_join(story: Story) -> None:
     story.joins("b")
     story.is_assigned("b", 1)
     story.shows("Reconciling", a=(0, "012345", "012"), b=(1, "", "345"))
-    story.beats("a")  # it is told to give up 3, 4, 5
+    story.beats("a")  # the coordinator asks for 3, 4, 5
     story.shows("Reconciling", a=(0, "012345", "012"), b=(1, "", "345"))
     story.beats("a")
     story.shows("Reconciling", a=(1, "012", "012"), b=(1, "", "345"))
@@ -215,7 +215,7 @@ def _a_member_does_not_give_up(story: Story) -> None:
 
 
 def _and_is_fenced(story: Story) -> None:
-    until("a is fenced", lambda: "a" not in story.told().members)
+    until("a is fenced", lambda: "a" not in story.reported().members)
     story.shows("Assigning", b=(2, "01", "01"), c=(2, "2", "25"))
     story.forgets("a")
     story.is_assigned("b", 3)

@@ -50,7 +50,7 @@ SHORT_MS, NEVER_MS = 2_000, 300_000
 
 
 def at(slots: list[Slot], offset: int) -> dict[Slot, int]:
-    """The same offset of each, told apart by partition."""
+    """The same offset of each, kept apart by partition."""
     return {slot: offset + slot[1] for slot in slots}
 
 
@@ -247,7 +247,7 @@ class Lab:
 
 
 def expected_in(answer: Json, expected: Expected) -> Json:
-    """What the answer says of what was expected, in the form of `told`."""
+    """What the answer says of what was expected, in the form of `reported`."""
     groups, committed, unstable = answer["groups"], answer["committed"], answer["unstable"]
     return {
         "groups": {
@@ -264,7 +264,7 @@ def expected_in(answer: Json, expected: Expected) -> Json:
     }
 
 
-def told(expected: Expected) -> Json:
+def reported(expected: Expected) -> Json:
     """The same of what was expected."""
     return {
         "groups": dict(expected.groups),

@@ -1,4 +1,4 @@
-"""Clients of a test: members of groups that stay until they are told to go, and producers with transactions.
+"""Clients of a test: members of groups that stay until they are stopped, and producers with transactions.
 
 Those of classic and KIP-848 groups are librdkafka's, by confluent-kafka.
 """

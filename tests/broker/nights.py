@@ -99,8 +99,8 @@ class Nights:
         def audit() -> None:
             as_of = time.time_ns() // 1_000_000
             for lake, options in ((LIVE, self._live()), (COPY, self._copy())):
-                told = AuditOptions(lake=str(folders[lake]), as_of=as_of, **options)
-                summaries[lake] = run_audit(self._sessions[lake], told)
+                reported = AuditOptions(lake=str(folders[lake]), as_of=as_of, **options)
+                summaries[lake] = run_audit(self._sessions[lake], reported)
 
         answer = while_the_log_stands_still(self._lab.clients, ask, audit)
         tables = {lake: {name: rows(folder, name) for name in COMPARED} for lake, folder in folders.items()}
@@ -116,11 +116,11 @@ class Nights:
         return {name: self._pool.submit(next, playing, None) for name, playing in self._playing.items()}
 
     def _live(self) -> dict[str, Any]:
-        """What an audit of the cluster is told: nothing but where it is."""
+        """The options of an audit of the cluster: nothing but its address."""
         return {"client": client_properties(self._lab.address, {})}
 
     def _copy(self) -> dict[str, Any]:
-        """What an audit of a copy of the broker's log directory (without what is mapped into its memory) is told."""
+        """The options of an audit of a copy of the broker's log directory, without files mapped into its memory."""
         target = self._folder / "copy"
         shutil.rmtree(target, ignore_errors=True)
         ends = end_offsets(self._lab.clients, OFFSETS_TOPIC)

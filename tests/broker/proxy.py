@@ -169,6 +169,6 @@ def put_proxies_before(brokers: Brokers) -> Proxies:
     """Brokers that are not yet started will send all clients of their listener PLAINTEXT there."""
     proxies = [Proxy(node) for node in brokers.nodes]
     for node, proxy in zip(brokers.nodes, proxies, strict=True):
-        told = node.properties["advertised.listeners"]
-        node.properties["advertised.listeners"] = told.replace(node.address(), proxy.address)
+        reported = node.properties["advertised.listeners"]
+        node.properties["advertised.listeners"] = reported.replace(node.address(), proxy.address)
     return Proxies(proxies)

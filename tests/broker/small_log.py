@@ -46,7 +46,7 @@ def make_topic(
 
 
 def commit(address: str, group: str, offset: int, times: int = 1, metadata_bytes: int = 1000) -> None:
-    """Commits offsets of all partitions of the topic, told apart by partition."""
+    """Commits offsets of all partitions of the topic, kept apart by partition."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": group}, logger=SILENT)
     for time in range(times):
         metadata = f"{time} ".ljust(metadata_bytes, "m")

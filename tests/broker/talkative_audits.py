@@ -1,4 +1,5 @@
-"""Audits and reads in a session that writes down all it can; a program of its own, as Spark is told so when it starts.
+"""Audits and reads in a session that writes down all it can; a program of its own, as Spark's log
+level is set when it starts.
 
     python -m tests.broker.talkative_audits FOLDER BOOTSTRAP ADMIN
 

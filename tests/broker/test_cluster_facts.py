@@ -40,7 +40,7 @@ GROUP_NOTE = f"group {GROUP}: consumer.session.timeout.ms = 50000 (group config)
 
 URL_SAFE = str.maketrans("+/", "-_")
 
-# Of 3.9.2: properties, and the release that such a cluster should be told to have.
+# Of 3.9.2: properties, and the release that such a cluster should be given.
 OLD: Mapping[str, tuple[Mapping[str, str], str]] = {
     "3.9.2": ({}, "3.9"),
     "3.9.2 with Java's coordinator": ({"group.coordinator.rebalance.protocols": "classic,consumer"}, "3.9-java"),
@@ -93,7 +93,7 @@ class Client:
 
 @pytest.fixture(scope="module", params=["4.3", *one_of(*OLD)])
 def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, str]]:
-    """A cluster, and the release that it should be told to have."""
+    """A cluster, and the release that it should be given."""
     if request.param not in OLD:
         yield request.getfixturevalue("secured"), request.param
         return
@@ -109,18 +109,18 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_what_a_cluster_says_of_itself(asked: tuple[Client, str]) -> None:
     client, expected = asked
     with client.cluster() as cluster:
-        told = cluster_facts(cluster)
+        reported = cluster_facts(cluster)
         ids = {name: topic.topic_id for name, topic in cluster.topics().items()}
-    assert told.release_version == expected
-    assert told.release_evidence.startswith(f"release {expected}: the software supports metadata.version ")
-    assert (told.offsets_retention_ms, told.delete_retention_ms) == (77 * 60_000, 123_456)
-    assert told.cluster_id == client.brokers.cluster_id
-    assert set(told.topic_ids) == {(topic_id, name) for name, topic_id in ids.items()}
+    assert reported.release_version == expected
+    assert reported.release_evidence.startswith(f"release {expected}: the software supports metadata.version ")
+    assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (77 * 60_000, 123_456)
+    assert reported.cluster_id == client.brokers.cluster_id
+    assert set(reported.topic_ids) == {(topic_id, name) for name, topic_id in ids.items()}
     described = client.admin.describe_topics(TopicCollection(["t", OFFSETS]))
     # librdkafka writes ids in the other base64.
     by_admin = {name: str(each.result(30).topic_id).translate(URL_SAFE) for name, each in described.items()}
     assert by_admin == {name: ids[name] for name in by_admin}
-    assert told.notes == (() if client.brokers.security is None else (GROUP_NOTE,))
+    assert reported.notes == (() if client.brokers.security is None else (GROUP_NOTE,))
 
 
 def test_the_newest_metadata_version_is_the_one_of_its_release(asked: tuple[Client, str]) -> None:
@@ -241,11 +241,11 @@ WHOLE = {"t": (20, "ok"), "u": (20, "ok"), "gone": (None, "unknown_topic")}
 
 def test_with_all_acls_nothing_is_missing(secured: Client) -> None:
     allow(secured, list(ACLS.values()))
-    told, ends = asked_by_auditor(secured)
-    assert told.release_version == "4.3"
-    assert (told.offsets_retention_ms, told.delete_retention_ms) == (77 * 60_000, 123_456)
-    assert {name for _, name in told.topic_ids} == set(secured.admin.list_topics(timeout=30).topics)
-    assert told.notes == (GROUP_NOTE,)
+    reported, ends = asked_by_auditor(secured)
+    assert reported.release_version == "4.3"
+    assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (77 * 60_000, 123_456)
+    assert {name for _, name in reported.topic_ids} == set(secured.admin.list_topics(timeout=30).topics)
+    assert reported.notes == (GROUP_NOTE,)
     assert ends == WHOLE
 
 
@@ -277,27 +277,27 @@ def test_without_one_acl_its_part_is_missing_and_a_note_names_it(secured: Client
     allow(secured, list(ACLS.values()))
     whole, _ = asked_by_auditor(secured)
     allow(secured, [binding for name, binding in ACLS.items() if name != missing])
-    told, ends = asked_by_auditor(secured)
+    reported, ends = asked_by_auditor(secured)
     lost, notes = MISSING[missing]
-    assert told == replace(whole, **lost, notes=notes)  # type: ignore[arg-type]
+    assert reported == replace(whole, **lost, notes=notes)  # type: ignore[arg-type]
     assert ends == WHOLE
 
 
 def test_topics_that_may_not_be_described_are_not_taken_for_gone(secured: Client) -> None:
     but_topics = [binding for name, binding in ACLS.items() if name != "DESCRIBE on topics"]
     allow(secured, [*but_topics, acl(ResourceType.TOPIC, "t", AclOperation.DESCRIBE)])
-    told, ends = asked_by_auditor(secured)
+    reported, ends = asked_by_auditor(secured)
     # Whether there is such a topic is nobody's business who may not describe it.
     assert ends == {"t": (20, "ok"), "u": (None, "not_authorized"), "gone": (None, "not_authorized")}
-    assert {name for _, name in told.topic_ids} == {"t", OFFSETS}
+    assert {name for _, name in reported.topic_ids} == {"t", OFFSETS}
 
 
-def test_without_any_acl_the_release_is_told_all_the_same(secured: Client) -> None:
+def test_without_any_acl_the_release_is_reported_all_the_same(secured: Client) -> None:
     allow(secured, [])
-    told, ends = asked_by_auditor(secured)
-    assert (told.cluster_id, told.release_version) == (secured.brokers.cluster_id, "4.3")
-    assert (told.topic_ids, told.offsets_retention_ms, told.delete_retention_ms) == ((), None, None)
-    assert len(told.notes) == 3
+    reported, ends = asked_by_auditor(secured)
+    assert (reported.cluster_id, reported.release_version) == (secured.brokers.cluster_id, "4.3")
+    assert (reported.topic_ids, reported.offsets_retention_ms, reported.delete_retention_ms) == ((), None, None)
+    assert len(reported.notes) == 3
     assert set(ends.values()) == {(None, "not_authorized")}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.lab import expected_in, told
+from tests.broker.lab import expected_in, reported
 from tests.broker.nights import (
     AFTER_EXPIRY,
     BEFORE_EXPIRY,
@@ -59,7 +59,7 @@ def test_the_scenarios_have_done_what_they_say(nights: Played, release: str, nam
     expected, answer = nights[release, name].expected, nights[release, name].answer
     assert bool(expected) == (name != RESTARTED)
     assert {each: expected_in(answer, of_scenario) for each, of_scenario in expected.items()} == {
-        each: told(of_scenario) for each, of_scenario in expected.items()
+        each: reported(of_scenario) for each, of_scenario in expected.items()
     }
 
 

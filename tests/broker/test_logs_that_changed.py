@@ -27,7 +27,7 @@ from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 
 by_session = pytest.mark.usefixtures("commands_have_the_session")
 
-# Retention looks at the log as soon as it is told to; by default every five minutes.
+# Retention looks at the log as soon as it is set to; by default every five minutes.
 RETENTION_AT_ONCE = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "100"}
 # How Spark's tasks fail.
 FAILED = "the audit failed, and what it wrote does not count: "

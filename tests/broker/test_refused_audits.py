@@ -148,7 +148,7 @@ class TestRefused:
 
 
 @pytest.mark.usefixtures("commands_have_the_session")
-def test_who_may_read_the_topic_and_nothing_else_is_told_what_is_missing(guarded, tmp_path, audit_command):
+def test_who_may_read_the_topic_and_nothing_else_is_reported_what_is_missing(guarded, tmp_path, audit_command):
     lake = tmp_path / "lake"
     said = audit_command(lake, guarded.addresses("SASL_SSL"), properties=as_user(guarded, "reader"))
     assert said.code == 0

@@ -168,7 +168,7 @@ def test_a_token_of_an_endpoint_lets_in(secured: Brokers) -> None:
     assert len(server.asked) == 1
 
 
-def test_an_endpoint_that_gives_no_token_is_told_apart_from_the_broker(secured: Brokers) -> None:
+def test_an_endpoint_that_gives_no_token_is_kept_apart_from_the_broker(secured: Brokers) -> None:
     with token_server((401, {"error": "invalid_client"})) as server:
         said = refusal(NoToken, secured.addresses("SASL_SSL"), properties_of("SASL_SSL", secured) | oauth(server.url))
     assert said == (

@@ -19,7 +19,7 @@ from kgroups_spark.cli import main
 from kgroups_spark.findings import transactions
 from kgroups_spark.share_coordinator.listed import share_lag
 from tests.broker.brokers import Brokers, until
-from tests.broker.heartbeats import MemberTold, Step, Told, play_the_stories
+from tests.broker.heartbeats import MemberReported, Reported, Step, play_the_stories
 from tests.broker.java_clients import JavaClients
 from tests.broker.lab import Lab
 from tests.broker.live_audits import live_audit
@@ -129,9 +129,9 @@ def test_transactional_ids_are_those_that_the_brokers_describe(lab: Lab, lake: P
         )
         for row in rows(lake, "transactional_ids")
     }
-    told = described_transactions(lab)
-    assert mine == told
-    states = {name: one[2] for name, one in told.items() if name.startswith("state-")}
+    reported = described_transactions(lab)
+    assert mine == reported
+    states = {name: one[2] for name, one in reported.items() if name.startswith("state-")}
     assert states == {
         "state-committed": "CompleteCommit",
         "state-aborted": "CompleteAbort",
@@ -164,12 +164,12 @@ def test_share_partitions_are_those_that_the_brokers_list(lab: Lab, lake: Path) 
 def listed_share_offsets(lab: Lab, group: str) -> dict[Any, Any]:
     """By group, topic and partition, start offset, leader epoch and lag."""
     spec = lab.clients.kafka.clients.admin.ListShareGroupOffsetsSpec()
-    told = {}
+    reported = {}
     for slot, offset in lab.admin.listShareGroupOffsets({group: spec}).all().get()[group].items():
         epoch, lag = offset.leaderEpoch(), offset.lag()
         key = (group, slot.topic(), slot.partition())
-        told[key] = (offset.startOffset(), epoch.get() if epoch.isPresent() else None, lag.get())
-    return told
+        reported[key] = (offset.startOffset(), epoch.get() if epoch.isPresent() else None, lag.get())
+    return reported
 
 
 @of_kafka_4
@@ -179,9 +179,9 @@ def test_describe_as_of_a_moment_has_the_start_offsets_of_then(
     moment, listed = before_reset
     capsys.readouterr()
     assert main(["describe", "--lake", str(lake), "--group", RESET, "--as-of", str(moment), "--format", "json"]) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {
-        (RESET, row["topic"], row["partition"]): (row["committed_offset"], row["leader_epoch"]) for row in told
+        (RESET, row["topic"], row["partition"]): (row["committed_offset"], row["leader_epoch"]) for row in reported
     } == {slot: offset[:2] for slot, offset in listed.items()}
     assert listed[RESET, TOPIC, 0][0] != 7
 
@@ -207,14 +207,14 @@ def test_what_hangs_is_what_kafkas_find_hanging_finds(
     lines = [line.split() for line in theirs.splitlines() if line.startswith("__consumer_offsets")]
     # Topic, Partition, ProducerId, ProducerEpoch, CoordinatorEpoch, StartOffset, ...
     kafkas = {(int(each[1]), int(each[2]), int(each[5])) for each in lines}
-    rows_told = pending(lake, capsys, "0ms")
-    mine = {row_key(row): row["verdict"] for row in rows_told if row["is_hanging"]}
+    rows_reported = pending(lake, capsys, "0ms")
+    mine = {row_key(row): row["verdict"] for row in rows_reported if row["is_hanging"]}
     assert set(mine) == kafkas
     assert {key[:2]: verdict for key, verdict in mine.items()} == hanging
     found = [row for row in rows(lake, "findings") if row["finding"] == "hanging_transaction"]
     assert sorted((row["offsets_partition"], row["producer_id"], row["log_offset"]) for row in found) == sorted(kafkas)
     # What is open longest hangs as little as what has no timeout at all, and nothing hangs that could still end.
-    others = {row["transactional_id"]: row["verdict"] for row in ours(rows_told) if not row["is_hanging"]}
+    others = {row["transactional_id"]: row["verdict"] for row in ours(rows_reported) if not row["is_hanging"]}
     listed = dict.fromkeys(("state-open", "state-killed", "state-java", "state-elsewhere"), "listed")
     assert others == listed | ({} if lab.is_scala else {"state-prepared": "two_phase"})
     assert not any(row["is_hanging"] for row in pending(lake, capsys, "15m"))
@@ -227,9 +227,9 @@ def pending(lake: Path, capsys: pytest.CaptureFixture[str], maximum: str) -> lis
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def ours(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def ours(reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without what other tests have done to the broker."""
-    return [row for row in told if (row["transactional_id"] or "").startswith("state-")]
+    return [row for row in reported if (row["transactional_id"] or "").startswith("state-")]
 
 
 def row_key(row: dict[str, Any]) -> tuple[int, int, int]:
@@ -237,8 +237,8 @@ def row_key(row: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def test_the_coordinators_own_aborts_are_events(lake: Path) -> None:
-    told = {(row["transactional_id"], row["event"]) for row in ours(rows(lake, "state_events"))}
-    assert told == {("state-timed-out", "transaction_timed_out"), ("state-fenced", "producer_fenced")}
+    reported = {(row["transactional_id"], row["event"]) for row in ours(rows(lake, "state_events"))}
+    assert reported == {("state-timed-out", "transaction_timed_out"), ("state-fenced", "producer_fenced")}
 
 
 @of_kafka_4
@@ -247,19 +247,21 @@ def test_as_of_each_step_of_a_rebalance_groups_are_as_their_coordinator_said(sto
 
     def as_of_each(function: str) -> list[dict[str, Any]]:
         steps = ", ".join(f"({number}, '{step.group}', {step.moment})" for number, step in enumerate(stories))
-        asked = f"(VALUES {steps}) AS steps(number, story, moment), {function}(make_timestamptz(1000 * moment)) AS told"
-        return reader.sql(f"SELECT number, told.* FROM {asked} WHERE told.group_id = story").to_pylist()
+        asked = (
+            f"(VALUES {steps}) AS steps(number, story, moment), {function}(make_timestamptz(1000 * moment)) AS reported"
+        )
+        return reader.sql(f"SELECT number, reported.* FROM {asked} WHERE reported.group_id = story").to_pylist()
 
-    members: dict[int, dict[str, MemberTold]] = {number: {} for number in range(len(stories))}
+    members: dict[int, dict[str, MemberReported]] = {number: {} for number in range(len(stories))}
     for row in as_of_each("group_members_as_of"):
         held = [*(row["assigned_partitions"] or ()), *(row["pending_revocation_partitions"] or ())]
         partitions = [sorted(each["partition"] for each in some) for some in (held, row["target_partitions"] or ())]
-        members[row["number"]][row["member_id"]] = MemberTold(row["member_epoch"], *partitions)
-    told = {
-        row["number"]: Told(row["state"], row["group_epoch"], row["assignment_epoch"], members[row["number"]])
+        members[row["number"]][row["member_id"]] = MemberReported(row["member_epoch"], *partitions)
+    reported = {
+        row["number"]: Reported(row["state"], row["group_epoch"], row["assignment_epoch"], members[row["number"]])
         for row in as_of_each("groups_as_of")
     }
-    assert told == {number: step.told for number, step in enumerate(stories)}
+    assert reported == {number: step.reported for number, step in enumerate(stories)}
 
 
 def test_an_audit_of_the_copied_logs_says_the_same(local: LocalSpark, lab: Lab, lake: Path, tmp_path: Path) -> None:

@@ -124,9 +124,9 @@ def test_two_brokers_with_two_retentions(both):
             }
 
         until("both lead offsets partitions", both_lead)
-        told = cluster_facts(cluster)
-    assert told.offsets_retention_ms == SHORTEST_MS
-    assert told.notes == (
+        reported = cluster_facts(cluster)
+    assert reported.offsets_retention_ms == SHORTEST_MS
+    assert reported.notes == (
         "offsets.retention.minutes differs: 77 on broker 1, 66 on broker 2; the shortest is used for all partitions",
     )
 

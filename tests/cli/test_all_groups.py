@@ -30,7 +30,7 @@ def lake_of(path: Path, groups: int) -> str:
     ]
     at = {"log_timestamp": AS_OF}
     group = {"group_type": "classic", "state": "Stable", "is_simple": False, "protocol_type": "consumer"}
-    told = [place | group | {"member_count": 1, "generation": 1, "state_since": AS_OF} for place in places]
+    reported = [place | group | {"member_count": 1, "generation": 1, "state_since": AS_OF} for place in places]
     held = [{"topic": "t", "topic_id": None, "partition": 0}]
     members = [place | {"member_id": f"m-{place['group_id']}", "assigned_partitions": held} for place in places]
     offsets = [
@@ -41,9 +41,9 @@ def lake_of(path: Path, groups: int) -> str:
     committed = rows_of("committed_offsets", *offsets)
     tables = {
         "audits": ledger({}),
-        "groups": rows_of("groups", *told),
+        "groups": rows_of("groups", *reported),
         "group_members": rows_of("group_members", *members),
-        "group_versions": rows_of("group_versions", *(row | at | {"is_removed": False} for row in told)),
+        "group_versions": rows_of("group_versions", *(row | at | {"is_removed": False} for row in reported)),
         "group_member_versions": rows_of("group_member_versions", *(row | at for row in members)),
         "offset_commits": rows_of("offset_commits", *(row | at for row in offsets)),
         "committed_offsets": committed,
@@ -127,8 +127,8 @@ def test_an_offset_has_its_owner_its_expiry_and_what_is_pending(
     lakes: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = [json.loads(line) for line in described(lakes[0], capsys)]
-    told = ("offsets_partition", "topic", "partition", "committed_offset", "owner_member_id", "expires_at")
-    rows = [tuple(row[name] for name in told) + (row["pending_offsets"],) for row in found]
+    reported = ("offsets_partition", "topic", "partition", "committed_offset", "owner_member_id", "expires_at")
+    rows = [tuple(row[name] for name in reported) + (row["pending_offsets"],) for row in found]
     expires = "2026-11-23T06:30:00.000Z"
     of_first = [(0, "pending", 0, None, None, None, [0]), (0, "t", 0, 0, "m-g0", expires, None)]
     assert rows[:2] == of_first

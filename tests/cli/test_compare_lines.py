@@ -23,8 +23,8 @@ def skipped(group_id: str) -> Difference:
 
 
 def expiring(group_id: str, partition: int, **more: Any) -> Difference:
-    told = {"what": "expires_at", "value_a": None, "value_b": LATER, "why": OTHER_GROUP} | more
-    return Difference("offset_expiry", 1, group_id, topic="t", partition=partition, **told)
+    reported = {"what": "expires_at", "value_a": None, "value_b": LATER, "why": OTHER_GROUP} | more
+    return Difference("offset_expiry", 1, group_id, topic="t", partition=partition, **reported)
 
 
 def test_what_follows_is_counted_behind_its_cause() -> None:

@@ -102,7 +102,7 @@ def test_values_stand_below_the_names_of_the_releases():
         ("compare --lake x --segments y --release-version 3.9", "two sources"),
     ],
 )
-def test_wrong_usage_is_told_before_spark_starts(words, message):
+def test_wrong_usage_is_reported_before_spark_starts(words, message):
     from kgroups_spark.cli import parse
 
     with pytest.raises(UsageError, match=message):

@@ -131,7 +131,7 @@ def flip(position):
     return change
 
 
-def test_a_damaged_batch_is_told_and_the_rest_is_read(dump, damaged):
+def test_a_damaged_batch_is_reported_and_the_rest_is_read(dump, damaged):
     _, sound, _ = dump(FIRST_SEGMENT)
     path = damaged(flip(30_000))
     code, lines, _ = dump(path)
@@ -143,7 +143,7 @@ def test_a_damaged_batch_is_told_and_the_rest_is_read(dump, damaged):
     assert [line for line in lines if line is not corrupt] == [line for line in sound if line["offset"] not in lost]
 
 
-def test_a_half_written_tail_is_normal_and_told(dump, damaged):
+def test_a_half_written_tail_is_normal_and_reported(dump, damaged):
     path = damaged(lambda data: data[:-10])
     code, lines, err = dump(path)
     assert code == 0

@@ -35,14 +35,14 @@ def readers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
     return by_duckdb, SparkReader(spark, Lake.open(spark, location))
 
 
-def told(rows: list[dict[str, Any]]) -> list[str]:
+def reported(rows: list[dict[str, Any]]) -> list[str]:
     """The rows, types and all, in an order of their own."""
     return sorted(repr(sorted(row.items())).replace("zoneinfo.ZoneInfo(key='UTC')", "UTC") for row in rows)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables(readers: Readers, name: str) -> None:
-    one, other = (told(reader.rows(name)) for reader in readers)
+    one, other = (reported(reader.rows(name)) for reader in readers)
     assert one == other
     few = {
         *STATE_LOG_TABLES,
@@ -90,7 +90,7 @@ def test_queries(readers: Readers, query: str) -> None:
         "flag": True,
         "nothing": None,
     }
-    one, other = (told(reader.sql(query, **given)) for reader in readers)
+    one, other = (reported(reader.sql(query, **given)) for reader in readers)
     assert one == other
     assert one or "lag" in query
 

@@ -93,7 +93,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     return command
 
 
-def told(out: str) -> list[tuple[int, str, str | None]]:
+def reported(out: str) -> list[tuple[int, str, str | None]]:
     rows = map(json.loads, out.splitlines())
     return [(row["audit_id"], row["finding"], row["group_id"]) for row in rows]
 
@@ -109,17 +109,17 @@ OF_LAST = [
 def test_a_finding_of_an_older_layout_has_its_name_of_today(run: Run) -> None:
     before = {**finding(3, "lost_when_emptied", "orders"), "finding": "goes_when_emptied"}
     lake = Lake([before, finding(3, "expiry_overdue", "orders")], AUDITS)
-    assert told(run("--format", "json", of=lake)[1]) == [
+    assert reported(run("--format", "json", of=lake)[1]) == [
         (3, "lost_when_emptied", "orders"),
         (3, "expiry_overdue", "orders"),
     ]
     code, out, _ = run("--finding", "lost_when_emptied", "--fail-if-any", "--format", "json", of=lake)
-    assert (code, told(out)) == (4, [(3, "lost_when_emptied", "orders")])
+    assert (code, reported(out)) == (4, [(3, "lost_when_emptied", "orders")])
 
 
-def test_the_last_audit_that_looked_is_told_errors_first(run: Run) -> None:
+def test_the_last_audit_that_looked_is_reported_errors_first(run: Run) -> None:
     code, out, err = run("--format", "json")
-    assert (code, told(out)) == (0, OF_LAST)
+    assert (code, reported(out)) == (0, OF_LAST)
     assert err == "1 error, 2 warnings, 1 notice (audit 3, as of 2026-11-16 06:30:00 UTC)\n"
     assert list(json.loads(out.splitlines()[0])) == TABLES["findings"].schema.names
 
@@ -140,9 +140,9 @@ def test_the_last_audit_that_looked_is_told_errors_first(run: Run) -> None:
 )
 def test_options_choose(run: Run, words: list[str], found: list[Any]) -> None:
     code, out, _ = run("--format", "json", *words)
-    assert (code, told(out)) == (0, found)
+    assert (code, reported(out)) == (0, found)
     code, out, _ = run("--format", "json", "--fail-if-any", *words)
-    assert (code, told(out)) == (4 if found else 0, found)
+    assert (code, reported(out)) == (4 if found else 0, found)
 
 
 def test_for_eyes_each_is_a_paragraph_with_what_it_names(run: Run) -> None:
@@ -170,7 +170,7 @@ def test_for_eyes_each_is_a_paragraph_with_what_it_names(run: Run) -> None:
     ],
     ids=lambda value: value[0].strip("-") if isinstance(value, list) else "",
 )
-def test_a_mistake_is_told_in_one_message(run: Run, words: list[str], code: int, message: str) -> None:
+def test_a_mistake_is_reported_in_one_message(run: Run, words: list[str], code: int, message: str) -> None:
     found, out, err = run(*words)
     assert (found, out) == (code, "")
     assert message in err and "Traceback" not in err

@@ -1,4 +1,4 @@
-"""A cluster that cannot be reached is told before Spark starts: what is waited for, and soon that nobody is there."""
+"""A cluster that cannot be reached is reported before Spark starts."""
 
 from __future__ import annotations
 

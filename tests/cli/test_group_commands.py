@@ -1,6 +1,6 @@
 """kgroups describe, history and export-offsets on the story of a shop's groups, and on a few rows made for a case.
 
-What happened, and why, is told by tests/data/story.json, which was written when it happened.
+What happened, and why, is reported by tests/data/story.json, which was written when it happened.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def test_describe_says_what_it_knows_of_a_share_groups_start_offsets(
 ) -> None:
     as_of = "" if at is None else f" --as-of {at * 1000 + 1_000_000_000_000}"
     _, out, err = kgroups(f"describe --group g{as_of}", share_group(**reader))
-    told = [line.split()[-2:] for line in out.splitlines()[1:]]
-    assert [*told[0], *told[1]] == offsets_and_lags.split()
+    reported = [line.split()[-2:] for line in out.splitlines()[1:]]
+    assert [*reported[0], *reported[1]] == offsets_and_lags.split()
     notes = [line for line in err.splitlines() if "START-OFFSET" in line]
     assert notes == [] if note is None else [note in line for line in notes] == [True]
 
@@ -240,13 +240,13 @@ def test_every_event_and_cause_has_words() -> None:
 
 def test_what_happened_last_night(kgroups: Any) -> None:
     _, out, err = kgroups("history --group invoice-export --since 2026-11-11T00:00 --until 2026-11-11T02:50")
-    told = [line.split("  ") for line in out.splitlines()]
-    told = [[cell.strip() for cell in line if cell.strip()] for line in told]
-    assert told[0] == ["TIME (UTC)", "EVENT", "MEMBER/TOPIC-PARTITION", "BEFORE", "AFTER", "CAUSE"]
-    assert told[1] == ["2026-11-11 02:41:47", "state", "-", "Stable", "Empty", "-"]
+    reported = [line.split("  ") for line in out.splitlines()]
+    reported = [[cell.strip() for cell in line if cell.strip()] for line in reported]
+    assert reported[0] == ["TIME (UTC)", "EVENT", "MEMBER/TOPIC-PARTITION", "BEFORE", "AFTER", "CAUSE"]
+    assert reported[1] == ["2026-11-11 02:41:47", "state", "-", "Stable", "Empty", "-"]
     why = "the group had no members: an admin reset, most likely"
-    assert told[5] == ["2026-11-11 02:47:36", "offset rewound", "payments-0", "45608", "41719", why]
-    assert len(told) == 8
+    assert reported[5] == ["2026-11-11 02:47:36", "offset rewound", "payments-0", "45608", "41719", why]
+    assert len(reported) == 8
     assert "7 events from 2026-11-11 00:00:00 to 2026-11-11 02:50:00 UTC; 9 offset records in that time" in err
 
 
@@ -422,8 +422,8 @@ def three_logs() -> ArrowReader:
 
 
 def test_history_tells_what_all_three_logs_say_of_a_group(rows: Any, kgroups: Any) -> None:
-    told = rows("history --group g", three_logs())
-    assert [(row["event"], row["topic"], row["partition"], row["transactional_id"]) for row in told] == [
+    reported = rows("history --group g", three_logs())
+    assert [(row["event"], row["topic"], row["partition"], row["transactional_id"]) for row in reported] == [
         ("offset_removed", "t", 0, None),
         ("share_partition_initialized", "orders", 0, None),
         ("transaction_timed_out", None, None, "id-7"),
@@ -431,8 +431,8 @@ def test_history_tells_what_all_three_logs_say_of_a_group(rows: Any, kgroups: An
         ("share_offset_reset", "orders", 0, None),
         ("share_offsets_deleted", "orders", 1, None),
     ]
-    assert [row["log"] for row in told][:3] == ["__consumer_offsets", SHARE, TRANSACTION]
-    assert {row["group_type"] for row in told if row["log"] == SHARE} == {"share"}
+    assert [row["log"] for row in reported][:3] == ["__consumer_offsets", SHARE, TRANSACTION]
+    assert {row["group_type"] for row in reported if row["log"] == SHARE} == {"share"}
     everything = rows("history --all-groups", three_logs())
     assert [(row["group_id"], row["transactional_id"]) for row in everything if row["event"] == "producer_fenced"] == [
         ("g", "id-7"),
@@ -459,7 +459,7 @@ def test_half_a_file_is_not_left_behind(kgroups: Any, tmp_path: Path, monkeypatc
     assert "the lake is gone" in err
 
 
-def test_offsets_without_a_group_are_told(kgroups: Any) -> None:
+def test_offsets_without_a_group_are_reported(kgroups: Any) -> None:
     orphan = reader_of(
         committed_offsets=[committed(3, 5, to_datetime(1), is_orphan=True)],
         group_traffic=[{"group_id": "g", "offsets_partition": 3}],
@@ -475,7 +475,7 @@ def test_what_expired_piece_by_piece_comes_back_but_not_of_a_deleted_topic(rows:
     assert {parse_time(row["as_of"]) for row in found} == {10**12 + 2999}
 
 
-def test_a_removal_that_nobody_saw_is_told_as_such(kgroups: Any) -> None:
+def test_a_removal_that_nobody_saw_is_reported_as_such(kgroups: Any) -> None:
     code, _, err = kgroups("describe --group g", gone(removed_at=None, events=[]))
     assert code == 0
     assert "when and why it was removed is not known" in err

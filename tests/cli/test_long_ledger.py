@@ -27,13 +27,13 @@ RECORDING = "transactions-4.3"
 LONG = 400
 
 
-def audit(number: int, **told: object) -> dict[str, object]:
+def audit(number: int, **reported: object) -> dict[str, object]:
     """A finished audit that read ten records of each of eight partitions."""
     at = AS_OF - timedelta(days=LONG - number)
     span = {"start_offset": 0, "end_offset": 10**6, "records": 10, "bytes": 990, "newest_log_timestamp": at}
     read = [partition_read(p, **span) for p in range(50)]
     row: dict[str, object] = {"audit_id": number, "started_at": at, "finished_at": at, "as_of": at, "partitions": read}
-    return row | {"rows_added": {"findings": 0}, "quarantined": {}, "notes": [f"note {number}"]} | told
+    return row | {"rows_added": {"findings": 0}, "quarantined": {}, "notes": [f"note {number}"]} | reported
 
 
 def lake_of(path: Path, *files: pa.Table) -> Path:
@@ -122,12 +122,12 @@ def test_the_ledgers_command_loads_the_newest_audits_however_many_there_are(
 ) -> None:
     lake = str(lake_of(tmp_path / "lake", ledger(*(audit(number) for number in range(1, audits + 1)))))
     assert main(["audits", "--lake", lake]) == 0
-    told = capsys.readouterr()
+    reported = capsys.readouterr()
     (numbers, columns), (rows, _) = loaded
     assert (numbers, columns) == (audits, {"audit_id"})
     assert rows == min(audits, 20)
-    assert (f"the newest 20 of {audits} audits (--all shows all)" in told.err) is (audits > 20)
-    assert f"note {audits}\n" in told.err
+    assert (f"the newest 20 of {audits} audits (--all shows all)" in reported.err) is (audits > 20)
+    assert f"note {audits}\n" in reported.err
     loaded.clear()
     assert main(["audits", "--lake", lake, "--format", "json", "--limit", "2"]) == 0
     assert [json.loads(line)["audit_id"] for line in capsys.readouterr().out.splitlines()] == [audits - 1, audits]

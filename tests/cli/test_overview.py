@@ -202,7 +202,7 @@ def test_colour_is_off_where_it_is_not_wanted(variable, value, monkeypatch):
     ],
     ids=["explicit", "empty", "unsubscribed"],
 )
-def test_the_reason_is_told_in_words(row, words):
+def test_the_reason_is_reported_in_words(row, words):
     assert why(EXPIRES | row) == words
 
 

@@ -111,17 +111,17 @@ def test_kafkas_command_that_ends_it_depends_on_the_brokers():
     assert abort_command(one, "2.8", {(3, 7): -1}) == abort_command(one, "2.8", {}) == f"{older} 0"
 
 
-def test_groups_that_wait_and_what_hangs_are_told_once():
+def test_groups_that_wait_and_what_hangs_are_reported_once():
     transactions = [transaction(7, AS_OF - 20 * MINUTE), transaction(8, AS_OF - MINUTE)]
     offsets = [offset(7, 0), offset(7, 1), offset(8, 5)]
     rows = pending_rows(transactions, offsets, as_of_ms=to_epoch_ms(AS_OF), max_transaction_timeout_ms=900_000)
     behind = {"log_offsets_behind": 300, "bytes_behind": 45_000, "abort_command": "the command"}
-    told = about_hanging([row | behind for row in rows])
-    assert told[0] == (
+    reported = about_hanging([row | behind for row in rows])
+    assert reported[0] == (
         "producer 7 on __consumer_offsets-3, open for 20m: likely hanging; "
         "the cleaner cannot pass 100: 300 offsets, about 45.0 kB, to the log's end"
     )
-    assert [line.split("   ")[-1].strip() for line in told[1:]] == [
+    assert [line.split("   ")[-1].strip() for line in reported[1:]] == [
         "kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic __consumer_offsets --partition 3",
         "the command",
     ]
@@ -172,7 +172,7 @@ def test_what_was_not_read_is_not_known():
     assert judged(listed(misplaced, read=(0, 1))) == ("not_known", True)
 
 
-def test_the_other_topics_that_a_transaction_holds_back_are_told():
+def test_the_other_topics_that_a_transaction_holds_back_are_reported():
     known = listed(("billing-0", 7, "Ongoing", 60_000, [HERE, {"topic": "orders", "partition": 5}]))
     rows = with_other_partitions([transaction(7, AS_OF), transaction(9, AS_OF)], known)
     assert [row["other_partitions"] for row in rows] == [["orders-5"], None]
@@ -181,7 +181,7 @@ def test_the_other_topics_that_a_transaction_holds_back_are_told():
     ]
 
 
-def test_a_transaction_that_hangs_for_sure_is_told_as_that_with_its_name():
+def test_a_transaction_that_hangs_for_sure_is_reported_as_that_with_its_name():
     rows = pending_rows(
         [transaction(7, AS_OF - 20 * MINUTE) | {"transactional_id": "billing-0"}],
         [],

@@ -148,7 +148,7 @@ def test_lines_with_a_point_work_as_at_the_prompt(
     assert ".describe NAME" in said and "no table, view or function nosuch" in said
 
 
-def test_what_fails_is_told_and_what_follows_is_not_run(lake: str, capsys: Captured) -> None:
+def test_what_fails_is_reported_and_what_follows_is_not_run(lake: str, capsys: Captured) -> None:
     assert main(["sql", "--lake", lake, "SELECT 1 AS one; SELECT * FROM offset_histori; SELECT 3 AS three"]) == 1
     out, said = capsys.readouterr()
     assert "one" in out and "three" not in out

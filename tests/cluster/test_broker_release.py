@@ -1,4 +1,4 @@
-"""Which release's rules brokers follow, told from what they say of themselves."""
+"""The release whose rules brokers follow, found from what they say of themselves."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def kraft(level: int, version: tuple[int, ...] = (3, 9), configs: dict[str, str]
 
 
 @pytest.mark.parametrize("version", ANSWERED, ids=lambda version: ".".join(map(str, version)))
-def test_a_broker_without_features_is_told_by_its_requests(version: tuple[int, ...]) -> None:
-    told = release_of(Broker(requests=requests(*version), configs={}))
+def test_a_broker_without_features_is_reported_by_its_requests(version: tuple[int, ...]) -> None:
+    reported = release_of(Broker(requests=requests(*version), configs={}))
     name = ".".join(map(str, version))
-    assert told.release == (name if name != "4.0" else "3.9")
-    assert f"knows the requests of Kafka {name}" in told.evidence
+    assert reported.release == (name if name != "4.0" else "3.9")
+    assert f"knows the requests of Kafka {name}" in reported.evidence
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_broker_without_features_is_told_by_its_requests(version: tuple[int, .
         (28, "4.2"),
     ],
 )
-def test_a_broker_with_kraft_is_told_by_the_metadata_version_that_its_software_supports(
+def test_a_broker_with_kraft_is_reported_by_the_metadata_version_that_its_software_supports(
     level: int, expected: str
 ) -> None:
-    told = release_of(kraft(level, configs={}))
-    assert told.release == expected
-    assert f"metadata.version {level}, as Kafka {expected} does" in told.evidence
+    reported = release_of(kraft(level, configs={}))
+    assert reported.release == expected
+    assert f"metadata.version {level}, as Kafka {expected} does" in reported.evidence
 
 
 def test_the_finalized_level_says_nothing_of_the_software() -> None:
@@ -65,15 +65,15 @@ def test_the_finalized_level_says_nothing_of_the_software() -> None:
 
 def test_a_newer_broker_has_the_rules_of_the_newest_release_known_and_says_so() -> None:
     newest = kraft(max(NEWEST_METADATA_VERSION.values()) + 1, (4, 3))
-    told = release_of(replace(newest, requests={**newest.requests, TXN_OFFSET_COMMIT: 6}))
-    assert told.release == NEWEST
-    assert told.evidence.endswith(f"metadata.version 34: newer than Kafka {NEWEST}, the newest we know")
+    reported = release_of(replace(newest, requests={**newest.requests, TXN_OFFSET_COMMIT: 6}))
+    assert reported.release == NEWEST
+    assert reported.evidence.endswith(f"metadata.version 34: newer than Kafka {NEWEST}, the newest we know")
 
 
-def test_levels_of_somebody_elses_are_told_by_requests() -> None:
-    told = release_of(kraft(121, (3, 6)))
-    assert told.release == "3.6"
-    assert "121 is not one of Kafka's" in told.evidence
+def test_levels_of_somebody_elses_are_reported_by_requests() -> None:
+    reported = release_of(kraft(121, (3, 6)))
+    assert reported.release == "3.6"
+    assert "121 is not one of Kafka's" in reported.evidence
 
 
 JAVA = {"group.coordinator.new.enable": "true"}
@@ -111,9 +111,9 @@ CLASSIC = {"group.coordinator.rebalance.protocols": "classic"}
 def test_which_coordinator_runs_is_configured(
     level: int, configs: dict[str, str] | None, finalized: dict[str, int], expected: str
 ) -> None:
-    told = release_of(kraft(level, configs=configs, **finalized))
-    assert told.release == expected
-    may_not = "may not be asked for" in told.evidence
+    reported = release_of(kraft(level, configs=configs, **finalized))
+    assert reported.release == expected
+    may_not = "may not be asked for" in reported.evidence
     assert may_not == (configs is None)
 
 
@@ -123,8 +123,8 @@ def test_with_zookeeper_it_is_scalas_whatever_is_configured() -> None:
 
 def test_a_broker_that_tells_nothing_we_know() -> None:
     assert release_of(Broker()).release is None
-    told = release_of_brokers({1: Broker()})
-    assert (told.release, told.evidence) == (
+    reported = release_of_brokers({1: Broker()})
+    assert (reported.release, reported.evidence) == (
         None,
         "the release is unknown: the broker tells neither its features nor versions of requests that we know",
     )
@@ -132,9 +132,9 @@ def test_a_broker_that_tells_nothing_we_know() -> None:
 
 
 def test_of_different_brokers_the_oldest_counts() -> None:
-    told = release_of_brokers({1: kraft(30), 2: kraft(29), 3: Broker()})
-    assert told.release == "4.2"
-    assert "(broker 1: 4.3; broker 2: 4.2; broker 3: unknown: an upgrade on its way?)" in told.evidence
+    reported = release_of_brokers({1: kraft(30), 2: kraft(29), 3: Broker()})
+    assert reported.release == "4.2"
+    assert "(broker 1: 4.3; broker 2: 4.2; broker 3: unknown: an upgrade on its way?)" in reported.evidence
     assert release_of_brokers({1: kraft(25), 2: Broker(requests=requests(0, 11))}).release == "0.11"
     # A new coordinator is rolled out broker by broker, too.
     assert release_of_brokers({1: kraft(21, configs=JAVA), 2: kraft(21, configs={})}).release == "3.9"
@@ -152,17 +152,19 @@ def test_of_different_brokers_the_oldest_counts() -> None:
         (8, "3.4.0"),
     ],
 )
-def test_what_patch_it_is_cannot_be_told_where_it_would_matter(level: int, others: str | None) -> None:
+def test_what_patch_it_is_cannot_be_reported_where_it_would_matter(level: int, others: str | None) -> None:
     evidence = release_of_brokers({1: kraft(level, configs={})}).evidence
     assert ("patch" in evidence) == (others is not None)
     if others:
         assert f"those of {others} differ (--release-version)" in evidence
 
 
-def test_every_release_that_can_be_told_has_its_rules() -> None:
-    told = {release_of(kraft(level, configs=given)).release for level in range(1, 35) for given in (JAVA, SCALA, {})}
-    told |= {release_of(Broker(requests=requests(*version))).release for version in ANSWERED}
-    for name in told:
+def test_every_release_that_can_be_reported_has_its_rules() -> None:
+    reported = {
+        release_of(kraft(level, configs=given)).release for level in range(1, 35) for given in (JAVA, SCALA, {})
+    }
+    reported |= {release_of(Broker(requests=requests(*version))).release for version in ANSWERED}
+    for name in reported:
         assert name in RELEASES
         assert release(str(name)).name == name
         assert expiry_rules(str(name)).default_retention_ms > 0

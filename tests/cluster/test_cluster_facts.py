@@ -21,14 +21,14 @@ def facts(**brokers: Any) -> ClusterFacts:
     return cluster_facts.cluster_facts(FakeBrokers(**brokers))
 
 
-def test_everything_that_is_told() -> None:
-    told = facts(
+def test_everything_that_is_reported() -> None:
+    reported = facts(
         known=[topic(OFFSETS, (1,), "o" * 22), topic("t", (1,), "t" * 22), topic("of old")],
         configs={1: {"offsets.retention.minutes": "10080", "group.coordinator.rebalance.protocols": "classic"}},
         topic_configs={"delete.retention.ms": "86400000", "cleanup.policy": "compact"},
         group_configs={"g": {"consumer.session.timeout.ms": "60000", "consumer.heartbeat.interval.ms": "3000"}},
     )
-    assert told == ClusterFacts(
+    assert reported == ClusterFacts(
         cluster_id="one",
         topic_ids=(("o" * 22, OFFSETS), ("t" * 22, "t")),
         release_version="4.3",
@@ -44,24 +44,24 @@ def test_everything_that_is_told() -> None:
     [("abc", "abc"), ("1.5", "1.5"), ("0", "-1"), ("2147483648", "9223372036854775808"), ("9" * 400, "9" * 400)],
 )
 def test_a_number_that_no_broker_has_is_passed_over(minutes: str, ms: str) -> None:
-    told = facts(
+    reported = facts(
         known=[topic(OFFSETS, (1, 2), "o" * 22)],
         features={1: 30, 2: 30},
         configs={1: {"offsets.retention.minutes": minutes}, 2: {"offsets.retention.minutes": " 20 "}},
         topic_configs={"delete.retention.ms": ms},
     )
-    assert (told.offsets_retention_ms, told.delete_retention_ms) == (20 * 60_000, None)
-    assert [note.partition(" is passed over: ")[0] for note in told.notes] == [
+    assert (reported.offsets_retention_ms, reported.delete_retention_ms) == (20 * 60_000, None)
+    assert [note.partition(" is passed over: ")[0] for note in reported.notes] == [
         "offsets.retention.minutes of broker 1",
         f"delete.retention.ms of topic {OFFSETS}",
     ]
 
 
 def test_a_delete_retention_of_nothing_is_one() -> None:
-    told = facts(topic_configs={"delete.retention.ms": "0"})
-    assert told.delete_retention_ms == 0
+    reported = facts(topic_configs={"delete.retention.ms": "0"})
+    assert reported.delete_retention_ms == 0
     options = AuditOptions(lake="lake", segments=[])
-    assert settle(options, 0, told).delete_retention_ms == 0
+    assert settle(options, 0, reported).delete_retention_ms == 0
     assert settle(options, 0, None).delete_retention_ms == 24 * 3_600_000
 
 
@@ -118,15 +118,15 @@ G_NOTE, H_NOTE = (f"group {g}: consumer.session.timeout.ms = {v} (group config)"
 def test_what_may_not_be_asked_for_is_left_out_and_a_note_names_the_acl(
     forbidden: object, left: tuple[int | None, int | None], notes: list[str]
 ) -> None:
-    told = facts(forbidden=[forbidden], **ALL)
-    assert (told.offsets_retention_ms, told.delete_retention_ms) == left
-    assert list(told.notes) == notes
-    assert told.release_version == "4.3"
+    reported = facts(forbidden=[forbidden], **ALL)
+    assert (reported.offsets_retention_ms, reported.delete_retention_ms) == left
+    assert list(reported.notes) == notes
+    assert reported.release_version == "4.3"
 
 
 def test_of_several_groups_that_may_not_be_asked_for_one_is_named() -> None:
-    told = facts(forbidden=[(GROUP, "g"), (GROUP, "h")], **ALL)
-    assert told.notes == (
+    reported = facts(forbidden=[(GROUP, "g"), (GROUP, "h")], **ALL)
+    assert reported.notes == (
         "what is configured for group g and 1 other is not known: "
         "an ACL that allows DESCRIBE_CONFIGS on group g is needed",
     )
@@ -136,13 +136,13 @@ def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:
     assert facts(lists_groups=False, **ALL).notes == ()
 
 
-def test_of_many_groups_with_configs_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_groups_with_configs_some_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_facts, "GROUPS_TOLD", 2)
     monkeypatch.setattr(cluster_configs, "AT_ONCE", 3)
     groups = {f"g{number}": {"share.session.timeout.ms": str(number)} for number in range(7)}
     brokers = FakeBrokers(group_configs=groups)
-    told = cluster_facts.cluster_facts(brokers)
-    assert told.notes == (
+    reported = cluster_facts.cluster_facts(brokers)
+    assert reported.notes == (
         "group g0: share.session.timeout.ms = 0 (group config)",
         "group g1: share.session.timeout.ms = 1 (group config)",
         "5 more groups have a configuration of their own",
@@ -151,17 +151,17 @@ def test_of_many_groups_with_configs_some_are_told(monkeypatch: pytest.MonkeyPat
     assert [each[0] for each in brokers.asked].count("DescribeConfigsRequest") == 5
 
 
-def test_brokers_that_lead_offsets_partitions_are_asked_and_where_they_differ_it_is_told() -> None:
+def test_brokers_that_lead_offsets_partitions_are_asked_and_where_they_differ_it_is_reported() -> None:
     brokers = FakeBrokers(
         known=[topic(OFFSETS, (2, 3, 3, None), "o" * 22)],
         features={1: 25, 2: 30, 3: 29},
         configs={node: {"offsets.retention.minutes": minutes} for node, minutes in ((1, "1"), (2, "9"), (3, "7"))},
     )
-    told = cluster_facts.cluster_facts(brokers)
-    assert told.release_version == "4.2"
-    assert "(broker 2: 4.3; broker 3: 4.2: an upgrade on its way?)" in told.release_evidence
-    assert told.offsets_retention_ms == 7 * 60_000
-    assert told.notes == (
+    reported = cluster_facts.cluster_facts(brokers)
+    assert reported.release_version == "4.2"
+    assert "(broker 2: 4.3; broker 3: 4.2: an upgrade on its way?)" in reported.release_evidence
+    assert reported.offsets_retention_ms == 7 * 60_000
+    assert reported.notes == (
         "offsets.retention.minutes differs: 9 on broker 2, 7 on broker 3; the shortest is used for all partitions",
     )
     assert {each[1] for each in brokers.asked if each[0] == "DescribeConfigsRequest"} == {2, 3, None}
@@ -169,9 +169,9 @@ def test_brokers_that_lead_offsets_partitions_are_asked_and_where_they_differ_it
 
 def test_a_broker_that_is_down_is_left_out() -> None:
     configs = {node: {"offsets.retention.minutes": "9"} for node in (2, 3)}
-    told = facts(known=[topic(OFFSETS, (2, 3))], features={2: 29, 3: 30}, configs=configs, down=[2])
-    assert (told.release_version, told.offsets_retention_ms) == ("4.3", 9 * 60_000)
-    assert told.notes == (
+    reported = facts(known=[topic(OFFSETS, (2, 3))], features={2: 29, 3: 30}, configs=configs, down=[2])
+    assert (reported.release_version, reported.offsets_retention_ms) == ("4.3", 9 * 60_000)
+    assert reported.notes == (
         "broker 2 reported neither its release nor its configuration: broker 2 has not answered in 15 s: it does not",
     )
 

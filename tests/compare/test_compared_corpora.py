@@ -30,7 +30,7 @@ from tests.recorded_logs import CORPORA
 @cache
 def found(corpus: str, a: str, b: str) -> list[Difference]:
     files = read_zip(CORPORA)[corpus]
-    told = []
+    reported = []
     for number, paths in segments_of(files).items():
         rows = list(replay_rows(io.BytesIO(files[path]) for path in paths))
         sides = []
@@ -39,8 +39,8 @@ def found(corpus: str, a: str, b: str) -> list[Difference]:
             for log_offset in replay_all(shard, rows):
                 failures.failed(LoadFailure(log_offset, "fails"))
             sides.append(Loaded(shard, failures))
-        told += differences(*sides)
-    return told
+        reported += differences(*sides)
+    return reported
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def found(corpus: str, a: str, b: str) -> list[Difference]:
 )
 def test_the_recorded_brokers_side_is_what_it_answered(corpus, other, count):
     answer = ANSWERS[corpus]
-    told = found(corpus, answer["release"], other)
+    reported = found(corpus, answer["release"], other)
     served = {(g, t, p): str(offset) for g, rows in answer["committed"].items() for t, p, offset, *_ in rows}
-    offsets = [each for each in told if each.difference == COMMITTED]
+    offsets = [each for each in reported if each.difference == COMMITTED]
     assert [each.value_a for each in offsets] == [served.get((e.group_id, e.topic, e.partition)) for e in offsets]
     assert [each.what for each in offsets] == ["committed_offset"] * count
-    groups = [each for each in told if each.difference == GROUP and each.what == "group"]
+    groups = [each for each in reported if each.difference == GROUP and each.what == "group"]
     assert groups
     assert all((each.value_a is not None) == (each.group_id in answer["groups"]) for each in groups)
 
@@ -70,17 +70,17 @@ def test_a_reloaded_scala_broker_brings_back_offsets_that_were_deleted_under_a_t
 )
 def test_3_9_knows_groups_of_newer_protocols_by_their_offsets_alone(corpus, known):
     groups = {name for name, group in ANSWERS[corpus]["groups"].items() if group["group_type"] == known}
-    told = found(corpus, "4.3", "3.9")
-    lost = {each.group_id: each for each in told if reason(each, release("4.3"), release("3.9"))}
+    reported = found(corpus, "4.3", "3.9")
+    lost = {each.group_id: each for each in reported if reason(each, release("4.3"), release("3.9"))}
     assert lost.keys() == groups
     with_offsets = {name for name in groups if ANSWERS[corpus]["committed"].get(name)}
     assert {name for name, each in lost.items() if each.value_b == "classic, Empty, members: 0"} == with_offsets
-    assert not [each for each in told if each.difference == LOAD]
+    assert not [each for each in reported if each.difference == LOAD]
 
 
 def test_4_0_does_not_load_partitions_with_share_groups_of_4_3():
-    told = found("share-4.3", "4.3", "4.0")
-    unserved = {each.group_id for each in told if each.value_b == "unavailable: NOT_COORDINATOR"}
+    reported = found("share-4.3", "4.3", "4.0")
+    unserved = {each.group_id for each in reported if each.value_b == "unavailable: NOT_COORDINATOR"}
     groups = ANSWERS["share-4.3"]["groups"]
     assert unserved >= {name for name, group in groups.items() if group["group_type"] == "share"}
     assert unserved

@@ -48,7 +48,7 @@ def number(row: Any) -> Any:
 
 def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: tuple[int, ...]) -> list[Json]:
     """The events, without event_index and times, by log offset and then in any order."""
-    told: list[Json] = []
+    reported: list[Json] = []
     removed: dict[tuple[str, str, int], Any] = {}  # None: gone, and nobody knows what it was
     gone_groups: set[str] = set()
     act: list[tuple[ReplayRow, Snapshot, Snapshot]] = []
@@ -56,7 +56,7 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
     for row in rows:
         is_act = row.kind == "group_record" or (row.kind == "offset_commit" and row.commit is None)
         if act and is_act and not is_one_act(act[-1][0], row):
-            told += act_events(act, unknown, gone_groups, retention_ms, version, shard.release)
+            reported += act_events(act, unknown, gone_groups, retention_ms, version, shard.release)
             act, unknown = [], []
         before = Snapshot(shard)
         with suppress(ReplayFailure):
@@ -72,17 +72,17 @@ def events_of(rows: list[ReplayRow], shard: Shard, retention_ms: int, version: t
                 if not pending:
                     unknown.append(row)
                     place = {"topic": row.topic, "partition": row.partition, "cause": "unknown"}
-                    told.append(event(row, row.group_id, before, "offset_removed", **place))
+                    reported.append(event(row, row.group_id, before, "offset_removed", **place))
         elif set(before.groups) != set(after.groups):
             if act:
-                told += act_events(act, unknown, gone_groups, retention_ms, version, shard.release)
+                reported += act_events(act, unknown, gone_groups, retention_ms, version, shard.release)
                 act, unknown = [], []
             gone_groups |= before.groups.keys() - after.groups.keys()
             gone_groups -= after.groups.keys()
-        told += moves(row, before, after, removed)
+        reported += moves(row, before, after, removed)
         for slot in before.offsets.keys() - after.offsets.keys():
             removed[slot] = before.offsets[slot]
-    return told + (act_events(act, unknown, gone_groups, retention_ms, version, shard.release) if act else [])
+    return reported + (act_events(act, unknown, gone_groups, retention_ms, version, shard.release) if act else [])
 
 
 def is_one_act(row: ReplayRow, following: ReplayRow) -> bool:
@@ -93,14 +93,14 @@ def is_one_act(row: ReplayRow, following: ReplayRow) -> bool:
 
 def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, Any]) -> list[Json]:
     """What a value or a marker does."""
-    told = []
+    reported = []
     if row.kind in ("offset_commit", "marker"):
         for group_id in after.groups.keys() - before.groups.keys():
-            told.append(event(row, group_id, after, "group_created", value_after="Empty"))
+            reported.append(event(row, group_id, after, "group_created", value_after="Empty"))
         if row.kind == "marker":
             for group_id in before.groups.keys() - after.groups.keys():
                 gone = event(row, group_id, before, "group_removed", value_before="Empty", cause="unknown")
-                told.append(gone)
+                reported.append(gone)
     for slot, now in after.offsets.items():
         then = before.offsets.get(slot)
         was = then or removed.get(slot)
@@ -115,7 +115,7 @@ def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, 
         recreated = None not in (was.topic_id, now.topic_id) and was.topic_id != now.topic_id
         if recreated:
             ids = {"value_before": was.topic_id, "value_after": now.topic_id}
-            told.append(event(row, group_id, after, "topic_recreated", **place, **ids))
+            reported.append(event(row, group_id, after, "topic_recreated", **place, **ids))
         if then is None:
             name = "offset_restarted"
         elif now.committed_offset < was.committed_offset:
@@ -133,8 +133,8 @@ def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, 
         cause = "topic_recreated" if recreated else "transaction" if row.kind == "marker" else None
         cause = cause or ("with_members" if members else "no_members")
         offsets = {"offset_before": was.committed_offset, "offset_after": now.committed_offset}
-        told.append(event(row, group_id, after, name, **place, **offsets, cause=cause))
-    return told
+        reported.append(event(row, group_id, after, name, **place, **offsets, cause=cause))
+    return reported
 
 
 def act_events(
@@ -153,12 +153,12 @@ def act_events(
             removals.append((row, slot, before, after))
     first, last = act[0][1], act[-1][2]
     causes: dict[str, list[str]] = {}
-    told = []
+    reported = []
     for row, slot, before, _ in removals:
         cause = cause_of_removal(row, slot, before, removals, last, retention_ms, version, rules.coordinator)
         causes.setdefault(slot[0], []).append(cause)
         place = {"topic": slot[1], "partition": slot[2], "offset_before": before.offsets[slot].committed_offset}
-        told.append(event(row, slot[0], before, "offset_removed", **place, cause=cause))
+        reported.append(event(row, slot[0], before, "offset_removed", **place, cause=cause))
     for row in unknown:
         causes.setdefault(row.group_id, ["unknown"])
     kinds = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
@@ -172,16 +172,16 @@ def act_events(
         was_there = any(group_id in before.groups for _, before, _ in act)
         if gone and not was_there and group_id not in gone_groups:
             fields = {"group_type": kinds[gone[-1].record_type], "cause": "unknown"}
-            told.append({**event(gone[-1], group_id, last, "group_removed"), **fields})
+            reported.append({**event(gone[-1], group_id, last, "group_removed"), **fields})
     for group_id in sorted({row.group_id for row, _, _ in act if row.kind == "group_record"} | set(causes)):
-        told += group_events(group_id, act, first, last, causes.get(group_id, []), version)
+        reported += group_events(group_id, act, first, last, causes.get(group_id, []), version)
     for row, before, _ in act:
         is_tombstone = row.kind == "group_record" and row.value is None
         is_known_type = row.record_type in kinds.keys() & rules.record_types
         if row.group_id in before.groups or (is_tombstone and is_known_type):
             gone_groups.add(row.group_id)
     gone_groups -= last.groups.keys()
-    return told
+    return reported
 
 
 def cause_of_removal(
@@ -259,7 +259,7 @@ def group_events(
             place = row
     if place is None:
         return []
-    told = []
+    reported = []
     touched = next(
         before
         for row, before, after in act
@@ -268,7 +268,7 @@ def group_events(
     )
     old, new = touched.groups.get(group_id), last.groups.get(group_id)
     if old is None and new is not None:
-        told.append(event(place, group_id, last, "group_created", value_after=new.state))
+        reported.append(event(place, group_id, last, "group_created", value_after=new.state))
     if old is not None and new is not None:
         pairs = {
             "group_type_changed": (old.group_type, new.group_type),
@@ -277,15 +277,15 @@ def group_events(
         }
         for name, (one, other) in pairs.items():
             if one != other:
-                told.append(event(place, group_id, last, name, value_before=one, value_after=other))
+                reported.append(event(place, group_id, last, name, value_before=one, value_after=other))
     kind = last if new is not None else touched
     were, are = touched.members.get(group_id, {}), last.members.get(group_id, {})
-    told += [event(place, group_id, kind, "member_left", member_id=name) for name in were.keys() - are.keys()]
-    told += [event(place, group_id, kind, "member_joined", member_id=name) for name in are.keys() - were.keys()]
+    reported += [event(place, group_id, kind, "member_left", member_id=name) for name in were.keys() - are.keys()]
+    reported += [event(place, group_id, kind, "member_joined", member_id=name) for name in are.keys() - were.keys()]
     if old is not None and new is not None and old.group_type == new.group_type:
         for name in were.keys() & are.keys():
             if assigned(were[name]) != assigned(are[name]):
-                told.append(event(place, group_id, last, "assignment_changed", member_id=name))
+                reported.append(event(place, group_id, last, "assignment_changed", member_id=name))
     if old is not None and new is None:
         offsets_before = any(slot[0] == group_id for slot in touched.offsets)
         if causes:
@@ -297,8 +297,8 @@ def group_events(
         else:
             since = old.state_since
             cause = "unknown" if since is not None and place.log_timestamp - since > DAY else "expired"
-        told.append(event(place, group_id, touched, "group_removed", value_before=old.state, cause=cause))
-    return told
+        reported.append(event(place, group_id, touched, "group_removed", value_before=old.state, cause=cause))
+    return reported
 
 
 def never_checked(group_id: str, group: Any, snapshot: Snapshot, version: tuple[int, ...]) -> bool:

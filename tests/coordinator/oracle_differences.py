@@ -120,7 +120,7 @@ def _offsets(kind: str, a: Json, b: Json) -> Iterator[Place]:
         for field, what in OF_OFFSET.items():
             values = tuple(None if each is None else each.get(field, False) for each in (one, other))
             if values[0] != values[1]:
-                told = tuple(None if value is None else str(value) for value in values) if field == "offset" else ()
-                yield _place(kind, what, group, None, producer, topic, partition, values=told or (None, None))
+                reported = tuple(None if value is None else str(value) for value in values) if field == "offset" else ()
+                yield _place(kind, what, group, None, producer, topic, partition, values=reported or (None, None))
                 if field == "offset":
                     break

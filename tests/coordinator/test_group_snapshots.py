@@ -30,10 +30,10 @@ from kgroups_spark.tables.schemas import arrow_schema
 from tests.chosen import Chosen, some_of
 from tests.logs.corpora import ALL, ANSWERS, CORPORA_44
 from tests.logs.log_files import Files, random_cuts, read_zip
-from tests.logs.night_logs import RELEASES, logs, told
+from tests.logs.night_logs import RELEASES, logs, reported
 from tests.messages.made_snapshots import ODD_TEXTS, Record, Snapshots, group_metadata
 from tests.nights.nights_here import audit, audit_nights, how_of
-from tests.nights.told_tables import Told, unordered
+from tests.nights.reported_tables import Reported, unordered
 from tests.offsets.night_history import ends_of_nights
 from tests.recorded_logs import CORPORA
 from tests.twin.object_nights import by_objects
@@ -182,7 +182,7 @@ def in_blocks(records: list[Record], size_bytes: int = 1 << 20) -> tuple[GroupSn
     return snapshots, [record.value["members"] for record in found if record.value["members"]]
 
 
-def told_of(members: SnapshotMembers) -> tuple[Any, ...]:
+def reported_of(members: SnapshotMembers) -> tuple[Any, ...]:
     asked = (members.ids(), members.instance_ids(), members.fingerprints(), members.assignments())
     return (*asked, members.value_json(), list(members), len(members))
 
@@ -190,12 +190,12 @@ def told_of(members: SnapshotMembers) -> tuple[Any, ...]:
 def test_a_block_keeps_only_what_is_in_use() -> None:
     snapshots, members = in_blocks(Snapshots(1).records(60))
     before, kept = members[0].block.members.num_rows, [members[3], members[5]]
-    expected = [told_of(each) for each in kept]
+    expected = [reported_of(each) for each in kept]
     del members
     snapshots.shrink()
     assert kept[0].block.members.num_rows == sum(map(len, kept)) < before
     assert kept[0].block is kept[1].block
-    assert [told_of(each) for each in kept] == expected
+    assert [reported_of(each) for each in kept] == expected
 
 
 def test_a_block_is_cut_at_its_size_and_is_full_at_another() -> None:
@@ -249,8 +249,8 @@ def first_string(text: bytes) -> bytes:
 # ---- in whole audits
 
 
-def everything(audited: Told, files: Files) -> dict[str, Any]:
-    return {**told(audited, files), "group_events": audited.rows("group_events")}
+def everything(audited: Reported, files: Files) -> dict[str, Any]:
+    return {**reported(audited, files), "group_events": audited.rows("group_events")}
 
 
 @pytest.mark.parametrize("corpus", some_of(len(ALL) // 6, *sorted(ALL)))

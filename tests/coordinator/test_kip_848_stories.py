@@ -65,7 +65,7 @@ class Story:
         )
         return self
 
-    def told(self):
+    def reported(self):
         """The group's state, and of each member its epoch, state, partitions and those that it has to give up."""
         assert self.log.failed == {}
         members = self.log.members()
@@ -107,53 +107,53 @@ def two_members(story):
 
 def test_members_join_and_nobody_gets_what_another_has(story):
     story.joins("a", 1)
-    assert story.told()[0] == "Assigning"
+    assert story.reported()[0] == "Assigning"
     story.assigns(1, a=range(6)).has("a", 1, range(6))
-    assert story.told() == ("Stable", {"a": (1, "STABLE", [0, 1, 2, 3, 4, 5], [])})
+    assert story.reported() == ("Stable", {"a": (1, "STABLE", [0, 1, 2, 3, 4, 5], [])})
     # b comes: it is to have 3, 4, 5, which a still has.
     story.joins("b", 2).assigns(2, a=(0, 1, 2), b=(3, 4, 5)).has("b", 2, (), UNRELEASED)
-    assert story.told() == (
+    assert story.reported() == (
         "Reconciling",
         {"a": (1, "STABLE", [0, 1, 2, 3, 4, 5], []), "b": (2, "UNRELEASED_PARTITIONS", [], [])},
     )
     # a's next heartbeat tells it to give them up; until it has, it stays in its epoch, and b waits.
     story.has("a", 1, (0, 1, 2), UNREVOKED, pending=(3, 4, 5))
-    assert story.told()[1]["a"] == (1, "UNREVOKED_PARTITIONS", [0, 1, 2], [3, 4, 5])
+    assert story.reported()[1]["a"] == (1, "UNREVOKED_PARTITIONS", [0, 1, 2], [3, 4, 5])
     story.has("a", 2, (0, 1, 2))
-    assert story.told()[0] == "Reconciling"
+    assert story.reported()[0] == "Reconciling"
     story.has("b", 2, (3, 4, 5))
-    assert story.told() == ("Stable", {"a": (2, "STABLE", [0, 1, 2], []), "b": (2, "STABLE", [3, 4, 5], [])})
+    assert story.reported() == ("Stable", {"a": (2, "STABLE", [0, 1, 2], []), "b": (2, "STABLE", [3, 4, 5], [])})
     # c takes one of each, and gets each as soon as it is free, not both at once.
     story.joins("c", 3).assigns(3, a=(0, 1), b=(3, 4), c=(2, 5)).has("c", 3, (), UNRELEASED)
     story.has("a", 2, (0, 1), UNREVOKED, pending=(2,)).has("b", 2, (3, 4), UNREVOKED, pending=(5,))
     story.has("a", 3, (0, 1)).has("c", 3, (2,), UNRELEASED)
-    state, members = story.told()
+    state, members = story.reported()
     assert (state, members["c"]) == ("Reconciling", (3, "UNRELEASED_PARTITIONS", [2], []))
     story.has("b", 3, (3, 4)).has("c", 3, (2, 5))
-    assert story.told()[0] == "Stable"
+    assert story.reported()[0] == "Stable"
 
 
 def test_a_member_leaves_and_the_others_get_what_it_had(story):
     two_members(story).leaves("b", 3)
-    assert story.told() == ("Assigning", {"a": (2, "STABLE", [0, 1, 2], [])})
+    assert story.reported() == ("Assigning", {"a": (2, "STABLE", [0, 1, 2], [])})
     story.assigns(3, a=range(6))
-    assert story.told()[0] == "Reconciling"
+    assert story.reported()[0] == "Reconciling"
     story.has("a", 3, range(6))
-    assert story.told() == ("Stable", {"a": (3, "STABLE", [0, 1, 2, 3, 4, 5], [])})
+    assert story.reported() == ("Stable", {"a": (3, "STABLE", [0, 1, 2, 3, 4, 5], [])})
     # The last one goes: the next epoch is never assigned, and the group is Empty at once.
     story.leaves("a", 4)
-    assert story.told() == ("Empty", {})
+    assert story.reported() == ("Empty", {})
 
 
 def test_a_member_that_does_not_give_up_in_time_is_fenced(story):
     two_members(story).joins("c", 3).assigns(3, a=(0, 1), b=(3, 4), c=(2, 5)).has("c", 3, (), UNRELEASED)
     story.has("a", 2, (0, 1), UNREVOKED, pending=(2,)).has("b", 3, (3, 4)).has("c", 3, (5,), UNRELEASED)
-    state, members = story.told()
+    state, members = story.reported()
     assert (state, members["a"][1]) == ("Reconciling", "UNREVOKED_PARTITIONS")
     # Its rebalance timeout is over: the coordinator removes it as if it had left, and c need not wait any longer.
     story.leaves("a", 4).assigns(4, b=(0, 3, 4), c=(1, 2, 5))
     story.has("b", 4, (0, 3, 4)).has("c", 4, (1, 2, 5))
-    assert story.told() == ("Stable", {"b": (4, "STABLE", [0, 3, 4], []), "c": (4, "STABLE", [1, 2, 5], [])})
+    assert story.reported() == ("Stable", {"b": (4, "STABLE", [0, 3, 4], []), "c": (4, "STABLE", [1, 2, 5], [])})
 
 
 def test_a_static_member_comes_back_and_nothing_moves(story):
@@ -161,14 +161,14 @@ def test_a_static_member_comes_back_and_nothing_moves(story):
     story.joins("b", 2).assigns(2, b=range(3, 6)).has("b", 2, range(3, 6)).has("a", 2, range(3))
     # It goes for a while, and keeps its partitions; its group waits for it.
     story.has("a", AWAY, range(3))
-    state, members = story.told()
+    state, members = story.reported()
     assert (state, members["a"][0], members["a"][2]) == ("Reconciling", AWAY, [0, 1, 2])
     # A new process has its instance id: the old member id goes, the new one takes over all of it, and no epoch rises.
     story.log.record(8, None, "a").record(7, None, "a").record(5, None, "a")
     story.log.record(5, consumer_member(instanceId="i-1"), "a-again").record(7, target(0, 1, 2), "a-again")
     story.log.record(8, current(0, 0, 1, 2), "a-again")
     story.has("a-again", 2, range(3))
-    assert story.told() == ("Stable", {"b": (2, "STABLE", [3, 4, 5], []), "a-again": (2, "STABLE", [0, 1, 2], [])})
+    assert story.reported() == ("Stable", {"b": (2, "STABLE", [3, 4, 5], []), "a-again": (2, "STABLE", [0, 1, 2], [])})
     assert story.log.group().group_epoch == story.new + 2
 
 
@@ -176,16 +176,16 @@ def test_a_member_has_the_epoch_of_the_old_assignment_until_there_is_a_new_one(s
     """Since 4.3 a coordinator may assign later (group.consumer.assignment.interval.ms)."""
     story.joins("a", 1).assigns(1, a=range(6)).has("a", 1, range(6))
     story.joins("b", 2).has("b", 1, ())
-    assert story.told() == ("Assigning", {"a": (1, "STABLE", [0, 1, 2, 3, 4, 5], []), "b": (1, "STABLE", [], [])})
+    assert story.reported() == ("Assigning", {"a": (1, "STABLE", [0, 1, 2, 3, 4, 5], []), "b": (1, "STABLE", [], [])})
 
 
 def test_a_topic_gets_partitions_and_only_these_move(story):
     two_members(story).bumps(3)
-    assert story.told()[0] == "Assigning"
+    assert story.reported()[0] == "Assigning"
     story.assigns(3, a=(0, 1, 2, 6), b=(3, 4, 5, 7))
-    assert story.told() == ("Reconciling", {"a": (2, "STABLE", [0, 1, 2], []), "b": (2, "STABLE", [3, 4, 5], [])})
+    assert story.reported() == ("Reconciling", {"a": (2, "STABLE", [0, 1, 2], []), "b": (2, "STABLE", [3, 4, 5], [])})
     # Each gets its new one with its own next heartbeat: nobody gives anything up, nobody waits.
     story.has("a", 3, (0, 1, 2, 6))
-    assert story.told()[0] == "Reconciling"
+    assert story.reported()[0] == "Reconciling"
     story.has("b", 3, (3, 4, 5, 7))
-    assert story.told() == ("Stable", {"a": (3, "STABLE", [0, 1, 2, 6], []), "b": (3, "STABLE", [3, 4, 5, 7], [])})
+    assert story.reported() == ("Stable", {"a": (3, "STABLE", [0, 1, 2, 6], []), "b": (3, "STABLE", [3, 4, 5, 7], [])})

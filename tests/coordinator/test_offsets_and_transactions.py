@@ -161,7 +161,7 @@ def test_t52_a_tombstone_before_the_marker_leaks_the_producer_in_3_8_to_4_0_0(ve
     assert log.shard.groups_in_transactions() == set()
 
 
-def test_an_open_transaction_is_told_even_if_tombstones_have_wiped_it():
+def test_an_open_transaction_is_reported_even_if_tombstones_have_wiped_it():
     log = Log().commit(1, producer=1).commit(2, "u", group="h", producer=1).tombstone().tombstone("u", group="h")
     assert log.pending() == []
     assert list(log.shard.open_transaction_rows()) == [(0, 1, 0, 0, T, 2, ["g", "h"], None)]
@@ -184,7 +184,7 @@ def test_values_of_version_4_are_read_since_kip_915(version, read):
     assert Log(version).commit(1, value_version=4).offsets() == ({"t": 1} if read else {})
 
 
-def test_a_misplaced_group_is_told_where_the_number_of_partitions_is_known():
+def test_a_misplaced_group_is_reported_where_the_number_of_partitions_is_known():
     shard = Log().commit(1, group="test-group").shard  # its partition of 50 is 12, the shard's 0
     assert [row.is_misplaced for row in shard.group_rows(50)] == [True]
     assert [row.is_misplaced for row in shard.group_rows(1)] == [False]

@@ -136,7 +136,7 @@ def test_members_are_compared_one_by_one():
     ]
 
 
-def test_where_a_load_fails_is_told_with_what_follows():
+def test_where_a_load_fails_is_reported_with_what_follows():
     failures = LoadFailures()
     failures.failed(LoadFailure(9, "late"), "k")
     failures.failed(LoadFailure(5, "early"), "k")
@@ -160,8 +160,8 @@ def test_every_rule_in_which_releases_differ_has_its_sentence():
 def test_expiry_rules_are_named_where_they_show():
     from kgroups_spark.coordinator.expiry_rules import ExpiryRules, expiry_rules
 
-    untold = {"default_retention_ms", "tombstone_at_generation_0"}
-    assert EXPIRY_RULES.keys() | untold == set(ExpiryRules.__dataclass_fields__)
+    unlisted = {"default_retention_ms", "tombstone_at_generation_0"}
+    assert EXPIRY_RULES.keys() | unlisted == set(ExpiryRules.__dataclass_fields__)
     newest, older = expiry_rules("4.3"), expiry_rules("3.9")
     assert expiry_reason(newest, older, ["share_group"]) == EXPIRY_RULES["deletes_share_groups"][0]
     assert expiry_reason(newest, older, ["within_retention"]) is None

@@ -157,7 +157,7 @@ AFTER_CLEAN_UP = {
     "deleted at next cycle",
     "offset of non-source topic expires while NotReady",
 }
-# These are of the decoder, or of a log with records that none of it can be told from: messages' tests have them.
+# These are of the decoder, or of a log with records that none of it can be known from: messages' tests have them.
 OF_THE_DECODER = {"serde", "type 0 key, v0 value", "type 0 key, v1 value (4.1+)", "trailing garbage bytes tolerated"}
 OF_THE_DECODER |= {"duplicate group.instance.id"}
 

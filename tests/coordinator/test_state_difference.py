@@ -25,11 +25,11 @@ from tests.coordinator.records import (
 from tests.coordinator.whole_state import everything
 
 
-def found(carried: Log, told: Log, waiting: tuple[str, ...] = ()) -> list[tuple]:
+def found(carried: Log, reported: Log, waiting: tuple[str, ...] = ()) -> list[tuple]:
     """Whether it is gone, type, and group or producer."""
-    rows = corrections(carried.shard, told.shard, waiting)
-    told = [(row, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]
-    return [("gone" if row.is_gone else "put", row.entry_type, whose) for row, whose in told]
+    rows = corrections(carried.shard, reported.shard, waiting)
+    reported = [(row, row.group_id or json.loads(row.payload)["producer_id"]) for row in rows]
+    return [("gone" if row.is_gone else "put", row.entry_type, whose) for row, whose in reported]
 
 
 def reloaded(log: Log) -> Log:
@@ -44,7 +44,7 @@ def test_a_state_is_what_it_was_when_it_was_saved_and_loaded(version):
     assert found(reloaded(everything(version)), everything(version)) == []
 
 
-def test_where_and_since_when_a_group_was_told_is_no_difference():
+def test_where_and_since_when_a_group_was_reported_is_no_difference():
     def log() -> Log:
         made = Log().record(5, consumer_member(), "m", group="c").record(3, epoch(2), group="c")
         made.record(10, share_member(), "m", group="s").record(19, streams_member(), "m", group="st")
@@ -56,7 +56,7 @@ def test_where_and_since_when_a_group_was_told_is_no_difference():
     assert found(again, log()) == []
 
 
-def test_every_record_that_the_log_no_longer_has_is_told():
+def test_every_record_that_the_log_no_longer_has_is_reported():
     def member(group: str) -> Log:
         return Log().record(5, consumer_member(), "m", group=group).record(8, current(3, 0), "m", group=group)
 
@@ -84,17 +84,17 @@ def test_what_nobody_owns_any_more_is_a_difference_and_owning_nothing_is_none():
 
 def test_of_a_group_that_is_the_same_the_carried_one_stays_and_the_offsets_are_the_logs():
     carried = Log().record(2, classic()).record(2, classic()).commit(1).commit(2, "u")
-    told = Log().record(2, classic()).commit(1)
-    (row,) = corrections(carried.shard, told.shard)
+    reported = Log().record(2, classic()).commit(1)
+    (row,) = corrections(carried.shard, reported.shard)
     payload = json.loads(row.payload)
     assert payload["group"]["log_offset"] == 1
     assert payload["offsets"] == [["t", 0, 1, 1, -1, 1, None, "", 10**12, None, None, 3]]
 
 
 def test_a_group_whose_metadata_is_gone_becomes_the_simple_group_of_its_offsets():
-    carried, told = Log().commit(1).record(2, classic()).record(2, None), Log().commit(1)
+    carried, reported = Log().commit(1).record(2, classic()).record(2, None), Log().commit(1)
     assert carried.states() == {}
-    assert found(carried, told) == [("put", "group", "g")]
+    assert found(carried, reported) == [("put", "group", "g")]
 
 
 def test_open_transactions_are_those_of_the_log():
@@ -119,24 +119,27 @@ def test_producers_that_leaked_are_forgotten_with_the_log():
 
 def test_a_group_that_waits_stays_and_its_offsets_do_not():
     carried = Log().record(2, classic([classic_member("m")])).commit(1).record(2, classic(), group="h")
-    told = Log().commit(2).record(2, classic())
-    assert found(carried, told, ("g", "h")) == [
+    reported = Log().commit(2).record(2, classic())
+    assert found(carried, reported, ("g", "h")) == [
         ("gone", "waiting", "g"),
         ("put", "group", "g"),
         ("gone", "waiting", "h"),
     ]
-    row = list(corrections(carried.shard, told.shard, ("g",)))[1]
+    row = list(corrections(carried.shard, reported.shard, ("g",)))[1]
     assert len(json.loads(row.payload)["group"]["value"]["members"]) == 1
     assert json.loads(row.payload)["offsets"][0][5] == 2
     assert found(carried, carried, ("g", "h")) == []
 
 
 def test_corrections_applied_leave_no_difference():
-    carried, told = everything(), Log().commit(3, group="h").commit(2, "u", producer=2).record(2, classic(), group="c")
-    for row in list(corrections(carried.shard, told.shard)):
+    carried, reported = (
+        everything(),
+        Log().commit(3, group="h").commit(2, "u", producer=2).record(2, classic(), group="c"),
+    )
+    for row in list(corrections(carried.shard, reported.shard)):
         carried.shard.correct(99, *row)
-    assert found(carried, told) == []
-    assert carried.states() == told.states()
+    assert found(carried, reported) == []
+    assert carried.states() == reported.states()
     for rows in ("committed_rows", "pending_rows", "open_transaction_rows"):
-        assert list(getattr(carried.shard, rows)()) == list(getattr(told.shard, rows)())
+        assert list(getattr(carried.shard, rows)()) == list(getattr(reported.shard, rows)())
     assert Shard.load(release("4.3"), 0, carried.shard.save()).groups.keys() == {"c", "g", "h"}

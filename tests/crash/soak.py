@@ -56,7 +56,7 @@ class Soak:
     def __init__(self, spark: SparkSession, seed: int, kills: int, folder: Path) -> None:
         self.spark, self.random, self.folder = spark, random.Random(seed), folder
         self.wanted, self.kills, self.tried = kills, 0, 0
-        self.told: Counter[str] = Counter()
+        self.reported: Counter[str] = Counter()
         # How long an audit took from its claim to its end, by writer: where in it the kill falls is random.
         self.seconds = dict.fromkeys(WRITERS, 8.0)
 
@@ -113,7 +113,7 @@ class Soak:
             f"  {self.kills:3d} of {self.wanted}: night {night}, --writer {writer}, {what} "
             f"{time.monotonic() - claimed:.2f} s after the claim, exit {code}, {_commits(lake)} commits in the lake",
         )
-        self.told[what] += 1
+        self.reported[what] += 1
         if was_killed and before is not None and now_finished == finished:
             assert tables_of_now(self.spark, lake) == before, f"{lake}: readers see half an audit"
 
@@ -172,7 +172,7 @@ def beside_spark(options: argparse.Namespace, folder: Path) -> None:
         soak.run(list(recorded_logs(folder)))
     finally:
         spark.stop()
-    tell(f"{soak.kills} kills of {soak.tried} audits with seed {options.seed}: {dict(soak.told)}; no trace of any")
+    tell(f"{soak.kills} kills of {soak.tried} audits with seed {options.seed}: {dict(soak.reported)}; no trace of any")
 
 
 def main(arguments: Sequence[str]) -> int:

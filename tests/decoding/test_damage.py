@@ -16,7 +16,7 @@ from tests.chosen import Chosen, one_of
 from tests.logs.log_files import Files, read_zip, segments_of
 from tests.nights.decoded import decode
 from tests.nights.nights_here import Audited, How, audit
-from tests.nights.told_tables import RECORD_TABLES, Told
+from tests.nights.reported_tables import RECORD_TABLES, Reported
 from tests.recorded_logs import CORPORA
 from tests.twin.object_nights import ObjectTables
 
@@ -46,12 +46,12 @@ def batches_of(data: bytes) -> BatchColumns:
     return scan_batches(io.BytesIO(data))
 
 
-def history_of(files: Files) -> Told:
+def history_of(files: Files) -> Reported:
     """What is decoded of the log."""
     return ObjectTables(decode(files, "4.3").tables)
 
 
-def offsets_told(audited: Told) -> set[int]:
+def offsets_reported(audited: Reported) -> set[int]:
     """Log offsets of all records that are in a table as themselves."""
     rows = (row for name in RECORD_TABLES for row in audited.rows(name) if row.get("reason") != "corrupt_batch")
     return {row["log_offset"] for row in rows}
@@ -71,8 +71,8 @@ def check(corpus: str, partition: int, path: str, data: bytes, touched: range) -
     batches = batches_of(files[path])
     spoilt = (batches.position < touched.stop) & (batches.position + batches.size > touched.start)
     lost = offsets_between(batches, spoilt)
-    whole = offsets_told(history_of(files))
-    assert whole - lost <= offsets_told(audited)
+    whole = offsets_reported(history_of(files))
+    assert whole - lost <= offsets_reported(audited)
     return audited
 
 
@@ -162,10 +162,10 @@ def test_a_header_field_of_nonsense_costs_its_batch_and_at_most_its_neighbours(
     number = len(batches) // 2
     start = int(batches.position[number])
     near = offsets_between(batches, np.abs(np.arange(len(batches)) - number) <= 1)
-    whole = offsets_told(history_of(files_of(corpus, partition)))
+    whole = offsets_reported(history_of(files_of(corpus, partition)))
     fields, fillers = ((0, 8), (8, 4), (12, 4), (16, 1), (17, 4)), (b"\0", b"\x7f", b"\xff")
     for (field, size), filler in chosen.some(itertools.product(fields, fillers), 3):
         broken = data[: start + field] + filler * size + data[start + field + size :]
         audited = audit({**files_of(corpus, partition), path: broken}, How("4.3"))
         assert audited.record_count() == audited.records_read()
-        assert whole - near <= offsets_told(audited), (field, filler)
+        assert whole - near <= offsets_reported(audited), (field, filler)

@@ -21,7 +21,7 @@ from tests.logs.damaged_logs import damaged
 from tests.logs.dense_logs import dense_log, offset_commit
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.logs.log_files import random_cuts
-from tests.logs.night_logs import logs, told
+from tests.logs.night_logs import logs, reported
 from tests.nights.cleaned_nights import Nights
 from tests.nights.nights_here import Audited, How, audit, audit_nights
 from tests.records.build import batch, message
@@ -158,9 +158,9 @@ def test_keys_of_commits_are_forgotten_above_so_many_bytes_and_rows_are_the_same
 
     for log in chosen.some(sorted(logs(release)), 2):
         files = logs(release)[log]
-        whole = told(audit(files, How(release, chunk_bytes=512)), files)
+        whole = reported(audit(files, How(release, chunk_bytes=512)), files)
         with monkeypatch.context() as small:
             small.setattr(decode_range, "KEYS_BYTES", 300)
             small.setattr(OffsetKeys, "__init__", counted)
-            assert told(audit(files, How(release, chunk_bytes=512)), files) == whole, log
+            assert reported(audit(files, How(release, chunk_bytes=512)), files) == whole, log
     assert forgotten > 20 or not chosen.every

@@ -28,7 +28,7 @@ from kgroups_spark.times import to_epoch_ms
 from tests.findings.logs import DAY, HOUR, MINUTE, Log
 from tests.logs.log_files import borders, files_of_nights
 from tests.nights.nights_here import CLOCK_MS, Audited, How, audit
-from tests.nights.told_tables import Row
+from tests.nights.reported_tables import Row
 from tests.records.build import batch, message, record
 
 NOW = CLOCK_MS
@@ -89,7 +89,7 @@ def test_a_time_counts_if_something_agrees_with_it(batches: list[int], expected:
     assert newest(*shuffled) == expected
 
 
-def test_a_slow_clock_is_told_from_a_broken_time() -> None:
+def test_a_slow_clock_is_reported_from_a_broken_time() -> None:
     """The machine's clock stands in 2010. A log of many batches is right, one batch alone is not."""
     slow = 1_262_304_000_000
     found = newest_plausible([(0, times_of(*DAYS, YEAR_2040, clock_ms=slow))], slow)

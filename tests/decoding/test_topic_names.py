@@ -86,6 +86,6 @@ def test_a_sighting_with_a_time_is_earlier_than_one_without() -> None:
         assert names.rows() == [("A", "orders", 40, "offset_commit")]
 
 
-def test_ids_are_told_as_kafka_prints_them() -> None:
+def test_ids_are_reported_as_kafka_prints_them() -> None:
     assert uuid_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert uuid_text(b"\xff" * 16) == "_____________________w"

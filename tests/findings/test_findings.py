@@ -101,7 +101,7 @@ ODD = {f"{case.finding}-{case.name}": case for case in CASES if case.odd is not 
 
 @pytest.mark.parametrize("name", some_of(12, *ODD))
 def test_ranges_do_not_matter(name: str) -> None:
-    """What counts records of a night is told of the night; where its ranges are cut changes nothing."""
+    """Tables that count the records of a night belong to the night; where its ranges are cut changes nothing."""
     files, how = ODD[name].log.files, How(**ODD[name].how)
     in_ranges = audit_nights(files, {0: [borders(files, 0)[1:]]}, how)
     assert in_ranges.rows("findings") == audit(files, how).rows("findings")
@@ -155,7 +155,7 @@ def test_a_record_that_the_log_has_lost_no_longer_stops_a_load() -> None:
     assert all_findings(replace(evidence, log_starts={0: 6})) == []
 
 
-def test_an_id_that_only_the_cluster_told_of_is_the_newest() -> None:
+def test_an_id_that_only_the_cluster_reported_of_is_the_newest() -> None:
     committed = TOPIC_IDS["t"]
     evidence = evidence_of(by_objects(Log().commit("g", topic_id=committed).files, How()))
     (row,) = evidence.tables.rows("topics", TABLES["topics"].schema.names).to_pylist()
@@ -165,7 +165,7 @@ def test_an_id_that_only_the_cluster_told_of_is_the_newest() -> None:
         assert [each.finding for each in all_findings(with_tables(evidence, topics=topics))] == found
 
 
-def test_a_finding_is_told_once_for_a_group() -> None:
+def test_a_finding_is_reported_once_for_a_group() -> None:
     members = [classic_member(f"m{number}", *range(50)) for number in range(20)]
     found = findings(by_objects(Log().classic("g", *members).classic("h", *members[:2]).files, How()))
     assert [(each.finding, each.group_id) for each in found] == [
@@ -197,7 +197,7 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
     here = {"topic": "__consumer_offsets", "partition": 0}
     listed = {"audit_id": 1, "state_partition": 0, "transactional_id": "billing", "producer_id": 7}
     listed |= {"state": "Ongoing", "timeout_ms": 1000, "topic_partitions": [here], "log_offset": 1}
-    told = {}
+    reported = {}
     for name, row in {
         "listed": listed,
         "two-phase": listed | {"timeout_ms": 2**31 - 1, "topic_partitions": []},
@@ -209,8 +209,8 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
             with_tables(evidence, transactional_ids=ids), transaction_state=TransactionState(frozenset({0}))
         )
         found = [each.detail for each in all_findings(known) if each.producer_id == 7]
-        told[name] = found[0].split("default")[1].split(". ")[0] if found else None
-    assert told == {
+        reported[name] = found[0].split("default")[1].split(". ")[0] if found else None
+    assert reported == {
         "listed": None,
         "two-phase": None,
         "not listed": "; the transaction coordinator does not list the partition",
@@ -233,14 +233,14 @@ def test_a_partition_that_was_not_given_is_known_no_longer_than_it_was_read() ->
         "member_not_reconciled",
         "ghost_member",
     }
-    told = set()
+    reported = set()
     for case in CASES:
         if case.odd is not None and case.finding in timed:
             evidence = evidence_of(by_objects(case.log.files, How()))
             known = replace(evidence, known_until_of={0: evidence.known_until, 1: Log().later(-HOUR).moment})
             assert [each.finding for each in all_findings(known)] == [case.finding], case.name
             if all_findings(replace(evidence, known_until_of={0: Log().moment})) == []:
-                told.add((case.finding, case.name))
+                reported.add((case.finding, case.name))
     # The ghost that is one whatever the time.
-    assert {finding for finding, _ in told} == timed
-    assert ("ghost_member", "assigned_after_it_was_removed") not in told
+    assert {finding for finding, _ in reported} == timed
+    assert ("ghost_member", "assigned_after_it_was_removed") not in reported

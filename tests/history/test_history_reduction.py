@@ -63,8 +63,8 @@ def test_values_of_aborted_transactions_go_and_hide_nothing():
     assert kept(commits, [marker(4, 9, 2, "aborted")]) == [1, 3]
     assert kept(commits, [marker(4, 9, 2)]) == [2, 3]
     # What was read together with its marker says so itself.
-    told = [commit(1), commit(2, producer=9, outcome="aborted", marker_offset=4)]
-    assert kept(told) == [1]
+    reported = [commit(1), commit(2, producer=9, outcome="aborted", marker_offset=4)]
+    assert kept(reported) == [1]
 
 
 def test_a_transaction_that_is_open_at_the_horizon_stays_and_hides_nothing():

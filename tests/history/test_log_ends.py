@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from kgroups_spark.history.log_ends import look_for_ends, told_first
+from kgroups_spark.history.log_ends import look_for_ends, reported_first
 from kgroups_spark.lake.replaced import Replaced, ReplacedRange
 from kgroups_spark.times import to_epoch_ms
 from tests.lake.table_rows import rows_of
@@ -26,7 +26,7 @@ def log(rows):
 def ends(as_of_hour, *tables, believed_until_hour=100, replaced=None):
     look = look_for_ends(hour_ms(as_of_hour), hour_ms(believed_until_hour), replaced or Replaced())
     lines = [line for rows in tables for line in look("group_records", None, [log(rows), log(())])]
-    return {number: at for (number,), at in told_first(lines).items()}
+    return {number: at for (number,), at in reported_first(lines).items()}
 
 
 def test_the_log_ends_before_its_first_later_record_in_any_table():

@@ -224,7 +224,7 @@ def test_tables_that_their_catalog_manages_are_refused_in_one_line(spark, empty_
         Lake.open(spark, empty_schema)
 
 
-def test_an_older_layout_is_told_and_brought_up(spark, lake):
+def test_an_older_layout_is_reported_and_brought_up(spark, lake):
     lake.table("audits").set_properties({LAKE_VERSION_PROPERTY: "1"}, by="test", transaction=("test", 1))
     spark.sql(f"DROP TABLE {lake.identifier('previous_offset_expiry')}")
     old = Lake.open(spark, lake.location)

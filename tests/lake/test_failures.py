@@ -7,7 +7,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PythonException
 
 from kgroups_spark.errors import KgroupsError, UsageError
-from kgroups_spark.lake.failures import machine_failures_told
+from kgroups_spark.lake.failures import machine_failures_reported
 
 IN_A_TASK = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -18,7 +18,7 @@ Traceback (most recent call last):
 
 
 def failing(error):
-    with machine_failures_told("the audit failed"):
+    with machine_failures_reported("the audit failed"):
         raise error
 
 
@@ -51,6 +51,6 @@ def test_a_task_that_failed_because_of_us_keeps_its_stack(error):
         failing(PythonException(IN_A_TASK.format(error=error)))
 
 
-def test_what_is_told_already_stays_as_it_is():
+def test_what_is_reported_already_stays_as_it_is():
     with pytest.raises(UsageError, match=r"^no lake at x$"):
         failing(UsageError("no lake at x"))

@@ -22,11 +22,11 @@ def asked(monkeypatch):
     names = []
     ask = JVMView.__getattr__
 
-    def told(view, name):
+    def reported(view, name):
         names.append(name)
         return ask(view, name)
 
-    monkeypatch.setattr(JVMView, "__getattr__", told)
+    monkeypatch.setattr(JVMView, "__getattr__", reported)
     return names
 
 

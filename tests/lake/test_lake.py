@@ -82,7 +82,7 @@ def test_a_folder_with_something_else_is_not_made_a_lake(spark, tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.doc"]
 
 
-def test_a_lake_whose_ledger_is_damaged_is_told_in_one_line(spark, lake):
+def test_a_lake_whose_ledger_is_damaged_is_reported_in_one_line(spark, lake):
     Path(f"{lake.location}/audits/_delta_log/{0:020}.json").write_text("no longer JSON")
     for use in (Lake.open, Lake.create, lambda *place: Lake(*place).exists()):
         with pytest.raises(KgroupsError, match=r"the lake at .* cannot be opened: .*Exception"):
@@ -97,14 +97,14 @@ def test_a_lake_of_a_newer_layout_is_refused(spark, lake):
             opened(spark, lake.location)
 
 
-def test_a_catalogs_schema_is_told_from_a_folder(tmp_path, monkeypatch):
+def test_a_catalogs_schema_is_reported_from_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("here").mkdir()
     assert is_path("here") and is_path("./x") and is_path("s3a://bucket/x") and is_path("file:x")
     assert not is_path("main.kafka") and not is_path("nowhere")
 
 
-def test_a_place_where_nothing_can_be_written_is_told_in_one_line(spark, tmp_path):
+def test_a_place_where_nothing_can_be_written_is_reported_in_one_line(spark, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
         KgroupsError,
@@ -113,18 +113,18 @@ def test_a_place_where_nothing_can_be_written_is_told_in_one_line(spark, tmp_pat
         Lake.create(spark, str(tmp_path / "file" / "lake"))
 
 
-def test_a_file_system_that_is_not_there_is_told_in_one_line(spark):
+def test_a_file_system_that_is_not_there_is_reported_in_one_line(spark):
     with pytest.raises(KgroupsError, match=r"^lake nofs://bucket/lake: [^\n]*nofs[^\n]*$"):
         Lake.open(spark, "nofs://bucket/lake")
 
 
-def test_a_session_without_deltas_jars_is_told_how_to_get_them(spark):
+def test_a_session_without_deltas_jars_is_reported_how_to_get_them(spark):
     nothing = SimpleNamespace(**{DEFAULT_ENGINE: spark._jvm.not_there})
     with pytest.raises(KgroupsError, match=r"spark-submit --packages io\.delta:delta-spark_"):
         Lake(SimpleNamespace(_jvm=nothing, _jsc=spark._jsc), "./lake")
 
 
-def test_a_log_that_cannot_be_written_is_told_in_one_line(lake):
+def test_a_log_that_cannot_be_written_is_reported_in_one_line(lake):
     (Path(lake.location) / "topics" / "_delta_log" / "00000000000000000001.json").mkdir()
     with pytest.raises(KgroupsError, match=r"^table topics of the lake at .* could not be written \(append\): [^\n]+$"):
         lake.commit("topics", "append", lambda: lake.table("topics").commit([], by="t", transaction=None))

@@ -25,8 +25,8 @@ Row = dict[str, Any]
 
 
 def entry(partition: int, **more: Any) -> Row:
-    told = {"offsets_partition": partition, "start_offset": 5, "end_offset": 9, "records": 7, "bytes": 99}
-    return told | {"records_reread": 0} | more
+    reported = {"offsets_partition": partition, "start_offset": 5, "end_offset": 9, "records": 7, "bytes": 99}
+    return reported | {"records_reread": 0} | more
 
 
 def audit(number: int, *entries: Row, status: str = "finished") -> Row:
@@ -42,8 +42,8 @@ def files_of(folder: Path, *files: Sequence[Row]) -> pa.dataset.Dataset:
 
 def footers(audits: pa.dataset.Dataset) -> int:
     """How many files say their sums."""
-    told = [pq.read_metadata(path).metadata or {} for path in audits.files]
-    return sum(module.KEY.encode() in metadata for metadata in told)
+    reported = [pq.read_metadata(path).metadata or {} for path in audits.files]
+    return sum(module.KEY.encode() in metadata for metadata in reported)
 
 
 def totals(audits: pa.dataset.Dataset, entries: pa.Table | None) -> list[Row]:

@@ -218,7 +218,7 @@ def test_findings_before_layout_7_get_their_names_of_today(session, tmp_path):
     assert [row for row in migrated if row["detail"] != there["detail"]] == []
 
 
-# Rows of state_corrections as layout 10 had them -> what is told of them in checkpoints.
+# Rows of state_corrections as layout 10 had them -> what is reported of them in checkpoints.
 MOVED = (
     (
         {"correction": "put", "entry_type": "group", "group_id": "g", "payload": "{}"},
@@ -237,15 +237,15 @@ MOVED = (
 )
 
 
-def test_corrections_and_kept_states_are_told_before_during_and_after_their_move(spark, tmp_path, monkeypatch):
+def test_corrections_and_kept_states_are_reported_before_during_and_after_their_move(spark, tmp_path, monkeypatch):
     location, commit = lake_of(10, tmp_path), Lake.commit
     table = DeltaTable(f"{location}/state_corrections")
     facts = {"audit_id": 2, "offsets_partition": 3, "log_offset": 5, "state_format": 2, "release_version": "4.3"}
     older = [{**facts, "rules_version": 1, **row} for row, _ in MOVED]
     write_deltalake(table, pa.Table.from_pylist(older, table.to_pyarrow_table().schema), mode="append")
-    expected = {(2, 3, 5, 2, "4.3", 1, *told) for _, told in MOVED}
+    expected = {(2, 3, 5, 2, "4.3", 1, *reported) for _, reported in MOVED}
 
-    def told(rows):
+    def reported(rows):
         columns = (*facts, "rules_version", "log", "reason", "entry_type", "group_id", "payload", "topic")
         found = [tuple(row[name] for name in columns) for row in rows]
         assert len(found) == len(MOVED)
@@ -260,7 +260,7 @@ def test_corrections_and_kept_states_are_told_before_during_and_after_their_move
     monkeypatch.setattr(Lake, "commit", counted)
     for deadly in (2, 3, 4, 5, 0):
         for reader in (SparkReader(spark, Lake.open(spark, location)), duckdb_reader(location, must=True)):
-            assert told(reader.rows("checkpoints")) == expected, deadly
+            assert reported(reader.rows("checkpoints")) == expected, deadly
         changes = []
         if deadly:
             with pytest.raises(Killed), Claim.take(Lake.open(spark, location), take_over=True):
@@ -268,7 +268,7 @@ def test_corrections_and_kept_states_are_told_before_during_and_after_their_move
         else:
             Claim.take(Lake.open(spark, location), take_over=True).__exit__(None, None, None)
     assert ("checkpoints", "append") not in changes
-    assert told(rows_of(location, "checkpoints")) == expected
+    assert reported(rows_of(location, "checkpoints")) == expected
     assert not [name for name in ("state_corrections", "coordinator_state") if (Path(location) / name).exists()]
 
 

@@ -69,13 +69,13 @@ def test_a_commit_before_the_cut_does_not_know_a_marker_that_was_replaced() -> N
         *({"offsets_partition": p, "log_offset": at, "audit_id": audit, **of} for p, at, audit in places),
     )
     columns = ["offsets_partition", "audit_id", "outcome", "marker_offset"]
-    told = [(0, 4, None, None), (0, 7, "committed", 50), (1, 6, None, None), (2, 4, "committed", 50)]
+    reported = [(0, 4, None, None), (0, 7, "committed", 50), (1, 6, None, None), (2, 4, "committed", 50)]
     left = RANGES.rows_left("offset_commits", pa.dataset.dataset(table), columns, ())
-    assert sorted(zip(*left.to_pydict().values(), strict=True), key=repr) == told
+    assert sorted(zip(*left.to_pydict().values(), strict=True), key=repr) == reported
     changed = ", ".join(f"{sql} AS {name}" for name, sql in RANGES.columns("offset_commits").items())
     query = f"SELECT * REPLACE ({changed}) FROM rows WHERE NOT ({RANGES.condition('offset_commits')})"
     by_sql = duckdb.from_arrow(table).query("rows", query).to_arrow_table().select(columns)
-    assert sorted(zip(*by_sql.to_pydict().values(), strict=True), key=repr) == told
+    assert sorted(zip(*by_sql.to_pydict().values(), strict=True), key=repr) == reported
     open_then = [Condition("outcome", "is null"), Condition("offsets_partition", "==", 0)]
     assert RANGES.rows_left("offset_commits", pa.dataset.dataset(table), ["audit_id"], open_then).to_pylist() == [
         {"audit_id": 4}

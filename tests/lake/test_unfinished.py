@@ -59,7 +59,7 @@ def test_before_any_audit_has_finished_all_history_goes(lake):
     assert audits_in(lake, "offset_commits") == []
 
 
-def test_rows_that_optimize_mixed_are_told_apart(spark, lake):
+def test_rows_that_optimize_mixed_are_kept_apart(spark, lake):
     for audit_id in (1, 2, 3):
         append(lake, audit_id, "offset_commits", log_offset=audit_id)
     spark.sql(f"OPTIMIZE {lake.identifier('offset_commits')}")

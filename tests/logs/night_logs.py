@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.logs.generated_logs import LOGS
 from tests.logs.log_files import Files, of_one_leader, read_zip
-from tests.nights.told_tables import CURRENT, VERSIONS, Row, Told
+from tests.nights.reported_tables import CURRENT, VERSIONS, Reported, Row
 
 RELEASES = ("4.3", "4.0.0", "3.9", "3.7-java", "2.8")
 
@@ -19,7 +19,7 @@ def logs(release: str) -> dict[str, Files]:
     return {name: of_one_leader(found[name]) for name in sorted(found)[RELEASES.index(release) % 4 :: 4]}
 
 
-def told(audited: Told, files: Files) -> dict[str, Any]:
+def reported(audited: Reported, files: Files) -> dict[str, Any]:
     """Everything that must not depend on cuts. `files`: the segments, which may be cut in any way."""
     return {
         **{name: audited.rows(name) for name in (*CURRENT, *VERSIONS, "transaction_markers", "group_records")},

@@ -12,7 +12,7 @@ from kgroups_spark.records.columns import CorruptBatch
 from kgroups_spark.records.segment import read_segment
 from tests.logs.corpora import CORPORA_44
 from tests.logs.log_files import Border, Files, read_zip, segments_of
-from tests.nights.told_tables import Row
+from tests.nights.reported_tables import Row
 from tests.recorded_logs import CORPORA
 
 FILES = {

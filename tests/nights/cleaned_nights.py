@@ -13,7 +13,7 @@ from kgroups_spark.lake.ledger import AuditRow
 from tests.logs.cleaner import GrowingLog, records_of
 from tests.logs.log_files import Files
 from tests.nights.nights_here import Audited, How, new_lake
-from tests.nights.told_tables import RECORD_TABLES
+from tests.nights.reported_tables import RECORD_TABLES
 
 # Longer than any test takes: nothing need be read again for its age.
 NEVER_MS = 10**14

@@ -17,7 +17,7 @@ from kgroups_spark.sources.partition_log import SegmentPiece
 from kgroups_spark.tables.rows import LAST_MS
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.logs.log_files import Border, Cuts, Files, segments_of
-from tests.nights.told_tables import stored_as
+from tests.nights.reported_tables import stored_as
 
 
 class MemoryFile(io.BytesIO):

@@ -122,18 +122,18 @@ class FakeBrokers:
             return result(error_code=FORBIDDEN[of], resource_type=of, resource_name=name)
         if of == 4:
             assert name == str(node_id), "a broker tells of itself alone"
-            told = dict.fromkeys(self.configs.get(int(name), {}), STATIC_BROKER_CONFIG)
+            reported = dict.fromkeys(self.configs.get(int(name), {}), STATIC_BROKER_CONFIG)
             values: Mapping[str, str] = self.configs.get(int(name), {})
         elif of == 2:
-            values, told = self.topic_configs, dict.fromkeys(self.topic_configs, DEFAULT_CONFIG)
+            values, reported = self.topic_configs, dict.fromkeys(self.topic_configs, DEFAULT_CONFIG)
         else:
             # A group has all configs; those that were not set for it come from the broker.
             values = {"consumer.session.timeout.ms": "45000", **self.group_configs[name]}
-            told = {key: GROUP_CONFIG if key in self.group_configs[name] else DEFAULT_CONFIG for key in values}
+            reported = {key: GROUP_CONFIG if key in self.group_configs[name] else DEFAULT_CONFIG for key in values}
         keys = wanted.configuration_keys
         entry = result.DescribeConfigsResourceResult
         entries = [
-            entry(name=key, value=value, config_source=told[key])
+            entry(name=key, value=value, config_source=reported[key])
             for key, value in values.items()
             if keys is None or key in keys
         ]

@@ -13,14 +13,14 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from tests.logs.cleaner import Files
 from tests.nights.cleaned_nights import Nights
 from tests.nights.nights_here import Audited, How
-from tests.nights.told_tables import CURRENT, VERSIONS, Row, Told
+from tests.nights.reported_tables import CURRENT, VERSIONS, Reported, Row
 from tests.twin.object_nights import ObjectTables, by_objects, rebuilt_by_objects
 
 # The place and time of the record behind a row: a state that was carried has seen records that the log has lost.
 PROVENANCE = {"groups": ("state_since", "log_offset"), "group_members": ("log_offset",)}
 
 
-def now(audited: Told) -> dict[str, Any]:
+def now(audited: Reported) -> dict[str, Any]:
     """The rows of the current tables, without PROVENANCE."""
     tables = {name: audited.rows(name) for name in CURRENT}
     for name, columns in PROVENANCE.items():
@@ -35,7 +35,7 @@ def log_as_it_is(files: Files, nights: Nights) -> ObjectTables:
     return by_objects(files, nights.how, nights.audited.topic_names().rows())
 
 
-def corrections(audited: Told) -> list[Row]:
+def corrections(audited: Reported) -> list[Row]:
     return [row for row in audited.rows(CHECKPOINTS) if row["reason"] == REREAD]
 
 
@@ -43,7 +43,7 @@ def correction_of(row: Row) -> Correction:
     return Correction(*(row[name] for name in Correction._fields))
 
 
-def groups_by_versions(audited: Told) -> list[Row]:
+def groups_by_versions(audited: Reported) -> list[Row]:
     """The last version of each group, if it did not remove it, with the columns of `groups` that versions have."""
     last: dict[tuple[int, str], Row] = {}
     for row in sorted(audited.rows("group_versions"), key=lambda row: row["log_offset"]):
@@ -56,24 +56,24 @@ def groups_by_versions(audited: Told) -> list[Row]:
     ]
 
 
-def groups_now(audited: Told) -> list[Row]:
+def groups_now(audited: Reported) -> list[Row]:
     """The rows of `groups`, with the columns that versions have."""
     of_versions = {*arrow_schema("group_versions").names} - {"log_offset", "is_misplaced"}
     return [{name: value for name, value in row.items() if name in of_versions} for row in audited.rows("groups")]
 
 
-def members_by_versions(audited: Told) -> set[tuple[int, str, str]]:
+def members_by_versions(audited: Reported) -> set[tuple[int, str, str]]:
     last: dict[tuple[int, str, str], bool] = {}
     for row in sorted(audited.rows("group_member_versions"), key=lambda row: row["log_offset"]):
         last[row["offsets_partition"], row["group_id"], row["member_id"]] = row["is_removed"]
     return {member for member, is_removed in last.items() if not is_removed}
 
 
-def members_now(audited: Told) -> set[tuple[int, str, str]]:
+def members_now(audited: Reported) -> set[tuple[int, str, str]]:
     return {(row["offsets_partition"], row["group_id"], row["member_id"]) for row in audited.rows("group_members")}
 
 
-def assert_versions_say_what_is(audited: Told) -> None:
+def assert_versions_say_what_is(audited: Reported) -> None:
     for name in VERSIONS:
         keys = Counter(
             (r["offsets_partition"], r["log_offset"], r["group_id"], r.get("member_id")) for r in audited.rows(name)

@@ -34,7 +34,7 @@ from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
 from tests.logs.log_files import Cuts, Files, files_of_nights
-from tests.nights.told_tables import Row, Told, stored_as
+from tests.nights.reported_tables import Reported, Row, stored_as
 from tests.protocol.fake_delta import FakeStore
 from tests.protocol.local_spark import LocalSpark, in_memory
 
@@ -73,7 +73,7 @@ class How:
         }
 
 
-class Audited(Told):
+class Audited(Reported):
     """A lake in a folder of its own, which goes with this object, and what it says after its newest night."""
 
     def __init__(self, like: Audited | None = None) -> None:
@@ -107,7 +107,7 @@ class Audited(Told):
             full=how.full,
             accept_log_change=how.accept_log_change,
         )
-        with in_memory(), as_told(how):
+        with in_memory(), as_reported(how):
             self._ended(run_audit(self.session, options))
         return self.nights[-1]
 
@@ -116,7 +116,7 @@ class Audited(Told):
         other = Audited(self)
         how = how or How()
         options = RebuildOptions(lake=other.lake, **how.rules)
-        with in_memory(), as_told(how):
+        with in_memory(), as_reported(how):
             other._ended(run_rebuild(other.session, options))
         return other
 
@@ -220,7 +220,7 @@ def write_files(folder: Path, files: Files) -> None:
 
 
 @contextmanager
-def as_told(how: How) -> Iterator[None]:
+def as_reported(how: How) -> Iterator[None]:
     """What no option of an audit says: its chunks, how few bytes are worth a range, and its clock."""
     with ExitStack() as stack:
         if how.chunk_bytes is not None:

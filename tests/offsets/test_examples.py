@@ -168,7 +168,7 @@ def test_rows_of_the_tables_of_now():
     assert (pending["producer_id"], pending["transaction_start_offset"], pending["producer_epoch"]) == (7, 1, 0)
 
 
-def test_a_value_that_a_load_fails_at_is_told_in_quarantine_and_counted_where_it_stands():
+def test_a_value_that_a_load_fails_at_is_reported_in_quarantine_and_counted_where_it_stands():
     log = Log().commit(1, record_type=0, value_version=1).commit(2)
     (row,) = tables.failure_rows(replayed(log.rows, release("4.3")), **CONSTANTS).to_pylist()
     assert (row["log_offset"], row["record_count"], row["reason"]) == (0, 0, "load_would_fail")

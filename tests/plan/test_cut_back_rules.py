@@ -195,11 +195,11 @@ def test_the_readings_are_those_of_the_ledger_of_finished_audits_newest_first() 
     ledger = rows_of(
         "audits",
         *(
-            {"audit_id": n, "status": FINISHED, "partitions": told(each, *of_others)}
+            {"audit_id": n, "status": FINISHED, "partitions": reported(each, *of_others)}
             for n, each in enumerate(entries, 1)
         ),
-        {"audit_id": 2, "status": RUNNING, "partitions": told(READ)},
-        {"audit_id": 4, "status": FINISHED, "partitions": told(READ)},
+        {"audit_id": 2, "status": RUNNING, "partitions": reported(READ)},
+        {"audit_id": 4, "status": FINISHED, "partitions": reported(READ)},
     )
 
     def rows(name: str, columns: list[str], conditions: list[Condition]) -> pa.Table:
@@ -213,7 +213,7 @@ def test_the_readings_are_those_of_the_ledger_of_finished_audits_newest_first() 
     assert (readings.replaced, readings.accept) == (last.replaced, True)
 
 
-def told(*entries: PartitionProgress) -> list[dict[str, object]]:
+def reported(*entries: PartitionProgress) -> list[dict[str, object]]:
     return [asdict(each) for each in entries]
 
 

@@ -66,7 +66,7 @@ def planned(
     return partition
 
 
-def test_missing_offsets_and_a_read_too_long_ago_are_told(log: Path) -> None:
+def test_missing_offsets_and_a_read_too_long_ago_are_reported(log: Path) -> None:
     partition = planned(log, audit_row(1, 3), 26 * HOUR)
     assert partition.why_read_again == (
         "partition 0 was read again from its start: last read 1d 2h ago, longer than delete.retention.ms (1d), "

@@ -114,7 +114,7 @@ def test_an_epoch_that_was_damaged_after_it_was_read(tmp_path: Path) -> None:
     assert lake.next_offset == PLANNED + 1
 
 
-def test_a_lake_that_believed_a_damaged_offset_is_told_so(tmp_path: Path) -> None:
+def test_a_lake_that_believed_a_damaged_offset_is_reported_so(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     lake = Lake(broker)
     lake.audit()

@@ -201,7 +201,7 @@ class TestTopic:
         with pytest.raises(NotAuthorized, match="DESCRIBE on topic t"):
             logs(FakeCluster([], topic_error="TOPIC_AUTHORIZATION_FAILED"))
 
-    def test_that_we_may_not_read_is_told_before_anything_is_planned(self) -> None:
+    def test_that_we_may_not_read_is_reported_before_anything_is_planned(self) -> None:
         with pytest.raises(NotAuthorized, match="READ"):
             logs(FakeCluster(LOG, always="TOPIC_AUTHORIZATION_FAILED"))
 

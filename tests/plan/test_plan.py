@@ -15,7 +15,7 @@ from kgroups_spark.sources.segment_log import segment_logs
 from kgroups_spark.storage.files import open_file
 from tests.logs.cleaner import clean
 from tests.logs.planned_batches import KEY, OTHER_TOPIC_ID, TOPIC_ID, commits, damaged, marker
-from tests.nights.told_tables import Row
+from tests.nights.reported_tables import Row
 from tests.records.build import batch, message
 
 
@@ -173,7 +173,7 @@ def test_a_full_audit_reads_again_what_lies_before(log: Path) -> None:
     assert (new.start_offset, new.pieces[0].position) == (3, len(first))
 
 
-def test_offsets_that_were_gone_before_they_were_read_are_told(log: Path) -> None:
+def test_offsets_that_were_gone_before_they_were_read_are_reported(log: Path) -> None:
     segment = write(log, 0, batch(0, commits(3)))
     lake = Lake(log.parent)
     lake.audit()

@@ -216,7 +216,7 @@ def test_what_was_counted_of_a_partition_that_is_read_on_is_one_row_of_a_group_a
     assert sum(row["commits"] for row in rows) == sum(each.records for each in progress)
 
 
-def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_told() -> None:
+def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_reported() -> None:
     cluster = CleanedCluster([])
     plan = planned(cluster)
     cluster.then = write_and_clean

@@ -82,7 +82,7 @@ def test_no_secret_is_printed_or_stored(facts, process, store, local_lake):
             assert not path.is_file() or store.secret_key.encode() not in path.read_bytes(), path
 
 
-def test_which_object_has_a_name_is_told_by_size_and_time_then_by_its_etag(store, monkeypatch):
+def test_which_object_has_a_name_is_reported_by_size_and_time_then_by_its_etag(store, monkeypatch):
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(s3, "_file_systems", {})

@@ -231,7 +231,7 @@ def test_an_offset_out_of_order_costs_one_batch(i: int, offset: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 2**40])
-def test_an_offset_out_of_order_is_told_wherever_the_chunk_ends(offset: int) -> None:
+def test_an_offset_out_of_order_is_reported_wherever_the_chunk_ends(offset: int) -> None:
     log = damaged_log(9, 0, offset.to_bytes(8, "big"))
     for chunk_bytes in range(256, 1_700, 20):
         rows, corrupt, _ = read_all(log, chunk_bytes=chunk_bytes)

@@ -148,7 +148,7 @@ def test_sums_of_stretches_are_those_of_their_bytes() -> None:
     assert checked > 300 and sums.summed > DIRECT * len(data) and LEAD >= 1 << 10
 
 
-def told(log: bytes, chunk_bytes: int) -> list[object]:
+def reported(log: bytes, chunk_bytes: int) -> list[object]:
     reader = read_segment(io.BytesIO(log), chunk_bytes=chunk_bytes)
     items: list[object] = []
     for item in reader:
@@ -192,9 +192,9 @@ def spoilt(rng: random.Random) -> bytes:
 @pytest.mark.parametrize("seed", some_of(30, *range(150)))
 def test_what_is_said_of_damage_does_not_depend_on_the_chunks(seed: int) -> None:
     log = spoilt(random.Random(seed))
-    whole = told(log, 1 << 20)
+    whole = reported(log, 1 << 20)
     for chunk_bytes in (256, 700, 5000):
-        assert told(log, chunk_bytes) == whole
+        assert reported(log, chunk_bytes) == whole
 
 
 # Records of one batch.

@@ -34,10 +34,10 @@ def history_of(value: bytes) -> ShardHistory:
 
 
 def replay_of(history: ShardHistory, *corrections: CorrectedAt) -> tuple[HistoryReplay, list[tuple[int, str, bool]]]:
-    """A replay that has ended, and the versions of members that it told."""
+    """A replay that has ended, and the versions of members that it reported."""
     replay = HistoryReplay(0, NIGHT, ShardState(), history, corrections)
-    told = [row for name, rows in replay.changes() if name == "group_member_versions" for row in rows.to_pylist()]
-    return replay, sorted((row["log_offset"], row["member_id"], row["is_removed"]) for row in told)
+    reported = [row for name, rows in replay.changes() if name == "group_member_versions" for row in rows.to_pylist()]
+    return replay, sorted((row["log_offset"], row["member_id"], row["is_removed"]) for row in reported)
 
 
 def versions(history: ShardHistory, correction: Correction, log_offset: int) -> list[tuple[int, str, bool]]:

@@ -1,8 +1,8 @@
-"""What was really done is told, with its cause, and nothing else: recordings and a story whose scripts are known.
+"""What was really done is reported, with its cause, and nothing else: recordings and a story whose scripts are known.
 
 Recordings (tests/data/corpora): scripts drove real brokers; the comments say what was done to a group. They committed
-random offsets, many of them lower than the ones before: here stands with which cause they are told, and that each of
-them is one is asked of the slow twin. `unknown` is right where the log says the same of something else:
+random offsets, many of them lower than the ones before. The causes that are reported stand here; the slow twin says
+which commits are rewinds. `unknown` is right where the log says the same of something else:
 
     one group's topic    one group of the offsets partition alone has offsets of the topic and does not subscribe to it:
                          deleted offsets and a deleted topic. Scala, of which a group goes with its last offset: the
@@ -11,7 +11,7 @@ them is one is asked of the slow twin. `unknown` is right where the log says the
     Scala's days         a log that a later release's rules tell: all offsets of a simple group deleted, and the group
 
 The story (tests/data/story.json): three weeks of a shop, written by Kafka's own coordinator classes, each act with its
-log offsets. All that moves an offset back or removes one is told there, but for what transactions that committed did.
+log offsets. It has every act that moves an offset back or removes one, but for committed transactions.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from tests.coordinator.no_topics import NoTopics
 from tests.logs.corpora import ANSWERS, every_corpus
 from tests.logs.log_files import read_folder, read_zip, segments_of
 from tests.nights.nights_here import How, audit
-from tests.nights.told_tables import Row
+from tests.nights.reported_tables import Row
 from tests.recorded_logs import CORPORA
 
 WEEK = 7 * 86_400_000
 SEGMENTS = Path(__file__).parents[2] / "kgroups_spark" / "demo" / "segments"
 STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())
 
-# By recording and group what was done, and how often which event with which cause is told of it.
+# By recording and group what was done, and how often which event with which cause is reported of it.
 DONE: dict[str, dict[str, str]] = {
     "classic-4.3": {
         # audit-130db5 (active) and search-132aa6 (simple): committed on doomed, which was deleted, then
@@ -339,7 +339,7 @@ def how(corpus: str) -> How:
 
 
 @every_corpus
-def test_what_was_done_is_told_with_its_cause_and_nothing_else(corpus: str) -> None:
+def test_what_was_done_is_reported_with_its_cause_and_nothing_else(corpus: str) -> None:
     found: dict[str, Counter[str]] = {}
     for row in recorded(corpus):
         if row["event"] == "group_type_changed":
@@ -360,7 +360,7 @@ def counted(text: str) -> Iterator[tuple[str, int]]:
 
 
 @every_corpus
-def test_offsets_that_went_back_are_told_with_their_cause(corpus: str) -> None:
+def test_offsets_that_went_back_are_reported_with_their_cause(corpus: str) -> None:
     found: dict[str, set[str]] = {}
     for row in recorded(corpus):
         if row["event"] == "offset_rewound":
@@ -377,8 +377,8 @@ def test_the_slow_twin_tells_the_same_of_recordings(corpus: str) -> None:
         shard = Shard(release(ANSWERS[corpus]["release"]), partition)
         shard.topics = NoTopics()
         rows = list(replay_rows([io.BytesIO(files[path]) for path in paths]))
-        told = events_of(rows, shard, how(corpus).retention_ms or WEEK, version)
-        theirs += [{**row, "offsets_partition": partition} for row in told]
+        reported = events_of(rows, shard, how(corpus).retention_ms or WEEK, version)
+        theirs += [{**row, "offsets_partition": partition} for row in reported]
     assert in_order(recorded(corpus)) == in_order(theirs)
 
 
@@ -388,8 +388,8 @@ def in_order(rows: list[Row]) -> list[str]:
     texts = []
     for row in rows:
         out = left_out | {"value_before", "value_after"} if row["event"] == "assignment_changed" else left_out
-        told = {name: value for name, value in row.items() if value is not None and name not in out}
-        texts.append(json.dumps(told, sort_keys=True))
+        reported = {name: value for name, value in row.items() if value is not None and name not in out}
+        texts.append(json.dumps(reported, sort_keys=True))
     return sorted(texts)
 
 
@@ -428,7 +428,7 @@ def acts_of_offsets() -> Iterator[tuple[list[int], tuple[Any, ...]]]:
                 yield log_offsets, (*place, "offset_rewound", *slot, before, after, cause)
 
 
-def test_the_storys_offsets_and_groups_went_moved_and_came_again_as_told(story: list[Row]) -> None:
+def test_the_storys_offsets_and_groups_went_moved_and_came_again_as_reported(story: list[Row]) -> None:
     said: dict[tuple[Any, ...], list[list[int]]] = {}
     for log_offsets, act in acts_of_offsets():
         said.setdefault(act, []).append(log_offsets)
@@ -444,14 +444,14 @@ def test_the_storys_offsets_and_groups_went_moved_and_came_again_as_told(story: 
         assert all(at in there for at, there in zip(log_offsets, said[act], strict=True)), act
 
 
-def test_the_storys_new_topic_is_told_of_each_partition(story: list[Row]) -> None:
+def test_the_storys_new_topic_is_reported_of_each_partition(story: list[Row]) -> None:
     found = [(row["group_id"], row["topic"], row["partition"]) for row in story if row["event"] == "topic_recreated"]
     (topic,) = {act["topic"] for act in STORY["events"] if act["what"] == "topic_recreated"}
     first = [act for act in STORY["events"] if act["what"] == "first_commit_of_new_topic" and act["topic"] == topic]
     assert sorted(found) == sorted((act["group"], topic, partition) for act in first for partition in act["partitions"])
 
 
-def test_the_storys_groups_changed_their_protocol_once_as_told(story: list[Row]) -> None:
+def test_the_storys_groups_changed_their_protocol_once_as_reported(story: list[Row]) -> None:
     ranges: dict[tuple[int, str, str], list[int]] = {}
     for act in STORY["events"]:
         if act["what"] in ("upgraded", "downgraded"):
@@ -463,7 +463,7 @@ def test_the_storys_groups_changed_their_protocol_once_as_told(story: list[Row])
         assert row["log_offset"] in ranges[row["offsets_partition"], row["group_id"], row["value_after"]]
 
 
-def test_the_storys_members_came_and_went_as_told(story: list[Row]) -> None:
+def test_the_storys_members_came_and_went_as_reported(story: list[Row]) -> None:
     left = {(row["group_id"], row["member_id"]) for row in story if row["event"] == "member_left"}
     joined = {row["group_id"] for row in story if row["event"] == "member_joined"}
     lost = {(act["group"], act["by"]) for act in STORY["events"] if act["what"] in ("member_lost", "member_flaps")}

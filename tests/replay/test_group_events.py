@@ -22,7 +22,7 @@ from tests.logs.dense_logs import CONTROL, TRANSACTIONAL, dense_log
 from tests.logs.event_logs import MINUTE, EventLog
 from tests.logs.log_files import borders, random_cuts, read_zip
 from tests.nights.nights_here import How, audit, audit_nights
-from tests.nights.told_tables import Row, Told
+from tests.nights.reported_tables import Reported, Row
 from tests.recorded_logs import CORPORA
 from tests.twin.object_nights import by_objects
 
@@ -31,7 +31,7 @@ VERSIONS = {"4.3": (4, 3), "4.0.2": (4, 0, 2), "3.9": (3, 9), "2.8": (2, 8), "1.
 HOUR = 3_600_000
 
 
-def events(audited: Told) -> list[Row]:
+def events(audited: Reported) -> list[Row]:
     return audited.rows("group_events")
 
 
@@ -88,7 +88,7 @@ def test_a_log_of_one_time_tells_the_same_however_it_is_cut(chosen: Chosen) -> N
         assert cut.state() == whole.state(), seed
 
 
-def test_without_batches_an_act_that_an_audits_end_cuts_in_two_is_told_by_a_rebuild_as_by_the_nights(
+def test_without_batches_an_act_that_an_audits_end_cuts_in_two_is_reported_by_a_rebuild_as_by_the_nights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(RecordColumns, "offset_delta", property(lambda self: np.full(len(self), -1)))
@@ -106,23 +106,26 @@ def causes(corpus: str, version: str, **how: Any) -> dict[str, Counter[tuple[str
     return found
 
 
-def test_what_was_done_to_classic_groups_is_told_with_its_cause() -> None:
-    told = causes("classic-4.3", "4.3")
-    assert told["billing-11ddce"] == {("offset_removed", "group_deleted"): 3, ("group_removed", "group_deleted"): 1}
-    assert told["search-11f7a1"] == {
+def test_what_was_done_to_classic_groups_is_reported_with_its_cause() -> None:
+    reported = causes("classic-4.3", "4.3")
+    assert reported["billing-11ddce"] == {("offset_removed", "group_deleted"): 3, ("group_removed", "group_deleted"): 1}
+    assert reported["search-11f7a1"] == {
         ("offset_removed", "group_deleted"): 3,
         ("group_removed", "group_deleted"): 1,
         ("offset_restarted", "no_members"): 1,
     }
-    assert told["orders-11baad"] == {("offset_removed", "offset_deleted"): 2}
-    assert told["report-120bfa"] == {("offset_rewound", "no_members"): 1, ("offset_skipped", "no_members"): 1}
-    assert told["audit-130db5"] == {("offset_removed", "topic_deleted"): 2}
-    assert told["search-132aa6"] == {("offset_removed", "topic_deleted"): 2, ("offset_restarted", "topic_recreated"): 1}
+    assert reported["orders-11baad"] == {("offset_removed", "offset_deleted"): 2}
+    assert reported["report-120bfa"] == {("offset_rewound", "no_members"): 1, ("offset_skipped", "no_members"): 1}
+    assert reported["audit-130db5"] == {("offset_removed", "topic_deleted"): 2}
+    assert reported["search-132aa6"] == {
+        ("offset_removed", "topic_deleted"): 2,
+        ("offset_restarted", "topic_recreated"): 1,
+    }
     # Of one group alone that does not subscribe: deleted offsets and a deleted topic look the same.
-    assert told["orders-1169cf"] == {("offset_removed", "unknown"): 1}
+    assert reported["orders-1169cf"] == {("offset_removed", "unknown"): 1}
 
 
-def test_every_removal_by_an_expiry_check_is_told_as_one() -> None:
+def test_every_removal_by_an_expiry_check_is_reported_as_one() -> None:
     from tests.logs.corpora import ANSWERS
 
     answers = ANSWERS["expiry-4.3-after"]
@@ -134,7 +137,7 @@ def test_every_removal_by_an_expiry_check_is_told_as_one() -> None:
     assert {row["cause"] for row in rows if row["event"] == "offset_removed" and row not in late} <= {"offset_deleted"}
 
 
-def test_migrations_are_told_and_nobody_who_stayed_left() -> None:
+def test_migrations_are_reported_and_nobody_who_stayed_left() -> None:
     rows = events(audit(read_zip(CORPORA)["kip848-4.3"], How("4.3")))
     changed = {(row["value_before"], row["value_after"]) for row in rows if row["event"] == "group_type_changed"}
     assert changed == {("classic", "consumer"), ("consumer", "classic")}
@@ -207,7 +210,7 @@ def acts_at(log: EventLog, log_offset: int) -> int:
     ],
     ids=lambda each: ",".join(each) if each and isinstance(each[0], str) else "",
 )
-def test_each_removal_is_told_once(version: str, acts: list[str], expected: list[tuple[str, int]]) -> None:
+def test_each_removal_is_reported_once(version: str, acts: list[str], expected: list[tuple[str, int]]) -> None:
     found = removals(version, *acts)
     wanted = {name for name, _ in expected} or {"offset_removed"}
     assert [each for each in found if each[0] in wanted] == expected
@@ -219,5 +222,5 @@ def test_only_the_newest_removals_are_remembered(monkeypatch: pytest.MonkeyPatch
     for partition in (0, 1, 1, 0):
         log.now += MINUTE
         log.append([log.tombstone("a", "t", partition)])
-    told = [row["partition"] for row in events(audit(log.files)) if row["event"] == "offset_removed"]
-    assert told == [0, 1, 0]
+    reported = [row["partition"] for row in events(audit(log.files)) if row["event"] == "offset_removed"]
+    assert reported == [0, 1, 0]

@@ -54,8 +54,10 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
         with suppress(ReplayFailure):
             replay(shard, row)
     events.close()
-    told = [row for batch in event_batches(events.take(), audit_id=1, offsets_partition=0) for row in batch.to_pylist()]
-    found: dict[str, list[Row]] = {"group_events": told}
+    reported = [
+        row for batch in event_batches(events.take(), audit_id=1, offsets_partition=0) for row in batch.to_pylist()
+    ]
+    found: dict[str, list[Row]] = {"group_events": reported}
     changes = shard.take_changes()
     for name, kind, made in (
         ("group_versions", shard_rows.GroupVersion, changes),

@@ -19,7 +19,7 @@ from kgroups_spark.tables.schemas import TABLES
 from tests.logs.log_files import Files, random_cuts, read_zip, segments_of
 from tests.nights.decoded import Decoded
 from tests.nights.nights_here import How
-from tests.nights.told_tables import unordered
+from tests.nights.reported_tables import unordered
 from tests.offsets.night_history import decoded_nights, ends_of_nights, history, transactional_garbage
 from tests.recorded_logs import CORPORA
 from tests.replay.state_entries import entries

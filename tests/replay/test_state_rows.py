@@ -21,7 +21,7 @@ from kgroups_spark.replay.state_rows import ENTRIES, loaded, saved, state_of
 from tests.chosen import Chosen
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import replay
-from tests.nights.told_tables import unordered
+from tests.nights.reported_tables import unordered
 from tests.offsets.random_logs import random_log
 from tests.replay.replayed_shards import RELEASES, night
 from tests.replay.state_entries import entries
@@ -39,8 +39,8 @@ def shard_after(seed: int, version: str) -> Shard:
 
 def without_order(rows: Iterable[StateRow]) -> list[tuple[str, str | None, object]]:
     """The rows; a group's offsets have no order, its removed ones do."""
-    told = [(row.entry_type, row.group_id, json.loads(row.payload)) for row in rows]
-    return sorted(((kind, group, of if kind == "removed" else unordered(of)) for kind, group, of in told), key=str)
+    reported = [(row.entry_type, row.group_id, json.loads(row.payload)) for row in rows]
+    return sorted(((kind, group, of if kind == "removed" else unordered(of)) for kind, group, of in reported), key=str)
 
 
 def table_of(rows: Iterable[StateRow]) -> pa.Table:

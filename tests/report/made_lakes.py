@@ -21,7 +21,7 @@ DAY = timedelta(days=1)
 HOSTILE = "</script><img src=x onerror=\"document.title='run'\"><!--'&amp;{{7*7}}\x00\x1b[31m\n\u202egnp"
 
 
-def partition_read(offsets_partition: int = 0, **told: Any) -> Row:
+def partition_read(offsets_partition: int = 0, **reported: Any) -> Row:
     """An entry of the ledger's `partitions`."""
     return {
         "offsets_partition": offsets_partition,
@@ -32,10 +32,10 @@ def partition_read(offsets_partition: int = 0, **told: Any) -> Row:
         "records_reread": 0,
         "bytes": 0,
         "offsets_missing": 0,
-    } | told
+    } | reported
 
 
-def audit_row(partitions: Sequence[Row] = (), **told: Any) -> Row:
+def audit_row(partitions: Sequence[Row] = (), **reported: Any) -> Row:
     return {
         "status": "finished",
         "owner": "",
@@ -55,10 +55,10 @@ def audit_row(partitions: Sequence[Row] = (), **told: Any) -> Row:
         "quarantined": {},
         "record_counts": [],
         "partitions": list(partitions),
-    } | told
+    } | reported
 
 
-def group_row(group_id: str = "g", **told: Any) -> Row:
+def group_row(group_id: str = "g", **reported: Any) -> Row:
     return {
         "offsets_partition": 0,
         "group_id": group_id,
@@ -66,10 +66,10 @@ def group_row(group_id: str = "g", **told: Any) -> Row:
         "state": "Empty",
         "is_simple": False,
         "member_count": 0,
-    } | told
+    } | reported
 
 
-def expiry_row(group_id: str = "g", **told: Any) -> Row:
+def expiry_row(group_id: str = "g", **reported: Any) -> Row:
     return {
         "offsets_partition": 0,
         "as_of": AS_OF,
@@ -85,10 +85,10 @@ def expiry_row(group_id: str = "g", **told: Any) -> Row:
         "base_timestamp": AS_OF - DAY,
         "expires_at": AS_OF + 6 * DAY,
         "expires_at_if_empty": AS_OF + 6 * DAY,
-    } | told
+    } | reported
 
 
-def event_row(event: str, group_id: str = "g", **told: Any) -> Row:
+def event_row(event: str, group_id: str = "g", **reported: Any) -> Row:
     return {
         "offsets_partition": 0,
         "log_offset": 1,
@@ -98,7 +98,7 @@ def event_row(event: str, group_id: str = "g", **told: Any) -> Row:
         "group_id": group_id,
         "group_type": "classic",
         "event": event,
-    } | told
+    } | reported
 
 
 def tables(**rows: Sequence[Row]) -> dict[str, pa.Table]:

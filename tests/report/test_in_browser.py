@@ -255,7 +255,7 @@ def test_on_a_phone_a_sentence_stands_below_the_short_cells_of_its_row(
         assert detail["width"] > PHONE[0] * 0.8
 
 
-def test_a_missing_browser_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_browser_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AssertionError, match="apt-get install chromium"):
         browser_path()

@@ -142,15 +142,15 @@ def test_transactions_have_their_names() -> None:
     reader = read(**{name: [filled(name, row) for row in rows] for name, rows in made.items()})
     said = "The transaction coordinator knows 3 transactional ids; 2 have an open transaction."
     assert any(text.startswith(f"{said} It aborted 2 transactions by itself") for text in reader.of("p"))
-    told = cells(reader)
-    of_pay_1 = told.index("pay-1")
+    reported = cells(reader)
+    of_pay_1 = reported.index("pay-1")
     row = ["pay-1", "4010", "Ongoing", "2026-11-15 06:30:00", "1d", "1m", "2", "1", "1"]
-    assert told[of_pay_1 : of_pay_1 + len(row)] == row
-    assert told[told.index("pay-2") + 5] == "none (two-phase)"
+    assert reported[of_pay_1 : of_pay_1 + len(row)] == row
+    assert reported[reported.index("pay-2") + 5] == "none (two-phase)"
     late = ["2026-11-15 06:30:00", "late", "open for longer than its timeout", "4012", "–", "15m"]
-    assert told[told.index("late") - 1 :][: len(late)] == late
-    assert told[told.index("zombie") + 1] == "its producer was fenced" and "old" not in told
-    assert told[told.index("CompleteCommit") : told.index("CompleteCommit") + 2] == ["CompleteCommit", "1"]
+    assert reported[reported.index("late") - 1 :][: len(late)] == late
+    assert reported[reported.index("zombie") + 1] == "its producer was fenced" and "old" not in reported
+    assert reported[reported.index("CompleteCommit") : reported.index("CompleteCommit") + 2] == ["CompleteCommit", "1"]
 
 
 def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
@@ -178,9 +178,9 @@ def test_share_partitions_have_their_lag_and_records_near_the_limit() -> None:
         "2 records can be delivered once more at most: what fails then is archived, and nobody gets it any more."
         in (reader.of("p"))
     )
-    told = cells(reader)
-    assert told[told.index("s") :][:7] == ["s", "jobs", "0", "12", "13", "4", "1"]
-    listed = [told[at : at + 7] for at in range(told.index("s") + 7, len(told)) if told[at] == "s"]
+    reported = cells(reader)
+    assert reported[reported.index("s") :][:7] == ["s", "jobs", "0", "12", "13", "4", "1"]
+    listed = [reported[at : at + 7] for at in range(reported.index("s") + 7, len(reported)) if reported[at] == "s"]
     assert listed == [
         ["s", "jobs", "2", "initialized", "10", "1,000", "0"],
         ["s", "jobs", "0", "initialized", "10", "27", "5"],
@@ -240,7 +240,7 @@ def test_what_is_urgent_comes_first_in_words() -> None:
         pending_offsets=[{"offsets_partition": 0, "producer_id": 2, "group_id": "p", "topic": "t", "log_offset": 2}],
         group_events=[
             event_row("offset_rewound", "r", topic="t", partition=0, offset_before=9, offset_after=4, cause="unknown"),
-            # Eight days ago: told below, but not a headline any more.
+            # Eight days ago: reported below, but not a headline any more.
             event_row("offset_rewound", "old", topic="t", partition=0, offset_before=9, offset_after=4, cause="unknown")
             | {"event_timestamp": AS_OF - 8 * DAY},
         ],
@@ -359,9 +359,9 @@ def test_rebalances_stand_by_day_and_the_slowest_members_by_name() -> None:
     )
     reader = Reader(page)
     assert any(text.startswith("1 rebalance in the 30 days before the audit. ") for text in reader.of("p"))
-    told = cells(reader)
+    reported = cells(reader)
     slowest = ["g", "client-7", "m-1", "1", "7.5", "2026-11-14 06:30:07"]
-    assert any(told[at : at + 6] == slowest for at in range(len(told)))
+    assert any(reported[at : at + 6] == slowest for at in range(len(reported)))
     assert 'aria-label="14 Nov 2026: 1 rebalance, ' in page
 
 

@@ -58,8 +58,8 @@ def test_groups_of_a_day_are_those_as_of_its_end(reader: DuckDbReader) -> None:
     for day, counts in days.items():
         end = day + timedelta(days=1) - timedelta(milliseconds=1)
         as_of = reader.sql("SELECT group_type, state FROM groups_as_of(:moment)", moment=end)
-        told = [(row["group_type"], row["state"]) for row in as_of]
-        assert counts == {each: told.count(each) for each in told}, day
+        reported = [(row["group_type"], row["state"]) for row in as_of]
+        assert counts == {each: reported.count(each) for each in reported}, day
 
 
 def test_what_expires_by_day_is_what_the_groups_lose(reader: DuckDbReader) -> None:
@@ -150,7 +150,7 @@ def test_the_sql_in_the_page_gives_the_figures_in_it(lake: str, reader: DuckDbRe
         (".", "is a folder; name a file in it"),
     ],
 )
-def test_a_place_where_no_file_can_be_is_told_before_any_work(
+def test_a_place_where_no_file_can_be_is_reported_before_any_work(
     output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -231,14 +231,14 @@ def listed(recording):
 
 @pytest.mark.parametrize("recording", ["share-4.3", "share-4.4"])
 def test_the_brokers_admin_api_lists_the_same_offsets_epochs_and_lags(recording):
-    told = answers()[recording]
+    reported = answers()[recording]
     rows, shards = [], {}
     for partition, offset, log_timestamp, record in decoded(recording, SHARE_LOG):
-        shard = shards.setdefault(partition, shard_of(told["release"], reporting=True))
+        shard = shards.setdefault(partition, shard_of(reported["release"], reporting=True))
         assert SHARE_LOG.partition_of(record.key, 2) == partition
         assert replay_decoded(shard, offset, record, log_timestamp)
     rows = [row for shard in shards.values() for row in shard.share_partition_rows()]
-    mine, ends = {}, told["topic_end_offsets"]
+    mine, ends = {}, reported["topic_end_offsets"]
     for row in listed_share_partitions(rows, listed(recording), {}):
         assert row.init_state == "initialized" and row.state_partition is not None
         lag = share_lag(row.start_offset, row.delivery_complete_count, ends[row.topic][str(row.partition)])
@@ -246,7 +246,7 @@ def test_the_brokers_admin_api_lists_the_same_offsets_epochs_and_lags(recording)
         mine[row.group_id, row.topic, row.partition] = numbers
     expected = {
         (group_id, one["topic"], one["partition"]): (one.get("start_offset"), one.get("leader_epoch"), one.get("lag"))
-        for group_id, offsets in told["share_offsets"].items()
+        for group_id, offsets in reported["share_offsets"].items()
         for one in offsets
     }
     assert mine == expected and len(mine) == 10

@@ -37,7 +37,7 @@ Answer = Any
 
 
 class FakeBroker:
-    """A listener without SASL, unless told otherwise.
+    """A listener without SASL, unless configured otherwise.
 
     `answers`: by the name of the request without `Request`, a function of it that gives an Answer. `versions`: what it
     says it knows, by API key. `requests`: all that came, but for ApiVersions.

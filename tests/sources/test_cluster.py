@@ -1,4 +1,4 @@
-"""The cluster over played brokers: what is asked of whom, what is tried again, what is told."""
+"""The cluster over played brokers: what is asked of whom, what is tried again, what is reported."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class TestOffsets:
         asked = [[each.partition_index for each in r.topics[0].partitions] for r in broker.named("ListOffsets")]
         assert asked == [[0, 1], [1]]
 
-    def test_what_does_not_pass_is_told(self, start: Start, metadata: Metadata) -> None:
+    def test_what_does_not_pass_is_reported(self, start: Start, metadata: Metadata) -> None:
         metadata.leaders = {0: (1, 5), 1: (-1, 5), 2: (1, 5), 3: (9, 5)}
         broker = start({"ListOffsets": offsets({0: 29, 2: 6})})
         with cluster_at(broker) as cluster:
@@ -374,7 +374,7 @@ class TestConnections:
         ):
             cluster.brokers()
 
-    def test_a_name_that_does_not_resolve_is_told_at_once(self, fake_time: FakeTime) -> None:
+    def test_a_name_that_does_not_resolve_is_reported_at_once(self, fake_time: FakeTime) -> None:
         with (
             pytest.raises(ClusterUnreachable, match=r"the name no\.invalid does not resolve"),
             Cluster(client_properties("no.invalid:9092", {})) as cluster,

@@ -171,7 +171,7 @@ def test_what_passes_is_tried_again(error: str, fake_time: FakeTime) -> None:
 
 
 @pytest.mark.parametrize("error", [each for each in PASSING if not each.startswith("UNKNOWN_TOPIC")])
-def test_what_does_not_pass_in_time_is_told(error: str, fake_time: FakeTime) -> None:
+def test_what_does_not_pass_in_time_is_reported(error: str, fake_time: FakeTime) -> None:
     log = open_log(FakeCluster(LOG, always=error), 3, 15, timeout_ms=7000)
     with pytest.raises(LeaderLost, match=rf"t-0 has given nothing from offset 3 on for 7 s: {error}$"):
         read(log)
@@ -190,7 +190,7 @@ def test_time_begins_anew_with_progress(fake_time: FakeTime, monkeypatch: pytest
     assert fake_time.now > 1000 + 4 * 6
 
 
-def test_what_became_of_a_connection_is_told(fake_time: FakeTime) -> None:
+def test_what_became_of_a_connection_is_reported(fake_time: FakeTime) -> None:
     lost = FetchAnswer(b"", -1, -1, "NETWORK_EXCEPTION", detail="nothing listens at b:9092")
     log = open_log(FakeCluster(LOG, script=[lost] * 100), 0, 15, timeout_ms=3000)
     with pytest.raises(LeaderLost, match="NETWORK_EXCEPTION: nothing listens at b:9092"):
@@ -237,7 +237,7 @@ def test_a_leader_that_cannot_read_its_log() -> None:
 
 
 @pytest.mark.parametrize("error", ["UNSUPPORTED_COMPRESSION_TYPE", "UNSUPPORTED_VERSION", "error 999"])
-def test_every_other_error_is_told_at_once(error: str) -> None:
+def test_every_other_error_is_reported_at_once(error: str) -> None:
     cluster = FakeCluster(LOG, always=error)
     with pytest.raises(KafkaRefused, match=rf"t-0 cannot be fetched from offset 4 on: {error}"):
         fetched(cluster, 4, 15)
@@ -298,9 +298,9 @@ def test_the_leader_learns_which_batch_came_last(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fetch, "RESPONSE_BYTES", 1)
     cluster = FakeCluster(log)
     fetched(cluster, 0, 9)
-    told = {request.offset: request.last_epoch for request in cluster.requests}
-    assert told[0] is None
-    assert told == {0: None, 3: 7, 6: 8, 8: None}
+    reported = {request.offset: request.last_epoch for request in cluster.requests}
+    assert reported[0] is None
+    assert reported == {0: None, 3: 7, 6: 8, 8: None}
     assert {request.topic_id for request in cluster.requests} == {TOPIC_ID}
 
 

@@ -164,7 +164,7 @@ def test_segments_outside_the_offsets_are_not_opened(tmp_path: Path) -> None:
     assert [Path(piece.path).name for piece in first.span.pieces] == [f"{10:020}.log"]
 
 
-def test_damage_stops_the_read_unless_told_otherwise(tmp_path: Path) -> None:
+def test_damage_stops_the_read_unless_reported_otherwise(tmp_path: Path) -> None:
     damaged = bytearray(batch(0, [(b"k", b"v")]))
     damaged[66] ^= 1
     put(tmp_path, "t", 0, bytes(damaged) + batch(1, [(b"k", b"v")]))

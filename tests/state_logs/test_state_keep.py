@@ -85,7 +85,7 @@ def test_a_rebuild_by_any_release_gives_the_same_state(both):
         assert (reduced.now(), reduced.state) == (whole.now(), whole.state), version
 
 
-def test_later_moments_stay_as_they_were_and_earlier_ones_are_not_told(both):
+def test_later_moments_stay_as_they_were_and_earlier_ones_are_not_reported(both):
     whole, reduced = both
     place = {"reason": KEEP, "log": whole.topic, "offsets_partition": whole.partition}
     kept = table_rows("checkpoints", place | {"log_offset": HORIZON})

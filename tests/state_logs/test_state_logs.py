@@ -83,9 +83,9 @@ def lag_of(row, ends):
 
 def test_the_tables_say_what_the_brokers_admin_api_answered(recorded, whole):
     recording, _ = recorded
-    told = answers()[recording]
+    reported = answers()[recording]
     if recording.startswith("share"):
-        ends = told["topic_end_offsets"]
+        ends = reported["topic_end_offsets"]
         mine = {
             (row["group_id"], row["topic"], row["partition"]): (
                 row["start_offset"],
@@ -103,14 +103,14 @@ def test_the_tables_say_what_the_brokers_admin_api_answered(recorded, whole):
                 one.get("leader_epoch"),
                 one.get("lag"),
             )
-            for group_id, offsets in told["share_offsets"].items()
+            for group_id, offsets in reported["share_offsets"].items()
             for one in offsets
         }
         assert len(mine) == 10
         return
     mine = {row["transactional_id"]: row for row in rows(whole, "transactional_ids")}
-    assert mine.keys() == {one["transactional_id"] for one in told["transactions"]}
-    for one in told["transactions"]:
+    assert mine.keys() == {one["transactional_id"] for one in reported["transactions"]}
+    for one in reported["transactions"]:
         row = mine[one["transactional_id"]]
         assert (row["producer_id"], row["producer_epoch"]) == (one["producer_id"], one["producer_epoch"])
         assert (row["state"], row["timeout_ms"]) == (one["state"], one["timeout_ms"])

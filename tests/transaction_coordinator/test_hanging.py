@@ -65,12 +65,12 @@ def test_a_producer_has_the_name_of_its_transactional_id():
     assert (listings.transactional_id(7), listings.transactional_id(8)) == ("etl", None)
 
 
-def find_hanging(told, now, maximum_ms):
+def find_hanging(reported, now, maximum_ms):
     """TransactionsCommand.filterHangingTransactions, 4.3.1, over what brokers answered: (partition, producer id)."""
-    described = {one["producer_id"]: one for one in told["transactions"]}
+    described = {one["producer_id"]: one for one in reported["transactions"]}
     candidates = [
         (int(partition), one["producer_id"])
-        for partition, producers in told["producers"].items()
+        for partition, producers in reported["producers"].items()
         for one in producers
         if one["transaction_start_offset"] is not None and now - one["last_timestamp"] > maximum_ms
     ]
@@ -84,19 +84,19 @@ def find_hanging(told, now, maximum_ms):
 def test_in_the_recordings_those_hang_that_find_hanging_names():
     found = 0
     for recording in WITH_TRANSACTIONS:
-        told, listings = answers()[recording], Listings(rows_of(recording))
+        reported, listings = answers()[recording], Listings(rows_of(recording))
         for maximum_ms in (0, 5_000, 900_000):
             open_now = [
                 OpenOnPartition(TopicPartition("__consumer_offsets", int(p)), one["producer_id"], one["last_timestamp"])
-                for p, producers in told["producers"].items()
+                for p, producers in reported["producers"].items()
                 for one in producers
                 if one["transaction_start_offset"] is not None
             ]
             hanging = {
                 (one.topic_partition.partition, one.producer_id)
                 for one in open_now
-                if verdict(one, listings, told["asked_at_ms"], maximum_ms).is_hanging
+                if verdict(one, listings, reported["asked_at_ms"], maximum_ms).is_hanging
             }
-            assert hanging == find_hanging(told, told["asked_at_ms"], maximum_ms), (recording, maximum_ms)
+            assert hanging == find_hanging(reported, reported["asked_at_ms"], maximum_ms), (recording, maximum_ms)
             found += len(hanging)
     assert found

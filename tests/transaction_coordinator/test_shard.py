@@ -66,9 +66,9 @@ def test_every_record_becomes_what_kafkas_own_class_makes_of_it(version, answer)
         if outcome != "ok":
             assert outcome == row[answer] and after is (None if outcome == "tombstone" else before)
             continue
-        told = row[answer].split(",")
-        assert [mine for mine, its in zip(text_of(after), told, strict=True) if its != "-"] == [
-            its for its in told if its != "-"
+        reported = row[answer].split(",")
+        assert [mine for mine, its in zip(text_of(after), reported, strict=True) if its != "-"] == [
+            its for its in reported if its != "-"
         ]
 
 
@@ -151,7 +151,7 @@ OPEN = {"transactionStartTimestampMs": 900, "transactionTimeoutMs": 60_000, "pro
         ({}, {"producerEpoch": 4, "transactionStatus": 2}, None),
     ],
 )
-def test_an_abort_by_the_coordinator_is_told_from_the_producers_own(opened, ended, event):
+def test_an_abort_by_the_coordinator_is_reported_from_the_producers_own(opened, ended, event):
     shard = shard_of("4.4", reporting=True)
     assert replay(shard, 0, "etl", value_bytes(value(**OPEN | opened), 1)) == "ok"
     assert replay(shard, 1, "etl", value_bytes(value(**OPEN | {"transactionStatus": 3} | ended), 1), 5) == "ok"
@@ -175,11 +175,11 @@ def test_the_brokers_admin_api_describes_the_same_transactions(recording):
         }
         for row in rows_of(recording)
     }
-    told = {
+    reported = {
         one["transactional_id"]: one | {"partitions": sorted(one["partitions"])}
         for one in answers()[recording]["transactions"]
     }
-    assert {name: mine[name] for name in told} == told and mine.keys() == told.keys()
+    assert {name: mine[name] for name in reported} == reported and mine.keys() == reported.keys()
 
 
 def test_the_recordings_cover_both_value_versions_and_every_state_that_lasts():

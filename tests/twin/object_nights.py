@@ -17,7 +17,7 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 from tests.logs.log_files import Files
 from tests.nights.decoded import decode, plain
 from tests.nights.nights_here import How
-from tests.nights.told_tables import RECORD_TABLES, Told, stored_as
+from tests.nights.reported_tables import RECORD_TABLES, Reported, stored_as
 from tests.twin.object_replay import replay_partitions
 from tests.twin.object_rows import correction_rows, in_log_order, replay_rows
 
@@ -26,7 +26,7 @@ COMPLETED = ("transaction_markers", "group_traffic")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class ObjectTables(Told):
+class ObjectTables(Reported):
     """Tables in memory. `progress`: of the ranges that were decoded for them."""
 
     def __init__(self, tables: Mapping[str, Sequence[pa.Table]], progress: Sequence[RangeProgress] = ()) -> None:
@@ -57,7 +57,7 @@ def by_objects(
     return ObjectTables(tables, read.progress)
 
 
-def rebuilt_by_objects(audited: Told, how: How, audits: AuditSpans | None = None) -> ObjectTables:
+def rebuilt_by_objects(audited: Reported, how: How, audits: AuditSpans | None = None) -> ObjectTables:
     """The tables that history and what was corrected lead to. `audits`: as replay_shard.Night."""
     history = replay_rows({name: [audited.table(name)] for name in RECORD_TABLES})
     made: dict[str, list[pa.Table]] = defaultdict(list)

@@ -297,9 +297,9 @@ class _ShardReplay:
             rows = [c for c in changes if isinstance(c, kind)]
             if rows:
                 yield name, table_batch(name, kind._fields, rows, audit_id=self._night.audit_id)
-        told = self._events.take() if self._events else ()
+        reported = self._events.take() if self._events else ()
         constants = {"audit_id": self._night.audit_id, "offsets_partition": self._partition}
-        for batch in event_batches(told, **constants):
+        for batch in event_batches(reported, **constants):
             yield "group_events", batch
 
     def _current(self) -> Iterator[Output]:

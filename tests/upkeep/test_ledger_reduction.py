@@ -85,7 +85,7 @@ class Rows:
     table_rows = rows
 
 
-def told(table: pa.Table, horizons: dict[int, int]) -> dict[str, Any]:
+def reported(table: pa.Table, horizons: dict[int, int]) -> dict[str, Any]:
     """What is asked of the ledger, for moments whose log lies at or above the horizons."""
     ledger = Rows(table)
     views = in_duckdb({"audits": table})
@@ -123,7 +123,7 @@ def test_the_reduced_ledger_answers_as_the_whole_one(
     horizons = {number: int(share * end) for number, end in ends.items()}
     old = old_audits(finished(ledger), to_epoch_ms(at(day)), decided_by)
     left = reduced_ledger(ledger, old, horizons)
-    assert told(left, horizons) == told(ledger, horizons)
+    assert reported(left, horizons) == reported(ledger, horizons)
     # Whole audits: with a row `finished`, and those that are not old as they were.
     assert set(left["audit_id"].to_pylist()) >= set(range(old.newest + 1, 12)) | ({old.looked_last} - {0})
     newer = pc.field("audit_id") > old.newest

@@ -31,7 +31,7 @@ from kgroups_spark.upkeep.maintain import NO_TIMES, MaintainOptions, MaintainSum
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
-from tests.nights.told_tables import unordered
+from tests.nights.reported_tables import unordered
 from tests.recorded_logs import CORPORA
 from tests.records.build import message
 

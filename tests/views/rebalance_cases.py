@@ -24,7 +24,7 @@ from tests.views.group_logs import (
 )
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """One row. Times are seconds after T0; `before`, `after`: counts of members."""
 
     number: int
@@ -37,16 +37,16 @@ class Told(NamedTuple):
     after: int
 
 
-def classic(number: int, cause: str, finished: float, before: int | None, after: int) -> Told:
+def classic(number: int, cause: str, finished: float, before: int | None, after: int) -> Reported:
     """Of a classic group only the end of a rebalance is logged."""
-    return Told(number, cause, "finished", None, finished, None, before, after)
+    return Reported(number, cause, "finished", None, finished, None, before, after)
 
 
 @dataclass(frozen=True)
 class Case:
     name: str
     log: Callable[[GroupLog], object]
-    told: tuple[Told, ...]
+    reported: tuple[Reported, ...]
     release: str = "4.3"
 
 
@@ -65,8 +65,8 @@ def two_members(log: GroupLog, instance: str | None = None) -> GroupLog:
 
 
 TWO_MEMBERS = (
-    Told(2, "member_joined", "finished", 0, 0, "a", 0, 1),
-    Told(3, "member_joined", "finished", 1, 2.5, "a", 1, 2),
+    Reported(2, "member_joined", "finished", 0, 0, "a", 0, 1),
+    Reported(3, "member_joined", "finished", 1, 2.5, "a", 1, 2),
 )
 
 
@@ -129,10 +129,10 @@ CASES = (
     Case(
         "the last one leaves",
         lambda log: gone(first_member(log).at(3), "a").record(3, "g", epoch(3, 0)),
-        (TWO_MEMBERS[0], Told(3, "member_left", "finished", 3, 3, None, 1, 0)),
+        (TWO_MEMBERS[0], Reported(3, "member_left", "finished", 3, 3, None, 1, 0)),
     ),
     Case(
-        "one leaves, and the other is told later",
+        "one leaves, and the other is reported later",
         lambda log: (
             gone(two_members(log).at(4), "b")
             .record(3, "g", epoch(4))
@@ -141,7 +141,7 @@ CASES = (
             .at(6)
             .record(8, "g", current(4), "a")
         ),
-        (*TWO_MEMBERS, Told(4, "member_left", "finished", 4, 6, "a", 2, 1)),
+        (*TWO_MEMBERS, Reported(4, "member_left", "finished", 4, 6, "a", 2, 1)),
     ),
     Case(
         "a member that still has to give up or waits has not finished",
@@ -159,12 +159,12 @@ CASES = (
             .at(8)
             .record(8, "g", current(4), "a")
         ),
-        (*TWO_MEMBERS, Told(4, "topic_metadata_changed", "finished", 4, 8, "a", 2, 2)),
+        (*TWO_MEMBERS, Reported(4, "topic_metadata_changed", "finished", 4, 8, "a", 2, 2)),
     ),
     Case(
         "nobody has heard of it yet",
         waits_for_a,
-        (*TWO_MEMBERS, Told(4, "subscription_changed", "running", 10, None, None, 2, 2)),
+        (*TWO_MEMBERS, Reported(4, "subscription_changed", "running", 10, None, None, 2, 2)),
     ),
     Case(
         "the next one begins before all are there",
@@ -181,8 +181,8 @@ CASES = (
         ),
         (
             *TWO_MEMBERS,
-            Told(4, "subscription_changed", "superseded", 10, None, None, 2, 2),
-            Told(5, "member_joined", "finished", 12, 13, "a", 2, 3),
+            Reported(4, "subscription_changed", "superseded", 10, None, None, 2, 2),
+            Reported(5, "member_joined", "finished", 12, 13, "a", 2, 3),
         ),
     ),
     Case(
@@ -190,8 +190,8 @@ CASES = (
         lambda log: gone(waits_for_a(log).at(12), "a").record(3, "g", epoch(5)).at(13).record(8, "g", current(5), "b"),
         (
             *TWO_MEMBERS,
-            Told(4, "subscription_changed", "superseded", 10, None, None, 2, 2),
-            Told(5, "member_left", "finished", 12, 13, "b", 2, 1),
+            Reported(4, "subscription_changed", "superseded", 10, None, None, 2, 2),
+            Reported(5, "member_left", "finished", 12, 13, "b", 2, 1),
         ),
     ),
     Case(
@@ -206,7 +206,7 @@ CASES = (
             .record(6, "g", target(4))
             .record(8, "g", current(4), "a")
         ),
-        (*TWO_MEMBERS, Told(4, "subscription_changed", "running", 6, None, None, 2, 2)),
+        (*TWO_MEMBERS, Reported(4, "subscription_changed", "running", 6, None, None, 2, 2)),
     ),
     Case(
         "a static member comes back under another id: no rebalance, and the next one is somebody else's",
@@ -222,37 +222,37 @@ CASES = (
             .record(8, "g", current(4), "a")
             .record(8, "g", current(4), "c")
         ),
-        (*TWO_MEMBERS, Told(4, "subscription_changed", "finished", 7, 8, "c", 2, 2)),
+        (*TWO_MEMBERS, Reported(4, "subscription_changed", "finished", 7, 8, "c", 2, 2)),
     ),
     Case(
         "other topics",
         lambda log: changed(two_members(log), topics="t u"),
-        (*TWO_MEMBERS, Told(4, "subscription_changed", *CHANGED)),
+        (*TWO_MEMBERS, Reported(4, "subscription_changed", *CHANGED)),
     ),
     Case(
         "another expression",
         lambda log: changed(two_members(log), regex="t.*"),
-        (*TWO_MEMBERS, Told(4, "subscription_changed", *CHANGED)),
+        (*TWO_MEMBERS, Reported(4, "subscription_changed", *CHANGED)),
     ),
     Case(
         "another assignor",
         lambda log: changed(two_members(log), assignor="range"),
-        (*TWO_MEMBERS, Told(4, "assignor_changed", *CHANGED)),
+        (*TWO_MEMBERS, Reported(4, "assignor_changed", *CHANGED)),
     ),
     Case(
         "nothing that the log tells",
         lambda log: changed(two_members(log)),
-        (*TWO_MEMBERS, Told(4, "unknown", *CHANGED)),
+        (*TWO_MEMBERS, Reported(4, "unknown", *CHANGED)),
     ),
     Case(
-        "the topics' partitions are told by a record of their own until 4.0",
+        "the topics' partitions are reported by a record of their own until 4.0",
         lambda log: changed(two_members(log).record(4, "g", {"topics": []})),
-        (*TWO_MEMBERS, Told(4, "topic_metadata_changed", *CHANGED)),
+        (*TWO_MEMBERS, Reported(4, "topic_metadata_changed", *CHANGED)),
     ),
     Case(
         "its tombstone, which 4.1 and newer write, tells nothing of them",
         lambda log: changed(two_members(log).record(4, "g", None)),
-        (*TWO_MEMBERS, Told(4, "unknown", *CHANGED)),
+        (*TWO_MEMBERS, Reported(4, "unknown", *CHANGED)),
     ),
     Case(
         "a member that joined without an epoch of its own, as for an expression",
@@ -268,7 +268,7 @@ CASES = (
             .at(4)
             .record(8, "g", current(3), "a")
         ),
-        (TWO_MEMBERS[0], Told(3, "member_joined", "finished", 3, 4, "a", 1, 2)),
+        (TWO_MEMBERS[0], Reported(3, "member_joined", "finished", 3, 4, "a", 1, 2)),
     ),
     Case(
         "a member that came and left again",
@@ -280,7 +280,7 @@ CASES = (
             .record(8, "g", current(4), "a")
             .record(8, "g", current(4), "b")
         ),
-        (*TWO_MEMBERS, Told(4, "members_changed", "finished", 6, 7, "b", 2, 2)),
+        (*TWO_MEMBERS, Reported(4, "members_changed", "finished", 6, 7, "b", 2, 2)),
     ),
     Case(
         "a group that was deleted and is made again begins anew",
@@ -289,8 +289,8 @@ CASES = (
         ),
         (
             TWO_MEMBERS[0],
-            Told(3, "member_left", "finished", 3, 3, None, 1, 0),
-            Told(2, "member_joined", "finished", 20, 20, "z", 0, 1),
+            Reported(3, "member_left", "finished", 3, 3, None, 1, 0),
+            Reported(2, "member_joined", "finished", 20, 20, "z", 0, 1),
         ),
     ),
     Case(
@@ -306,7 +306,7 @@ CASES = (
             .record(8, "g", current(4), "a")
             .record(8, "g", current(4), "b")
         ),
-        (Told(4, "unknown", "finished", 10, 11, "b", None, 2),),
+        (Reported(4, "unknown", "finished", 10, 11, "b", None, 2),),
     ),
     Case(
         "records without a time",
@@ -314,14 +314,14 @@ CASES = (
             first_member(log.at(None)).at(3).record(3, "g", epoch(3, 8)).at(None).record(8, "g", current(3), "a")
         ),
         (
-            Told(2, "member_joined", "finished", None, None, "a", 0, 1),
-            Told(3, "topic_metadata_changed", "finished", 3, None, "a", 1, 1),
+            Reported(2, "member_joined", "finished", None, None, "a", 0, 1),
+            Reported(3, "topic_metadata_changed", "finished", 3, None, "a", 1, 1),
         ),
     ),
     Case(
         "epochs of 4.2 and before begin at 1",
         lambda log: first_member(log, number=1),
-        (Told(1, "member_joined", "finished", 0, 0, "a", 0, 1),),
+        (Reported(1, "member_joined", "finished", 0, 0, "a", 0, 1),),
         release="4.2",
     ),
     # ---- share and streams groups
@@ -341,8 +341,8 @@ CASES = (
             .record(14, "s", current(3), "a")
         ),
         (
-            Told(2, "member_joined", "finished", 0, 0, "a", 0, 1),
-            Told(3, "share_partitions_initialized", "finished", 2, 3, "a", 1, 1),
+            Reported(2, "member_joined", "finished", 0, 0, "a", 0, 1),
+            Reported(3, "share_partitions_initialized", "finished", 2, 3, "a", 1, 1),
         ),
     ),
     Case(
@@ -362,8 +362,8 @@ CASES = (
             .record(22, "s", current_tasks(3), "a")
         ),
         (
-            Told(2, "member_joined", "finished", 0, 1, "a", 0, 1),
-            Told(3, "topology_changed", "finished", 2, 5, "a", 1, 1),
+            Reported(2, "member_joined", "finished", 0, 1, "a", 0, 1),
+            Reported(3, "topology_changed", "finished", 2, 5, "a", 1, 1),
         ),
     ),
     # ---- classic groups
@@ -473,7 +473,7 @@ CASES = (
     Case(
         "a classic group becomes a consumer group while it runs",
         lambda log: to_consumer(classic_ab(log)),
-        (*CLASSIC_AB, Told(3, "group_type_changed", "finished", 10, 13, "b", 2, 3)),
+        (*CLASSIC_AB, Reported(3, "group_type_changed", "finished", 10, 13, "b", 2, 3)),
     ),
     Case(
         "a consumer group becomes a classic group while it runs",
@@ -485,7 +485,7 @@ CASES = (
         ),
         (
             *TWO_MEMBERS,
-            Told(4, "subscription_changed", "removed", 10, None, None, 2, 2),
+            Reported(4, "subscription_changed", "removed", 10, None, None, 2, 2),
             classic(5, "group_type_changed", 21, 2, 1),
         ),
     ),
@@ -501,7 +501,7 @@ CASES = (
         (
             classic(1, "member_joined", 0, 0, 1),
             classic(2, "member_left", 5, 1, 0),
-            Told(2, "group_type_changed", "finished", 9, 9, "a", 0, 1),
+            Reported(2, "group_type_changed", "finished", 9, 9, "a", 0, 1),
         ),
     ),
     Case(
@@ -517,7 +517,7 @@ CASES = (
         (
             classic(1, "member_joined", 0, 0, 1),
             classic(2, "member_left", 5, 1, 0),
-            Told(2, "member_joined", "finished", 20, 20, "a", 0, 1),
+            Reported(2, "member_joined", "finished", 20, 20, "a", 0, 1),
         ),
     ),
     Case(
@@ -546,7 +546,7 @@ CASES = (
         (
             classic(1, "member_joined", 0, 0, 1),
             classic(2, "member_left", 4, 1, 0),
-            Told(2, "member_joined", "finished", 30, 30, "a", 0, 1),
+            Reported(2, "member_joined", "finished", 30, 30, "a", 0, 1),
         ),
     ),
     Case(
@@ -574,7 +574,7 @@ CASES = (
             .record(5, "g", member("", regex="u.*"), "b")
             .record(8, "g", current(3), "b")
         ),
-        (TWO_MEMBERS[0], Told(3, "member_left", "finished", 3, 3, None, 1, 0)),
+        (TWO_MEMBERS[0], Reported(3, "member_left", "finished", 3, 3, None, 1, 0)),
     ),
 )
 

@@ -195,8 +195,8 @@ def _column(name: str, value: Any, version: int, protocol: str) -> Any:
     if version < SINCE.get(name, 0) or value is None:
         return None
     if name in TIMES:
-        in_years_that_are_told = 0 < value <= 253_402_300_799_999
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value) if in_years_that_are_told else None
+        in_years_that_are_reported = 0 < value <= 253_402_300_799_999
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value) if in_years_that_are_reported else None
     if name in BYTES or (name == "metadata" and isinstance(value, str)):
         return base64.b64decode(value)
     if isinstance(value, list):

@@ -16,7 +16,7 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from tests.logs.corpora import ANSWERS, audited
 from tests.logs.log_files import read_folder
 from tests.nights.nights_here import Audited, How, audit
-from tests.nights.told_tables import CURRENT, RECORD_TABLES, VERSIONS
+from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())

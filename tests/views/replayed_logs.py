@@ -133,9 +133,9 @@ class ReplayedPartition:
 
     def owners_at(self, slot: Slot, place: int) -> set[Owner]:
         """To whom the slot's partition was assigned there."""
-        told = self.owners.get(slot[0], [])
-        at = bisect_right([log_offset for log_offset, _, _ in told], place) - 1
-        held = told[at][2] if at >= 0 else set()
+        reported = self.owners.get(slot[0], [])
+        at = bisect_right([log_offset for log_offset, _, _ in reported], place) - 1
+        held = reported[at][2] if at >= 0 else set()
         return {owner for partition, owner in held if (self.name(partition), partition.partition) == slot[1:]}
 
     def name(self, partition: AssignedPartition) -> str | None:
@@ -143,9 +143,9 @@ class ReplayedPartition:
         return partition.topic or (named[0] if named else None)
 
     def spans(self) -> Iterator[Span]:
-        for group_id, told in self.owners.items():
+        for group_id, reported in self.owners.items():
             begun: dict[tuple[AssignedPartition, Owner], tuple[int, int | None]] = {}
-            for log_offset, timestamp, held in told:
+            for log_offset, timestamp, held in reported:
                 for key in held - begun.keys():
                     begun[key] = (log_offset, timestamp)
                 for key in begun.keys() - held:

@@ -110,7 +110,7 @@ def committed_as_of(views: Any, moment: datetime, where: str = "true") -> list[t
     return [tuple(row.values()) for row in rows_of(views, query)]
 
 
-def test_what_has_been_reduced_is_not_told() -> None:
+def test_what_has_been_reduced_is_not_reported() -> None:
     views = in_duckdb(two_partitions(reason="keep", log_offset=5))
     reduced = r"offsets partition 0 below log offset 5 .* ask for a later time"
     for moment in (-1, 0, 3):

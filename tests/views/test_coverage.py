@@ -111,7 +111,7 @@ def test_a_record_that_a_load_would_fail_at_counts_once() -> None:
 
 
 @pytest.mark.spark
-def test_partitions_are_told_apart_and_both_dialects_agree(spark) -> None:
+def test_partitions_are_kept_apart_and_both_dialects_agree(spark) -> None:
     parts = [records(np.arange(10, 30)), records(np.array([40, 41, 43, 44]), 1), records(np.array([], np.int64), 2)]
     there = {name: pa.concat_tables([part[name] for part in parts]) for name in TABLES}
     for name in TABLES:

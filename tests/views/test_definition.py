@@ -34,14 +34,16 @@ def test_a_head_names_the_columns_of_the_view_in_their_order(views: duckdb.DuckD
 @pytest.mark.parametrize("name", TABLE_FUNCTIONS)
 def test_a_head_names_the_columns_of_the_function_with_their_types(views: duckdb.DuckDBPyConnection, name: str) -> None:
     answer = views.sql(f"SELECT * FROM {name}(NULL)").to_arrow_table().schema
-    assert {column: told.type for column, told in definition(name).columns.items()} == {
+    assert {column: reported.type for column, reported in definition(name).columns.items()} == {
         field.name: type_name(field.type) for field in answer
     }
 
 
 def test_a_column_of_a_table_says_what_the_table_says() -> None:
-    told = {field.name: comment_of(field) for field in TABLES["committed_offsets"].columns}
-    assert list(told.items()) == [(name, comment) for name, comment in described("lag").columns.items() if name in told]
+    reported = {field.name: comment_of(field) for field in TABLES["committed_offsets"].columns}
+    assert list(reported.items()) == [
+        (name, comment) for name, comment in described("lag").columns.items() if name in reported
+    ]
 
 
 HEAD = """-- What it is: a test.

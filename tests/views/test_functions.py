@@ -87,15 +87,15 @@ def test_a_misplaced_group_says_what_the_number_is_not() -> None:
     here = names(100)
     tables = groups_of(here, 50, is_misplaced=False)
     elsewhere = {"group_id": "elsewhere", "offsets_partition": 99 % 50, "is_misplaced": True}
-    told = {**tables, "groups": pa.concat_tables([tables["groups"], table_rows("groups", elsewhere)])}
+    reported = {**tables, "groups": pa.concat_tables([tables["groups"], table_rows("groups", elsewhere)])}
     query = "SELECT offsets_partition_count() AS n"
-    assert rows_of(in_duckdb(told), query) == [{"n": 50}]
-    unknown = told["groups"].set_column(
-        told["groups"].schema.get_field_index("is_misplaced"),
-        told["groups"].schema.field("is_misplaced"),
+    assert rows_of(in_duckdb(reported), query) == [{"n": 50}]
+    unknown = reported["groups"].set_column(
+        reported["groups"].schema.get_field_index("is_misplaced"),
+        reported["groups"].schema.field("is_misplaced"),
         pa.nulls(101, pa.bool_()),
     )
-    assert rows_of(in_duckdb({**told, "groups": unknown}), query) == [{"n": None}]
+    assert rows_of(in_duckdb({**reported, "groups": unknown}), query) == [{"n": None}]
 
 
 RELEASES = ["4.3.1", "3.9.2", "2.6.0", "2.1.0", "1.1.1", "0.8.2"]

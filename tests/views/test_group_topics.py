@@ -66,7 +66,7 @@ def topics(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_every_source_of_a_topic_is_told_once() -> None:
+def test_every_source_of_a_topic_is_reported_once() -> None:
     assert topics(tables_of_cases()) == [
         (0, "gone", "old", "committed"),
         (0, "names", "t", "committed"),
@@ -82,14 +82,14 @@ def test_every_source_of_a_topic_is_told_once() -> None:
 
 
 def test_of_the_story_members_read_what_it_says_they_read() -> None:
-    told: dict[str, set[str]] = {}
+    reported: dict[str, set[str]] = {}
     sources: dict[str, set[str]] = {}
     for _, group_id, topic, source in topics(tables_of("story")):
         if source != "committed":
-            told.setdefault(group_id, set()).add(topic)
+            reported.setdefault(group_id, set()).add(topic)
             sources.setdefault(source, set()).add(group_id)
     # Of one group that subscribes by an expression the story does not say to what.
     assert sources.pop("regex") == {"ml-features"}
-    assert told.pop("ml-features") == {"orders", "fraud-scores", "price-changes"}
-    assert told == {group_id: set(STORY["groups"][group_id]["topics"]) for group_id in told}
-    assert len(told) > 15 and sources["topology"] == {"order-totals"}
+    assert reported.pop("ml-features") == {"orders", "fraud-scores", "price-changes"}
+    assert reported == {group_id: set(STORY["groups"][group_id]["topics"]) for group_id in reported}
+    assert len(reported) > 15 and sources["topology"] == {"order-totals"}

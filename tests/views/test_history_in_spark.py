@@ -199,7 +199,7 @@ def test_reduced_history_says_the_same_of_later_moments(lake: Lake) -> None:
     for name in ("offset_commits", "group_member_versions", "transaction_markers"):
         assert left[name].num_rows < lake.tables[name].num_rows
     whole_views, reduced_views = views_over(lake.tables), views_over(left)
-    told = 0
+    reported = 0
     for partition, records in records_of(REDUCED):
         later = later_moments(records, horizons[partition])
         for moment in {later[0], later[len(later) // 2]}:
@@ -207,8 +207,8 @@ def test_reduced_history_says_the_same_of_later_moments(lake: Lake) -> None:
                 query = f"SELECT * FROM {name}(make_timestamptz({1000 * moment})) WHERE offsets_partition = {partition}"
                 expected = rows_of(whole_views, query)
                 assert rows_of(reduced_views, query) == expected, (name, partition, moment)
-                told += len(expected)
-    assert told > 200
+                reported += len(expected)
+    assert reported > 200
 
 
 def records_of(logs: Sequence[str]) -> Iterator[tuple[int, list[ReplayRow]]]:

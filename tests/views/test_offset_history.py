@@ -40,30 +40,30 @@ def test_every_record_stands_in_history_once_as_it_was(name: str) -> None:
 
 
 @every_log
-def test_a_transaction_is_told_by_the_producers_next_marker(name: str) -> None:
+def test_a_transaction_is_reported_by_the_producers_next_marker(name: str) -> None:
     log = history_log(name)
     records = {(p, row.log_offset): row for p, each in log.replayed.partitions.items() for row in each.rows}
     for row in history(log):
-        told = row["outcome"], row["marker_offset"]
+        reported = row["outcome"], row["marker_offset"]
         if row["producer_id"] is None:
-            assert told == (None, None)
+            assert reported == (None, None)
             continue
         partition = log.replayed.partitions[row["offsets_partition"]]
         marker = partition.marker_of(records[row["offsets_partition"], row["log_offset"]])
-        assert told == ("pending", None) if marker is None else (marker.outcome, marker.log_offset), row
+        assert reported == ("pending", None) if marker is None else (marker.outcome, marker.log_offset), row
 
 
 def chain(effects: list[Effect], began: int) -> dict[int, tuple[Any, ...]]:
     """By log offset, each record that took effect in a slot: its place, its time, the offset committed before it, and
     when the next one replaced it. Where no time is known, that is when the last audit `began`."""
-    told = {}
+    reported = {}
     for number, effect in enumerate(effects):
         later = [each.timestamp for each in effects[number + 1 :]]
         known = [time for time in later if time is not None]
         own = began if effect.timestamp is None else effect.timestamp
         until = None if not later else known[0] if known else own
-        told[effect.log_offset] = (effect.place, effect.timestamp, effect.previous, until)
-    return told
+        reported[effect.log_offset] = (effect.place, effect.timestamp, effect.previous, until)
+    return reported
 
 
 @every_log
@@ -146,7 +146,7 @@ def test_versions_follow_each_other(name: str, what: str) -> None:
             assert row["valid_to"] == (None if not later else known[0] if known else times[number])
 
 
-def told(*records: Record) -> list[tuple[Any, ...]]:
+def reported(*records: Record) -> list[tuple[Any, ...]]:
     """(log_offset, outcome, marker_offset, effective_log_offset, took_effect) of records of one slot."""
     tables = {
         name: table_rows(name, *(record.columns for record in records if record.table == name))
@@ -157,25 +157,27 @@ def told(*records: Record) -> list[tuple[Any, ...]]:
 
 
 def test_a_marker_that_neither_commits_nor_aborts_ends_nothing() -> None:
-    untold = value(10, producer_id=7, producer_epoch=0)  # without the transactional bit
-    assert told(untold, marker(11, None, None)) == [(10, "pending", None, None, False)]
-    assert told(untold, marker(11, None, None), marker(12, "committed", None)) == [(10, "committed", 12, 12, True)]
+    unmarked = value(10, producer_id=7, producer_epoch=0)  # without the transactional bit
+    assert reported(unmarked, marker(11, None, None)) == [(10, "pending", None, None, False)]
+    assert reported(unmarked, marker(11, None, None), marker(12, "committed", None)) == [
+        (10, "committed", 12, 12, True)
+    ]
 
 
 def test_the_first_marker_counts_and_a_repeated_one_does_not() -> None:
     again = marker(13, "aborted", None)
-    assert told(pending(10), marker(12, "committed", 10), again) == [(10, "committed", 12, 12, True)]
-    assert told(value(10, producer_id=7), marker(12, "committed", None), again) == [(10, "committed", 12, 12, True)]
+    assert reported(pending(10), marker(12, "committed", 10), again) == [(10, "committed", 12, 12, True)]
+    assert reported(value(10, producer_id=7), marker(12, "committed", None), again) == [(10, "committed", 12, 12, True)]
 
 
 def test_what_a_row_knows_itself_is_not_asked_again() -> None:
     """Its marker is found by its place: a range that read both has said so."""
     row = pending(10, outcome="aborted", marker_offset=12)
-    assert told(row, marker(12, "aborted", 10), marker(14, "committed", 10)) == [(10, "aborted", 12, None, False)]
+    assert reported(row, marker(12, "aborted", 10), marker(14, "committed", 10)) == [(10, "aborted", 12, None, False)]
 
 
 def test_of_the_values_that_one_marker_commits_the_last_takes_effect() -> None:
-    assert told(pending(10), pending(11), marker(12, "committed", 10)) == [
+    assert reported(pending(10), pending(11), marker(12, "committed", 10)) == [
         (10, "committed", 12, 12, False),
         (11, "committed", 12, 12, True),
     ]
@@ -183,7 +185,7 @@ def test_of_the_values_that_one_marker_commits_the_last_takes_effect() -> None:
 
 def test_a_tombstone_in_a_transaction_takes_effect_whatever_becomes_of_it() -> None:
     gone = tombstone(11, producer_id=7, producer_epoch=0, is_transactional=True)
-    assert told(value(9), pending(10), gone, marker(12, "committed", 10)) == [
+    assert reported(value(9), pending(10), gone, marker(12, "committed", 10)) == [
         (9, None, None, 9, True),
         (10, "committed", 12, 12, False),
         (11, "committed", 12, 11, True),
@@ -199,15 +201,15 @@ def still_pending(log_offset: int, *held: int) -> Record:
 
 def test_what_a_corrected_producer_still_had_pending_is_committed_by_its_marker() -> None:
     log = (pending(9), pending(10), marker(14, "committed", 9))
-    assert told(*log) == [(9, "committed", 14, 14, False), (10, "committed", 14, 14, True)]
+    assert reported(*log) == [(9, "committed", 14, 14, False), (10, "committed", 14, 14, True)]
     # The marker of 9 was gone before it was read: nobody knows what became of it.
-    assert told(*log, still_pending(12, 10)) == [(9, None, None, None, False), (10, "committed", 14, 14, True)]
-    assert told(*log, still_pending(12)) == [(9, None, None, None, False), (10, None, None, None, False)]
+    assert reported(*log, still_pending(12, 10)) == [(9, None, None, None, False), (10, "committed", 14, 14, True)]
+    assert reported(*log, still_pending(12)) == [(9, None, None, None, False), (10, None, None, None, False)]
 
 
 def test_a_correction_of_a_producer_says_nothing_of_what_had_ended_before() -> None:
     log = (pending(9), marker(10, "committed", 9), pending(11))
-    assert told(*log, still_pending(15)) == [(9, "committed", 10, 10, True), (11, None, None, None, False)]
+    assert reported(*log, still_pending(15)) == [(9, "committed", 10, 10, True), (11, None, None, None, False)]
 
 
 def version(log_offset: int, member_id: str, *partitions: int, **columns: Any) -> Record:
@@ -253,7 +255,7 @@ def test_where_the_end_has_no_time_the_next_known_one_stands_for_it_else_the_las
     ]
 
 
-def test_of_two_members_with_one_partition_the_last_to_get_it_is_told() -> None:
+def test_of_two_members_with_one_partition_the_last_to_get_it_is_reported() -> None:
     members = [version(1, "a", 0), version(4, "b", 0), version(8, "b")]
     commits = [value(number) for number in (2, 5, 9)]
     tables = {

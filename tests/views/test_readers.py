@@ -58,7 +58,7 @@ class Killed(Exception):
 
 @dataclass
 class LivedIn:
-    """The lake, what readers saw that they should not (moment, what differed), and what the last audit told."""
+    """The lake, what readers saw that they should not (moment, what differed), and what the last audit reported."""
 
     path: Path
     moments: int = 0
@@ -179,7 +179,7 @@ def test_nobody_ever_sees_half_an_audit(lived_in: LivedIn) -> None:
     assert lived_in.committed >= {"offset_commits", "group_versions", *NOW, "previous_offset_expiry", "audits"}
 
 
-def test_the_last_night_is_told_when_it_has_finished(lived_in: LivedIn) -> None:
+def test_the_last_night_is_reported_when_it_has_finished(lived_in: LivedIn) -> None:
     with duckdb_views(str(lived_in.path)) as connection:
         assert connection.sql("SELECT audit_id FROM last_audit").fetchall() == [(5,)]
         outcomes = dict(connection.sql("SELECT outcome, count(*) FROM expiry_outcomes GROUP BY outcome").fetchall())
@@ -189,9 +189,9 @@ def test_the_last_night_is_told_when_it_has_finished(lived_in: LivedIn) -> None:
     assert counts is not None
     assert outcomes == {outcome: count for outcome, count in counts.items() if count}
     assert outcomes["removed"]
-    told = [line for line in lived_in.summary.lines() if "of what the audit before decided" in line]
+    reported = [line for line in lived_in.summary.lines() if "of what the audit before decided" in line]
     numbers = [f"{counts[outcome]} {outcome.replace('_', ' ')}" for outcome in counts]
-    assert told == [f"  of what the audit before decided on offsets: {', '.join(numbers)}"]
+    assert reported == [f"  of what the audit before decided on offsets: {', '.join(numbers)}"]
 
 
 @pytest.mark.parametrize("name", some_of(5, *TABLES))

@@ -14,7 +14,7 @@ from tests.chosen import some_of
 from tests.logs.corpora import ANSWERS
 from tests.views.arrow_tables import in_duckdb
 from tests.views.group_logs import T0
-from tests.views.rebalance_cases import CASES, Case, Told, tables_of_cases
+from tests.views.rebalance_cases import CASES, Case, Reported, tables_of_cases
 from tests.views.recorded import LOGS, STORY, audited_log
 from tests.views.recorded import tables_of as tables_of_log
 
@@ -46,8 +46,8 @@ def seconds(time: datetime | None) -> float | None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_one_log(case: Case) -> None:
-    told = [
-        Told(
+    reported = [
+        Reported(
             row["number"],
             row["cause"],
             row["outcome"],
@@ -59,7 +59,7 @@ def test_one_log(case: Case) -> None:
         )
         for row in handmade()[case.name]
     ]
-    assert told == list(case.told)
+    assert reported == list(case.reported)
 
 
 def test_every_cause_has_a_log() -> None:
@@ -71,9 +71,9 @@ def test_every_cause_has_a_log() -> None:
 
 
 def test_a_row_says_who_when_and_where() -> None:
-    row = dict(handmade()["one leaves, and the other is told later"][-1])
+    row = dict(handmade()["one leaves, and the other is reported later"][-1])
     assert row.pop("offsets_partition") == [case.name for case in CASES].index(
-        "one leaves, and the other is told later"
+        "one leaves, and the other is reported later"
     )
     times = {name: seconds(row.pop(name)) for name in list(row) if name.endswith("_timestamp")}
     assert times == {
@@ -124,7 +124,7 @@ def versions(log: str, name: str) -> dict[tuple[int, str], list[Row]]:
 
 
 @pytest.mark.parametrize("log", some_of(5, *LOGS))
-def test_every_generation_and_every_epoch_is_told_once(log: str) -> None:
+def test_every_generation_and_every_epoch_is_reported_once(log: str) -> None:
     """Read from the records' own values, one after the other."""
     numbers = defaultdict(list)
     for row in audited_log(log).rows("group_records"):
@@ -140,11 +140,11 @@ def test_every_generation_and_every_epoch_is_told_once(log: str) -> None:
             known[-1] = (number, kind, has_members)
         elif number > 0:
             known.append((number, kind, has_members))
-    told = defaultdict(list)
+    reported = defaultdict(list)
     for row in recorded(log):
-        told[row["offsets_partition"], row["group_id"]].append(row["number"])
-    assert told == {group: [number for number, _, _ in its] for group, its in numbers.items() if its}
-    assert told or log == "share-4.3"
+        reported[row["offsets_partition"], row["group_id"]].append(row["number"])
+    assert reported == {group: [number for number, _, _ in its] for group, its in numbers.items() if its}
+    assert reported or log == "share-4.3"
 
 
 @pytest.mark.parametrize("log", LOGS)
@@ -229,7 +229,7 @@ def test_a_group_that_a_member_keeps_waiting_is_still_at_it() -> None:
     assert ANSWERS["kip848-4.3"]["groups"]["ledger-1363b6"]["state"] == "Reconciling"
 
 
-# By what happened in the story the causes that may be told of it.
+# By what happened in the story the causes that may be reported of it.
 STORY_CAUSES = {
     "started": {JOINED},
     "visitor": {JOINED, LEFT},
@@ -248,21 +248,21 @@ STORY_CAUSES = {
 }
 
 
-def test_of_the_story_every_rebalance_is_told_and_none_that_did_not_happen() -> None:
+def test_of_the_story_every_rebalance_is_reported_and_none_that_did_not_happen() -> None:
     events = {(e["offsets_partition"], place): e for e in STORY["events"] for place in e["log_offsets"]}
-    told = defaultdict(set)
+    reported = defaultdict(set)
     for row in recorded("story"):
         event = events[row["offsets_partition"], row["log_offset"]]
         assert event["group"] == row["group_id"]
         assert row["cause"] in STORY_CAUSES[event["what"]], (event, row)
-        told[event["scene"]].add(row["cause"])
+        reported[event["scene"]].add(row["cause"])
     # Nobody joined or left: committed without members, and static members that came back, of which KIP-848 makes none.
     quiet = {e["scene"] for e in STORY["events"] if e["cause"] == "assign and commit, no members"}
     quiet |= {e["scene"] for e in STORY["events"] if (e["what"], e["group"]) == ("deploy", "payments-monitor-b")}
     scenes = {event["scene"] for event in STORY["events"] if event["what"] in STORY_CAUSES and event["log_offsets"]}
-    assert scenes - quiet == set(told)
+    assert scenes - quiet == set(reported)
     by_what = defaultdict(set)
     for event in STORY["events"]:
-        by_what[event["what"]] |= told[event["scene"]]
+        by_what[event["what"]] |= reported[event["scene"]]
     assert by_what["upgraded"] >= {"group_type_changed"} and by_what["downgraded"] >= {"group_type_changed"}
     assert by_what["instance_fenced"] == {"member_replaced"}

@@ -89,19 +89,20 @@ def test_both_dialects_say_the_same(by_duckdb: duckdb.DuckDBPyConnection, by_spa
 
 
 def test_types_are_those_of_the_message_files(by_duckdb: duckdb.DuckDBPyConnection) -> None:
-    told = dict(
+    reported = dict(
         row[:2] for row in by_duckdb.sql("DESCRIBE consumer_group_current_member_assignment_records").fetchall()
     )
-    assert told["member_epoch"] == "INTEGER"
-    assert told["state"] == "TINYINT"
+    assert reported["member_epoch"] == "INTEGER"
+    assert reported["state"] == "TINYINT"
     assert (
-        told["assigned_partitions"] == "STRUCT(topic_id VARCHAR, partitions INTEGER[], assignment_epochs INTEGER[])[]"
+        reported["assigned_partitions"]
+        == "STRUCT(topic_id VARCHAR, partitions INTEGER[], assignment_epochs INTEGER[])[]"
     )
-    told = dict(row[:2] for row in by_duckdb.sql("DESCRIBE group_metadata_records").fetchall())
-    assert told["current_state_timestamp"] == "TIMESTAMP WITH TIME ZONE"
-    assert "subscription_raw BLOB" in told["members"] and "config_offset BIGINT" in told["members"]
-    told = dict(row[:2] for row in by_duckdb.sql("DESCRIBE streams_group_member_metadata_records").fetchall())
-    assert told["user_endpoint"] == "STRUCT(host VARCHAR, port INTEGER)"
+    reported = dict(row[:2] for row in by_duckdb.sql("DESCRIBE group_metadata_records").fetchall())
+    assert reported["current_state_timestamp"] == "TIMESTAMP WITH TIME ZONE"
+    assert "subscription_raw BLOB" in reported["members"] and "config_offset BIGINT" in reported["members"]
+    reported = dict(row[:2] for row in by_duckdb.sql("DESCRIBE streams_group_member_metadata_records").fetchall())
+    assert reported["user_endpoint"] == "STRUCT(host VARCHAR, port INTEGER)"
 
 
 def test_a_field_that_two_layouts_have_as_two_types_is_refused() -> None:
@@ -117,7 +118,7 @@ def test_a_field_that_two_layouts_have_as_two_types_is_refused() -> None:
         value_fields(kind)
 
 
-def test_the_rows_are_told_apart_by_layout(expected_rows: dict[str, list[Row]]) -> None:
+def test_the_rows_are_kept_apart_by_layout(expected_rows: dict[str, list[Row]]) -> None:
     found: dict[str, set[str]] = {}
     for name, rows in expected_rows.items():
         if layouts := {row["layout"] for row in rows if "layout" in row}:

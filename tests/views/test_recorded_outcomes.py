@@ -26,7 +26,7 @@ RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
 
 
 @pytest.mark.parametrize("partition", segments_of(FILES))
-def test_each_check_of_a_broker_is_told(partition: int) -> None:
+def test_each_check_of_a_broker_is_reported(partition: int) -> None:
     restarted_at = ANSWERS["expiry-4.3-before"]["ends"][str(partition)]
     checks = [(begin, behind, removed) for begin, _, behind, removed in tombstone_batches(FILES, partition)]
     checks = [check for check in checks if check[0].next_offset >= restarted_at]
@@ -40,12 +40,12 @@ def test_each_check_of_a_broker_is_told(partition: int) -> None:
         before, decisions = audited.audits, decided(audited)
         audited.night(next(given), How("4.3"))
         offsets_removed = {name for name in removed if len(name) == 3}
-        assert told_as_removed(before, decisions, audited, partition, begin, places[behind]) == offsets_removed
+        assert reported_as_removed(before, decisions, audited, partition, begin, places[behind]) == offsets_removed
         removed_by_all += len(offsets_removed)
     assert removed_by_all
 
 
-def told_as_removed(
+def reported_as_removed(
     before: int, decisions: list[dict[str, Any]], after: Audited, partition: int, then: Border, now: Border
 ) -> set[tuple[Any, ...]]:
     """What the view says was removed, of what was decided at the newest log time of then; the rest is still there."""

@@ -25,7 +25,7 @@ RECORDS = ("group_metadata_records", "consumer_group_member_metadata_records")
 VIEWS = ("group_topics", "topic_health", "rebalances", "unstable_periods", *RECORDS)
 
 WHERE = "offsets_partition = 1 AND group_id = 'mail-10bf26'"
-# A view that has no groups, and tables that no group's name leads into: markers by producer, what audits told.
+# A view that has no groups, and tables that no group's name leads into: markers by producer, what audits reported.
 BY_PARTITION = {"topic_health"}
 WITHOUT_GROUPS = {"transaction_markers", "audits", "checkpoints"}
 

@@ -120,14 +120,14 @@ def test_every_moment_is_a_replay_of_the_log_up_to_it(topic, name):
     moments = sorted(times | {min(times) - 1})
     moments = moments[:: -(-len(moments) // 40)]
     for table in OF_LOG[topic]:
-        said, told = as_of_all(views, table, moments), 0
+        said, reported = as_of_all(views, table, moments), 0
         for moment in moments:
             expected = [
                 row for partition, some in records.items() for row in replayed(topic, partition, some, moment)[table]
             ]
             assert in_order(said[moment]) == in_order(expected), (table, moment)
-            told += len(expected)
-        assert told > 20
+            reported += len(expected)
+        assert reported > 20
     for table in OF_LOG[topic]:
         now = [row for each in nights for row in each.tables.get(table, ())]
         assert in_order(rows_of(views, f"SELECT * FROM {table}_as_of(NULL)")) == in_order(now)
@@ -188,14 +188,14 @@ def test_listings_of_the_groups_coordinator_complete_share_partitions():
         "topics": table_rows("topics", {"topic_id": "A", "topic": "the name of now"}),
     }
     views = in_duckdb(tables)
-    told = {
+    reported = {
         moment: [
             (row["partition"], row["init_state"], row["start_offset"], row["topic"])
             for row in as_of(views, "share_partitions", 1000 * moment)
         ]
         for moment in range(4)
     }
-    assert told == {
+    assert reported == {
         0: [(0, "initializing", 3, "topic A"), (1, "initializing", None, "topic A")],
         1: [(0, "initialized", 3, "topic A"), (1, "initializing", None, "topic A")],
         2: [(0, "deleting", 3, "topic A")],

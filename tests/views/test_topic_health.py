@@ -114,7 +114,7 @@ def health(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_every_partition_that_was_read_is_told() -> None:
+def test_every_partition_that_was_read_is_reported() -> None:
     assert health(tables_of_cases()) == [
         # Live: 4 committed offsets, 1 pending, and of the records of groups 6 keys.
         (0, 0, 150, 150, 140, 1400, 11, 129, 8, 2, 20, None, 8, 40 / 3),
@@ -141,9 +141,9 @@ def test_of_a_recorded_log_the_numbers_are_those_of_its_records(log: str) -> Non
     for row in result.rows("offset_commits"):
         gone = row["committed_offset"] is None
         tombstones[row["offsets_partition"]] = tombstones.get(row["offsets_partition"], 0) + gone
-    told = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in health(tables_of(log))}
-    assert sorted(told) == sorted({each.offsets_partition for each in read})
-    for partition, row in told.items():
+    reported = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in health(tables_of(log))}
+    assert sorted(reported) == sorted({each.offsets_partition for each in read})
+    for partition, row in reported.items():
         live = committed.count(partition) + sum(p == partition for p, _ in pending)
         live += sum(is_live for key, is_live in keys.items() if key[0] == partition)
         records = sum(each.records for each in read if each.offsets_partition == partition)

@@ -57,7 +57,7 @@ def tables_of_cases() -> dict[str, pa.Table]:
             # The log has shown another id since the cluster was asked last, if by a clock that is slow.
             topic("c3", "since", 1),
             topic("c1", "since", 7),
-            # Two that only the cluster told of, one after the other.
+            # Two that only the cluster reported, one after the other.
             topic("d2", "only in cluster", None, "cluster"),
             topic("d1", "only in cluster", None, "cluster"),
             # The same, without committed offsets: only that it is newer than those of the log.
@@ -156,7 +156,7 @@ def test_a_topic_that_a_broker_made_again() -> None:
     assert rows(tables, "SELECT * FROM stale_offsets") == []
 
 
-def test_of_the_story_the_one_topic_that_was_made_again_is_told() -> None:
+def test_of_the_story_the_one_topic_that_was_made_again_is_reported() -> None:
     (recreated,) = {event["topic"] for event in STORY["events"] if event["what"] == "topic_recreated"}
     first = min(e["at_ms"] for e in STORY["events"] if e["what"] == "first_commit_of_new_topic")
     tables = tables_of("story")

@@ -170,9 +170,9 @@ def recorded(log: str) -> list[Row]:
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
 def test_one_offset(number: int) -> None:
     rows = [row for row in handmade() if row["offsets_partition"] == number]
-    told = [Period(row["from_log_offset"], row["to_log_offset"], row["ended_by"]) for row in rows]
-    assert told == list(CASES[number].periods)
-    for row, period in zip(rows, told, strict=True):
+    reported = [Period(row["from_log_offset"], row["to_log_offset"], row["ended_by"]) for row in rows]
+    assert reported == list(CASES[number].periods)
+    for row, period in zip(rows, reported, strict=True):
         assert {name: row[name] for name in SLOT} == SLOT
         has_end = period.end is not None and period.ended_by != "not_in_log"
         assert (row["from"], row["to"]) == (at(period.start), at(period.end) if has_end else None)
@@ -188,7 +188,7 @@ def test_random_logs_are_unstable_when_the_coordinator_says_so(seed: int) -> Non
         "offset_commits": rows_of("offset_commits", *(row for log in logs for row in log.commits)),
         "transaction_markers": rows_of("transaction_markers", *(row for log in logs for row in log.markers)),
     }
-    told = {
+    reported = {
         (
             row["offsets_partition"],
             (row["group_id"], row["topic"], row["partition"]),
@@ -197,8 +197,8 @@ def test_random_logs_are_unstable_when_the_coordinator_says_so(seed: int) -> Non
         )
         for row in periods(tables)
     }
-    assert told == {(log.partition, *period) for log in logs for period in replayed(log)}
-    assert any(end is None for *_, end in told) and any(end is not None for *_, end in told)
+    assert reported == {(log.partition, *period) for log in logs for period in replayed(log)}
+    assert any(end is None for *_, end in reported) and any(end is not None for *_, end in reported)
 
 
 def replayed(log: RandomLog) -> list[tuple[Slot, int, int | None]]:
@@ -237,8 +237,10 @@ def test_some_of_them_are() -> None:
     assert {row["ended_by"] for log in JAVA for row in recorded(log)} == {None, "committed", "aborted", "tombstone"}
 
 
-def test_of_the_story_those_that_were_aborted_or_left_open_are_told_and_no_others() -> None:
-    told = {(r["group_id"], r["topic"], r["partition"], r["from_log_offset"], r["ended_by"]) for r in recorded("story")}
+def test_of_the_story_those_that_were_aborted_or_left_open_are_reported_and_no_others() -> None:
+    reported = {
+        (r["group_id"], r["topic"], r["partition"], r["from_log_offset"], r["ended_by"]) for r in recorded("story")
+    }
     events = [event for event in STORY["events"] if event["cause"] == "transaction"]
     ended_by = {"transaction_aborted": "aborted", "transaction_open_at_end": None, "transaction_left_open": None}
     happened = {
@@ -246,5 +248,5 @@ def test_of_the_story_those_that_were_aborted_or_left_open_are_told_and_no_other
         for event in events
         for partition, place in zip(event["partitions"], event["log_offsets"], strict=False)
     }
-    assert {period for period in told if period[-1] != "committed"} == happened
+    assert {period for period in reported if period[-1] != "committed"} == happened
     assert len(happened) > 40

@@ -14,13 +14,13 @@ def require_strong(client_first: bytes, server_first: bytes) -> None:
 
     A message without these attributes is left to the mechanism, which refuses it.
     """
-    sent, told = _attributes(client_first), _attributes(server_first)
-    iterations, nonce = told.get(b"i", b""), told.get(b"r", b"")
+    sent, reported = _attributes(client_first), _attributes(server_first)
+    iterations, nonce = reported.get(b"i", b""), reported.get(b"r", b"")
     if iterations.isdigit() and int(iterations[:9]) < LEAST_ITERATIONS:
         raise ValueError(f"it asks for {int(iterations[:9])} iterations, fewer than {LEAST_ITERATIONS}")
     if nonce and (not nonce.startswith(sent.get(b"r", b"")) or nonce == sent.get(b"r")):
         raise ValueError("it adds nothing to our nonce")
-    if told.get(b"s") == b"":
+    if reported.get(b"s") == b"":
         raise ValueError("it has no salt")
 
 

@@ -36,29 +36,29 @@ SELECT
 FROM group_events
 UNION ALL
 SELECT
-  told.audit_id,
+  reported.audit_id,
   NULL,
-  told.log_offset,
-  told.log_timestamp,
+  reported.log_offset,
+  reported.log_timestamp,
   0,
-  told.log_timestamp,
-  coalesce(told.group_id, aborted.group_id),
-  CASE WHEN told.group_id IS NOT NULL THEN 'share' END,
-  told.event,
+  reported.log_timestamp,
+  coalesce(reported.group_id, aborted.group_id),
+  CASE WHEN reported.group_id IS NOT NULL THEN 'share' END,
+  reported.event,
   NULL,
   topic_names.topic,
-  told.partition,
-  told.offset_before,
-  told.offset_after,
-  CAST(told.state_epoch_before AS VARCHAR),
-  CAST(told.state_epoch_after AS VARCHAR),
+  reported.partition,
+  reported.offset_before,
+  reported.offset_after,
+  CAST(reported.state_epoch_before AS VARCHAR),
+  CAST(reported.state_epoch_after AS VARCHAR),
   NULL,
-  told.log,
-  told.state_partition,
-  told.transactional_id,
-  told.producer_id,
-  told.producer_epoch
-FROM state_events AS told
-LEFT JOIN topic_names ON topic_names.topic_id = told.topic_id
+  reported.log,
+  reported.state_partition,
+  reported.transactional_id,
+  reported.producer_id,
+  reported.producer_epoch
+FROM state_events AS reported
+LEFT JOIN topic_names ON topic_names.topic_id = reported.topic_id
 LEFT JOIN aborted
-  ON aborted.producer_id = told.producer_id AND aborted.producer_epoch = told.producer_epoch
+  ON aborted.producer_id = reported.producer_id AND aborted.producer_epoch = reported.producer_epoch

@@ -60,18 +60,18 @@ corrections AS (
     offsets_partition,
     log_offset,
     group_id,
-    told.producer_id,
+    reported.producer_id,
     coalesce(
       CASE entry_type
-        WHEN 'group' THEN list_transform(told.offsets, lambda held: CAST(held[3] AS BIGINT))
-        ELSE list_transform(told.pending, lambda held: CAST(held[4] AS BIGINT))
+        WHEN 'group' THEN list_transform(reported.offsets, lambda held: CAST(held[3] AS BIGINT))
+        ELSE list_transform(reported.pending, lambda held: CAST(held[4] AS BIGINT))
       END,
       []
     ) AS held
   FROM (
     SELECT
       *,
-      from_json(payload, '{"producer_id": "BIGINT", "offsets": [["VARCHAR"]], "pending": [["VARCHAR"]]}') AS told
+      from_json(payload, '{"producer_id": "BIGINT", "offsets": [["VARCHAR"]], "pending": [["VARCHAR"]]}') AS reported
     FROM checkpoints
     WHERE reason = 'reread' AND entry_type IN ('group', 'producer')
   )

@@ -31,10 +31,10 @@ WITH versions AS (
 compared AS (
   SELECT
     *,
-    {'holds': holds, 'client_id': client_id, 'client_host': client_host} AS told,
+    {'holds': holds, 'client_id': client_id, 'client_host': client_host} AS reported,
     lag({'holds': holds, 'client_id': client_id, 'client_host': client_host}) OVER (
       PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset
-    ) AS told_before
+    ) AS reported_before
   FROM versions
 ),
 -- Versions that change an assignment, of each member one after the other.
@@ -46,7 +46,7 @@ changes AS (
     -- Of a record without a time, or a correction: the next time that is known, else the last at which it was so.
     coalesce(lead(log_timestamp IGNORE NULLS) OVER member, log_timestamp) AS next_timestamp
   FROM compared
-  WHERE told IS DISTINCT FROM told_before
+  WHERE reported IS DISTINCT FROM reported_before
   WINDOW member AS (PARTITION BY offsets_partition, group_id, member_id ORDER BY log_offset)
 ),
 held AS (

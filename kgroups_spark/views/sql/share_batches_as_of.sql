@@ -155,7 +155,7 @@ settings AS (
     AND entry_type = 'settings'
     AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
 ),
-told AS (
+reported AS (
   SELECT
     combined.*,
     settings.delivery_count_limit,
@@ -187,4 +187,4 @@ SELECT
     WHEN state = 4 THEN 'rejected_or_gap'
   END AS archived_as,
   (SELECT known FROM kgroups_known WHERE log = '__share_group_state') AS known
-FROM told
+FROM reported

@@ -11,20 +11,20 @@ WITH kgroups_ends AS (
 gone AS (
   SELECT
     held.state_partition,
-    held.told[2] AS group_id,
-    held.told[3] AS topic_id,
-    CAST(held.told[4] AS INTEGER) AS partition,
-    max(CAST(held.told[1] AS BIGINT)) AS gone_before
+    held.reported[2] AS group_id,
+    held.reported[3] AS topic_id,
+    CAST(held.reported[4] AS INTEGER) AS partition,
+    max(CAST(held.reported[1] AS BIGINT)) AS gone_before
   FROM (
-    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS told
+    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS reported
     FROM main.state_log_state
     WHERE log = '__share_group_state'
       AND entry_type = 'gone'
       AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
   ) AS held
   LEFT JOIN kgroups_ends AS ends ON ends.log = '__share_group_state' AND ends.state_partition = held.state_partition
-  WHERE ends.end_offset IS NULL OR CAST(held.told[1] AS BIGINT) <= ends.end_offset
-  GROUP BY held.state_partition, held.told[2], held.told[3], held.told[4]
+  WHERE ends.end_offset IS NULL OR CAST(held.reported[1] AS BIGINT) <= ends.end_offset
+  GROUP BY held.state_partition, held.reported[2], held.reported[3], held.reported[4]
 ),
 counted AS (
   SELECT

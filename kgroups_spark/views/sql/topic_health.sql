@@ -48,15 +48,15 @@ live AS (
   GROUP BY offsets_partition
 ),
 tombstones AS (
-  SELECT told.offsets_partition, CAST(sum(told.tombstones) AS BIGINT) AS tombstones
+  SELECT reported.offsets_partition, CAST(sum(reported.tombstones) AS BIGINT) AS tombstones
   FROM spans
   JOIN (
     SELECT offsets_partition, audit_id, tombstones FROM group_traffic
     UNION ALL
     SELECT offsets_partition, audit_id, 1 FROM group_records WHERE value_version IS NULL
-  ) AS told
-    ON told.offsets_partition = spans.offsets_partition AND told.audit_id >= spans.read_from_start_by
-  GROUP BY told.offsets_partition
+  ) AS reported
+    ON reported.offsets_partition = spans.offsets_partition AND reported.audit_id >= spans.read_from_start_by
+  GROUP BY reported.offsets_partition
 ),
 open_now AS (
   SELECT

@@ -15,18 +15,18 @@ kgroups_known AS (
 gone AS (
   SELECT
     held.state_partition,
-    held.told[2] AS transactional_id,
-    max(CAST(held.told[1] AS BIGINT)) AS gone_before
+    held.reported[2] AS transactional_id,
+    max(CAST(held.reported[1] AS BIGINT)) AS gone_before
   FROM (
-    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS told
+    SELECT state_partition, from_json(payload, '["VARCHAR"]') AS reported
     FROM main.state_log_state
     WHERE log = '__transaction_state'
       AND entry_type = 'gone'
       AND audit_id = (SELECT max(audit_id) FROM main.state_log_state)
   ) AS held
   LEFT JOIN kgroups_ends AS ends ON ends.log = '__transaction_state' AND ends.state_partition = held.state_partition
-  WHERE ends.end_offset IS NULL OR CAST(held.told[1] AS BIGINT) <= ends.end_offset
-  GROUP BY held.state_partition, held.told[2]
+  WHERE ends.end_offset IS NULL OR CAST(held.reported[1] AS BIGINT) <= ends.end_offset
+  GROUP BY held.state_partition, held.reported[2]
 ),
 decoded AS (
   SELECT

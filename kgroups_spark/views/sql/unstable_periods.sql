@@ -55,7 +55,7 @@ ended AS (
     coalesce(least(marker_offset, tombstone.log_offset, dropped_log_offset), 9223372036854775807) AS end_log_offset
   FROM pending
 ),
-told AS (
+reported AS (
   SELECT
     *,
     CASE
@@ -81,7 +81,7 @@ numbered AS (
     sum(CASE WHEN log_offset < pending_until THEN 0 ELSE 1 END) OVER (
       PARTITION BY offsets_partition, group_id, topic, partition ORDER BY log_offset
     ) AS period
-  FROM told
+  FROM reported
 ),
 periods AS (
   SELECT

@@ -21,7 +21,7 @@ def answer(nonce: bytes = b"abcdef", salt: bytes = SALT, iterations: bytes = b"4
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("reported", "why"),
     [
         (answer(iterations=b"1"), "it asks for 1 iterations, fewer than 4096"),
         (answer(iterations=b"4095"), "it asks for 4095 iterations, fewer than 4096"),
@@ -31,22 +31,22 @@ def answer(nonce: bytes = b"abcdef", salt: bytes = SALT, iterations: bytes = b"4
         (answer(salt=b""), "it has no salt"),
     ],
 )
-def test_what_kafkas_clients_refuse_is_refused(told: bytes, why: str) -> None:
+def test_what_kafkas_clients_refuse_is_refused(reported: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        require_strong(FIRST, told)
+        require_strong(FIRST, reported)
 
 
-@pytest.mark.parametrize("told", [answer(), answer(iterations=b"1000000"), b"e=unknown-user", b"i=x", b""])
-def test_what_is_strong_enough_or_no_such_message_is_left_to_the_mechanism(told: bytes) -> None:
-    require_strong(FIRST, told)
+@pytest.mark.parametrize("reported", [answer(), answer(iterations=b"1000000"), b"e=unknown-user", b"i=x", b""])
+def test_what_is_strong_enough_or_no_such_message_is_left_to_the_mechanism(reported: bytes) -> None:
+    require_strong(FIRST, reported)
     assert LEAST_ITERATIONS == 4096
 
 
 def test_no_proof_is_sent_to_a_broker_that_asks_for_one_iteration() -> None:
     def first(request: Any) -> dict[str, Any]:
         nonce = request.auth_bytes.rpartition(b"r=")[2]
-        told = answer(nonce=nonce + b"x", iterations=b"1")
-        return {"error_code": 0, "error_message": None, "auth_bytes": told, "session_lifetime_ms": 0}
+        reported = answer(nonce=nonce + b"x", iterations=b"1")
+        return {"error_code": 0, "error_message": None, "auth_bytes": reported, "session_lifetime_ms": 0}
 
     answers = {"SaslHandshake": lambda _: {"error_code": 0, "mechanisms": ["SCRAM-SHA-256"]}, "SaslAuthenticate": first}
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -94,7 +94,7 @@ def test_names_of_hosts_are_checked_unless_the_algorithm_is_empty():
         (trustme.CA().issue_cert("localhost"), "localhost", r"ssl\.truststore\.location has to hold the authority"),
     ],
 )
-def test_what_is_wrong_with_a_certificate_is_told(server, host, advice):
+def test_what_is_wrong_with_a_certificate_is_reported(server, host, advice):
     with pytest.raises(ssl.SSLCertVerificationError) as refused:
         shake_hands(context(TRUST), server, host=host)
     said = str(untrusted(("b", 9093), refused.value))

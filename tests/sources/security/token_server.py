@@ -1,4 +1,4 @@
-"""An OAuth token endpoint on this machine, that says what it is told to."""
+"""An OAuth token endpoint on this machine, which answers as a test asks."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ RECORD_TABLES = ("offset_commits", "group_records", "transaction_markers", "quar
 VERSIONS = ("group_versions", "group_member_versions")
 
 
-class Told:
+class Reported:
     """Tables, of which subclasses say where they come from."""
 
     def table(self, name: str) -> pa.Table:
@@ -56,10 +56,10 @@ class Told:
         """The saved state, without regard to the order of what has none."""
         by_partition = itertools.groupby(self.rows(NIGHT), itemgetter("offsets_partition"))
         return {
-            (partition, entry.entry_type, entry.group_id or told.get("producer_id")): unordered(told)
+            (partition, entry.entry_type, entry.group_id or reported.get("producer_id")): unordered(reported)
             for partition, rows in by_partition
             for entry in entries(rows)
-            for told in [json.loads(entry.payload)]
+            for reported in [json.loads(entry.payload)]
         }
 
     def topic_names(self) -> TopicNames:
