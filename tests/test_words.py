@@ -13,10 +13,15 @@ from tests.pages import PAGES, ROOT
 
 GLOSSARY = ROOT / "docs/glossary.md"
 CODE = sorted([*(ROOT / "kgroups_spark").rglob("*.py"), *(ROOT / "jobs").glob("*.py"), *(ROOT / "docs").glob("*.py")])
+AROUND = sorted(
+    path for name in ("tests", "benchmarks") for path in (ROOT / name).rglob("*.py") if path != Path(__file__)
+)
 HEADS = sorted((ROOT / "kgroups_spark/views/sql").glob("*.sql"))
 # At the beginning of a text, a paragraph, an item or a cell, or behind another sentence. A question may begin so.
 NOUN = re.compile(r"(?:^|[.!?] |\| |- )((?:Of|What|Who|Whose|Whom|Whoever) [a-z`][^.!?|]*[.!?]?)", re.MULTILINE)
 BLOCK_OR_CODE = re.compile(r"^```.*?^```$|``[^`]+``|`[^`]*`|^#.*?$", re.MULTILINE | re.DOTALL)
+# Lines that hold nothing else, or the end of one.
+COMMENT = re.compile(r"(?:^ *# [^\n]*\n)+|(?<=  )# [^\n]*", re.MULTILINE)
 
 
 def replaced_words() -> list[str]:
@@ -36,10 +41,30 @@ def complaints(text: str) -> list[str]:
 
 
 def texts(path: Path) -> Iterator[tuple[str, str]]:
-    """Every text of a module that a person may read, with its line: docstrings, messages, help."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Every text of a module that a person may read, with its line: docstrings, messages, help, comments."""
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+    yield from comments(path, text)
+
+
+def texts_around(path: Path) -> Iterator[tuple[str, str]]:
+    """Docstrings, comments and names of tests; their other strings are data."""
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            name = "" if isinstance(node, ast.Module) else node.name.replace("_", " ")
+            line = 1 if isinstance(node, ast.Module) else node.lineno
+            yield f"{path.relative_to(ROOT)}:{line}", f"{name}\n\n{ast.get_docstring(node) or ''}"
+    yield from comments(path, text)
+
+
+def comments(path: Path, text: str) -> Iterator[tuple[str, str]]:
+    """Comments; those on lines of their own that follow each other are one."""
+    for found in COMMENT.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield f"{path.relative_to(ROOT)}:{line}", re.sub(r"^\s*# ?", "", found[0], flags=re.MULTILINE)
 
 
 def test_the_glossary_is_in_order_and_names_what_it_replaces() -> None:
@@ -53,8 +78,9 @@ def test_pages_use_the_glossarys_words(page: Path) -> None:
     assert complaints(page.read_text()) == []
 
 
-def test_help_messages_and_docstrings_use_them() -> None:
+def test_help_messages_docstrings_and_comments_use_them() -> None:
     found = {where: complaints(text) for path in CODE for where, text in texts(path)}
+    found |= {where: complaints(text) for path in AROUND for where, text in texts_around(path)}
     assert {where: words for where, words in found.items() if words} == {}
 
 
