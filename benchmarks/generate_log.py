@@ -37,8 +37,8 @@ EVENTS = ("created.v1", "updated.v2", "events", "snapshots.compacted")
 
 @dataclass(frozen=True)
 class Shape:
-    """What to generate. `transactional`: share of the commit batches; `skew`: share of the records that the first
-    partition has, the others having as many each; 0: all have as many."""
+    """The log to generate. `transactional`: share of the commit batches; `skew`: the first partition's share of the
+    records, while the others have as many each; 0: all have as many."""
 
     records: int
     partitions: int = 8
@@ -239,7 +239,7 @@ class PartitionLog:
         return records
 
     def _producer(self, group: Group) -> int:
-        """Who commits in a transaction, and when its marker comes."""
+        """A transaction's producer; plans its marker, too."""
         if self._rng.random() < COMES_AGAIN:
             producer_id = self._rng.choice(group.producers)
         else:
@@ -249,7 +249,7 @@ class PartitionLog:
         return producer_id
 
     def _markers(self) -> bytes:
-        """Of the transactions whose time has come; those that are left at the end of the log stay open."""
+        """Markers of the transactions that end now; those left at the end of the log stay open."""
         written = b""
         for producer_id, batches_left in list(self._open.items()):
             if batches_left:
@@ -299,7 +299,7 @@ class PartitionLog:
 
 
 def dealt(slots: Sequence[Slot], number: int, size: int) -> list[tuple[str, list[int]]]:
-    """What the `number`-th of `size` members gets of the slots, by topic."""
+    """The partitions of the `number`-th of `size` members, by topic."""
     owned: dict[str, list[int]] = {}
     for slot in slots[number::size]:
         owned.setdefault(slot.topic, []).append(slot.partition)

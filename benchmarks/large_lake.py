@@ -3,8 +3,8 @@
     python -m benchmarks.large_lake LAKE --audits 3650 --partitions 200 --groups 20
     python -m benchmarks.large_lake LAKE --groups 100000 --offsets-per-group 50
 
-Files lie as audits leave them: the ledger's newest rows are a file each, older ones files of 1,024; tables of now are
-some files, each with the rows of some offsets partitions.
+Files lie as audits leave them: one for each of the ledger's newest rows, one for 1,024 older ones, and some for each
+current table, with the rows of some offsets partitions each.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write_large_lake(
     for rows in ledger_files(audits, partitions):
         _add(lake, "audits", rows, audits)
     for some in np.array_split(np.arange(partitions), FILES_OF_A_TABLE):
-        for name, rows in tables_of_now(some, audits, partitions, groups, offsets_per_group, members_per_group).items():
+        for name, rows in current_rows(some, audits, partitions, groups, offsets_per_group, members_per_group).items():
             _add(lake, name, rows, audits)
 
 
@@ -120,7 +120,7 @@ def _rows_of_audit(number: int, audits: int, partitions: int) -> list[pa.Table]:
     return [pa.Table.from_pylist([row], arrow_schema("audits")) for row in (running, finished)]
 
 
-def tables_of_now(
+def current_rows(
     some: np.ndarray, audit_id: int, partitions: int, groups: int, offsets_per_group: int, members_per_group: int
 ) -> dict[str, pa.Table]:
     """Rows of the groups whose offsets partition is one of `some`. A third of the groups is empty and expires."""

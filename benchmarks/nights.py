@@ -2,9 +2,8 @@
 
     python -m benchmarks.nights [--nights 20] [--records 1000000] [--work DIR] [--json FILE]
 
-Every night is `kgroups audit` in a process of its own. What counts is CPU seconds (user and system) of all that it
-started. Behind the nights come audits that find nothing new, and sessions that are started and do nothing, in
-alternation.
+Every night is `kgroups audit` in a process of its own. Its cost is the CPU seconds (user and system) of all that it
+started. After the nights come audits that find nothing new, alternating with sessions that start and do nothing.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Cost:
-    """What an answer cost: seconds (the least of some rounds), files opened, and bytes read of them."""
+    """An answer's cost: seconds (the least of some rounds), files opened, and bytes read from them."""
 
     engine: str
     seconds: float

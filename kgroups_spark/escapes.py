@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 
-# What the spelled-out form looks like.
+# Text that looks spelled out already.
 _LOOKS_ESCAPED = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])")
 # Blanks that nobody sees, or that look like the gap between two columns.
 _HIDDEN_BLANK = re.compile(r"^ | $|(?<= ) ")

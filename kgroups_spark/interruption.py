@@ -41,7 +41,7 @@ class _Signals:
         # it does not get to its exception. At the second signal.
         self.on_arrival: list[Callable[[], object]] = []
         self.at_end: list[Callable[[], object]] = []
-        # Who works for a signal that is still to be answered holds it.
+        # Held while something acts on an unanswered signal.
         self.lock = threading.Lock()
 
     def handle(self, number: int, _frame: FrameType | None) -> None:

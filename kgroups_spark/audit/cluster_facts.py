@@ -42,7 +42,7 @@ class ClusterFacts:
     # The brokers' offsets.retention.minutes, and delete.retention.ms of the offsets topic.
     offsets_retention_ms: int | None
     delete_retention_ms: int | None
-    # What a person should know: which ACL is missing, in what brokers differ, what is configured for single groups.
+    # Notes for people: ACLs that are missing, settings in which brokers differ, configurations of single groups.
     notes: tuple[str, ...]
     # The brokers' settings of the share and the transaction coordinator; None: no broker reports them.
     state_settings: Settings | None = None

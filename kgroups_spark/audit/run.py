@@ -125,7 +125,7 @@ def _delete_retention(lake: Lake, before: AuditRow, delete_retention_ms: int) ->
 
 def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     lake, writer, before, state = work.lake, work.writer, claim.before, work.state
-    # What an unfinished audit made of the tables of now must go, even if nothing it read is given this time.
+    # An unfinished audit may have left rows in the current tables: they must go, even if nothing is new.
     must_rewrite = state.must_be_rebuilt or before is None or claim.unfinished
     is_new = bool(work.plan.new_ranges or work.plan.read_again or work.states.is_new or must_rewrite)
     is_new |= bool(work.plan.replaced)

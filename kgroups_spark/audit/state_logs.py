@@ -50,7 +50,7 @@ HISTORY = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "histo
 STORED = "share_partitions"
 NOW = tuple(name for name in STATE_LOG_TABLES if TABLES[name].kind == "current" and name != STORED)
 
-# What a task gets of a partition: a row that names it, then, by Spark's writer, its saved state and its history.
+# Kinds of a task's rows for a partition: its name; then, with Spark's writer, its saved state and its history.
 WORK, STATE, RECORD = range(3)
 INPUT = (
     "log string, state_partition int, kind int, log_offset bigint, log_timestamp bigint, record_type int, "

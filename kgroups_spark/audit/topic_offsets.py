@@ -33,8 +33,8 @@ TOPICS_AT_ONCE = 2_000
 # How long to wait, in all, for partitions that have no leader now.
 PATIENCE_MS = 15_000
 
-# What a topic may be named in any release (Topic.java; 255 before 0.10.0.1). Other names stand in the log only by a
-# client's mistake: no cluster has such a topic, and some brokers fail at the question.
+# Topic names legal in some release (Topic.java; 255 before 0.10.0.1). The log has other names only by a client's
+# mistake: no cluster has such a topic, and some brokers fail when they are asked for it.
 LEGAL = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,255}")
 
 

@@ -48,7 +48,7 @@ def _resolved(name: str, value: str, providers: Mapping[str, Lookup], found: lis
     def one(match: re.Match[str]) -> str:
         provider, path, key = match.groups()
         if provider not in providers:
-            # What stands there may be a part of a password: it is not shown.
+            # The text may be part of a password: do not show it.
             known = f"{PROVIDERS} names {', '.join(providers)}" if providers else f"there is no {PROVIDERS}"
             raise BadClientProperty(
                 f"{name} refers to another place (${{...:...}}) by a name that is not declared: {known}; "
@@ -153,7 +153,7 @@ def _text(path: str) -> str:
 
 
 PACKAGE = "org.apache.kafka.common.config.provider"
-# Of each class how a lookup is made (from the parameter's full name and its value), and its only parameter.
+# How each class makes a lookup (from the parameter's full name and its value), and its only parameter.
 CLASSES: Mapping[str, tuple[Callable[[str, str], Lookup], str]] = {
     f"{PACKAGE}.EnvVarConfigProvider": (_environment, "allowlist.pattern"),
     f"{PACKAGE}.FileConfigProvider": (_properties_file, "allowed.paths"),

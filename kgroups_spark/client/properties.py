@@ -25,7 +25,7 @@ from kgroups_spark.nearest import did_you_mean
 
 __all__ = ["BadClientProperty", "ClientProperties", "client_properties", "read_properties_file"]
 
-# What brokers know us by, in quotas and request logs.
+# Our name in brokers' quotas and request logs.
 CLIENT_ID = "kgroups-spark"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Kafka's name, kafka-python's, the least value. Units are those of the names.

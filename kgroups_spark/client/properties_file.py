@@ -16,7 +16,7 @@ from kgroups_spark.client.property import BadClientProperty
 from kgroups_spark.errors import UsageError
 
 BLANKS = " \t\f"
-# Of settings, certificates, tokens: far more than any of them has. /dev/zero has no end.
+# Far more than any file of settings, certificates or tokens has. /dev/zero never ends.
 MOST_BYTES = 16 << 20
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 

@@ -48,7 +48,7 @@ class FetchAnswer:
     log_start_offset: int
     error: str | None
     detail: str = ""  # of NETWORK_EXCEPTION: what happened to the connection
-    diverges_at: int | None = None  # the log is another one from this offset on: it was truncated and written anew
+    diverges_at: int | None = None  # the log differs from this offset on: it was truncated and written again
 
 
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:

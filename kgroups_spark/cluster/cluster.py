@@ -76,7 +76,7 @@ CONNECTION_TIMEOUT_MS, LONGEST_CONNECTION_TIMEOUT_MS = 10_000, 30_000
 METADATA_AGE_MS = 300_000
 # For how long we do not believe that a topic is not there: brokers that have just started know no topics.
 UNKNOWN_TOPIC_SECONDS = 3.0
-# The first version of Fetch with topic ids instead of names (KIP-516): a topic made anew is then another one.
+# The first version of Fetch with topic ids, not names (KIP-516): a topic created again is then another one.
 FETCH_BY_ID = 13
 # Older ones give messages converted to the formats before 0.11, or make topics by asking for them.
 OLDEST_FETCH, OLDEST_METADATA, OLDEST_LIST_OFFSETS = 4, 4, 1

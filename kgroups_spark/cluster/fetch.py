@@ -277,7 +277,7 @@ class FetchedLog:
             return memoryview(answer.records if answer.records.startswith(doubtful) else doubtful + answer.records)
         wanted = self._wanted(found, count)
         self._doubtful = found.doubtful
-        # What could not be trusted comes again, with what is behind it; unless the broker has stepped over it.
+        # An answer begins with the last one's doubtful bytes, unless the broker has stepped over them.
         return wanted if answer.records.startswith(doubtful[:HEADER_BYTES]) else memoryview(doubtful + wanted)
 
     def _step_over(self, found: FetchedBatches, is_all_there_is: bool) -> None:

@@ -16,9 +16,9 @@ from kgroups_spark.records.columns import BatchColumns
 from kgroups_spark.records.segment import scan_batches
 from kgroups_spark.sources.partition_log import FetchPiece, LeaderLost, PartitionLog
 
-# What an offset weighs before any was seen: an offset commit with its share of a batch, compaction left aside.
+# Assumed size of an offset before any is seen: a commit with its share of a batch, compaction left aside.
 BYTES_PER_OFFSET = 100.0
-# Of so many partitions the newest batch is asked for.
+# How many partitions are asked for the newest batch.
 APPENDED_ASKED = 3
 # Less than most batches have: what is asked for where one batch is enough.
 ONE_BATCH = 4096
@@ -158,7 +158,7 @@ def live_logs(
     wanted = _wanted(topic, partitions)
     places = [(topic_name, number) for number in wanted]
     starts = cluster.list_offsets(places, EARLIEST)
-    # Who did not answer has been waited for once.
+    # Do not wait twice for a silent leader.
     ends = cluster.list_offsets([place for place in places if starts[place].offset is not None], LATEST)
     pace, logs = Pace(max_bytes_per_second), list[LiveLog]()
     errors: dict[str, list[int]] = {}

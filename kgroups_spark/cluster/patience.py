@@ -4,7 +4,7 @@ import random
 import time
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
-# What an attempt gets at least, even the last one: a broker that answers at all does so in less.
+# Even the last attempt gets this much: a broker that answers at all does so in less.
 LEAST_TIME = 1.0
 
 

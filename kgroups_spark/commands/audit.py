@@ -204,7 +204,7 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
     properties = read_properties_file(arguments.command_config) if arguments.command_config else {}
     client = client_properties(arguments.bootstrap_server, properties)
     say_lines(client.notes)
-    # Who waits at a terminal has mistyped the address more often than all brokers are about to start.
+    # At a terminal a mistyped address is more likely than brokers that are all about to start.
     timeout_ms = None if "default.api.timeout.ms" in client.names else FIRST_TRY_MS
     with reported_if_long(client.bootstrap_servers), Cluster(client, timeout_ms=timeout_ms) as cluster:
         live_logs(cluster, OFFSETS_TOPIC, arguments.partition, max_bytes_per_second=arguments.max_bytes_per_second)

@@ -70,7 +70,7 @@ SCREEN_COLUMNS = (
     Column("note_count", "#NOTES"),
 )
 
-# What these are made of.
+# Their ledger columns.
 ON_THE_SCREEN = (
     *(column.name for column in COLUMNS if column.heading is not None),
     "partitions",

@@ -49,8 +49,8 @@ _GROUP = (Column("group_id", "GROUP"),)
 _SLOT = (*_GROUP, Column("topic", "TOPIC"), Column("partition", "PARTITION"))
 _LEADER_EPOCH = Column("leader_epoch", "LEADER-EPOCH")
 _PARTITIONS = Column("partition_count", "#PARTITIONS")
-# What all rows have first, and then those of --offsets, --members and --state; for JSON and CSV. Last `known`: what the
-# history knows of the moment (moments.KnownTimes.known); null: not asked as of a moment.
+# Columns for JSON and CSV: of all rows, then of --offsets, --members and --state. The last, `known`, says how well the
+# history knows the moment (moments.KnownTimes.known); null: no moment was asked for.
 _WHICH = ("as_of", "offsets_partition", "group_id", "group_type", "state")
 OFFSET_COLUMNS = (*_WHICH, *OFFSET_ROW, "known")
 MEMBER_COLUMNS = (
@@ -287,7 +287,7 @@ def _which(description: Description) -> dict[str, Any]:
 
 
 # Columns and their order as in 4.3.1: printOffsets, printMembers and printStates of ConsumerGroupCommand,
-# ShareGroupCommand and StreamsGroupCommand. Of streams groups the short form has the lag alone, which is seldom known.
+# ShareGroupCommand and StreamsGroupCommand. Its short form has only the lag, seldom known: we use the long one.
 
 
 def _offset_columns(description: Description, rows: Iterable[Any], verbose: bool) -> tuple[Column, ...]:

@@ -16,7 +16,7 @@ from kgroups_spark.compare.differences import (
     Difference,
 )
 
-# What causes stands before what follows.
+# In this order causes come first.
 KINDS = (LOAD, GROUP, MEMBER, COMMITTED, PENDING, OFFSET_EXPIRY, GROUP_EXPIRY)
 OTHER_GROUP = "the group is another one there (see its own row)"
 OTHER_OFFSETS = "its offsets or transactions are others there (see their own rows)"

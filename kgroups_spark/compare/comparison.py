@@ -56,7 +56,7 @@ from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from kgroups_spark.tasks.replay_stage import shards_in
 from kgroups_spark.times import format_time
 
-# Of one task, as JSON: a difference, facts of one side, or a row that expires differently, by the decision's table.
+# Kinds of a task's lines: a difference, facts of one side; else the table of a row that expires differently.
 _DIFFERENCE, _FACTS = "difference", ("a", "b")
 LINES_AT_ONCE = 8192
 _LINE = StructType([StructField("line", StringType())])

@@ -17,7 +17,7 @@ from kgroups_spark.coordinator.shard import Shard
 LOAD, GROUP, MEMBER, COMMITTED, PENDING = "load", "group", "member", "committed_offset", "pending_offset"
 OFFSET_EXPIRY, GROUP_EXPIRY = "offset_expiry", "group_expiry"
 
-# What a failing load makes of the partition's groups. Scala: GroupMetadataManager.loadGroupsAndOffsets logs the error
+# Groups of a partition whose load fails. Scala: GroupMetadataManager.loadGroupsAndOffsets logs the error
 # and owns the partition all the same (3.9). Java: CoordinatorRuntime leaves the shard FAILED (4.3).
 WITHOUT_LOAD = {
     "scala": "not found: no members, no offsets",

@@ -54,7 +54,7 @@ def tried_releases(a: Release, b: Release) -> dict[str, Release]:
     return {name: replace(a, **{name: getattr(b, name)}) for name in differing}
 
 
-# Of expiry_rules.py likewise, and the reasons of offset_expiry and group_expiry in which each shows.
+# Likewise for expiry_rules.py, with the reasons in offset_expiry and group_expiry that show a rule.
 EXPIRY_RULES: dict[str, tuple[str, frozenset[str]]] = {
     "depends_on_group": (
         "since 2.1 what members and the group's state say goes before the offset's own time (KIP-211)",

@@ -195,7 +195,7 @@ class GroupEvents:
         self._unknown: list[_Unknown] = []
         # The value or marker that is being replayed.
         self._place: tuple[int, int | None] = (-1, None)
-        # What values and markers do to groups. Each is numbered together with the moves of offsets there.
+        # Group events from values and markers. Each is numbered together with the moves of offsets there.
         self.moves: list[GroupEvent] = []
 
     def take(self) -> list[GroupEvent | MemberEvents]:
@@ -203,7 +203,7 @@ class GroupEvents:
         reported, self._reported = self._reported, []
         return reported
 
-    # What the shard says before and after it replays something.
+    # The shard calls these before and after each replay.
 
     def record(self, log_offset: int, log_timestamp: int | None) -> None:
         """A record of types 2 to 23, or an offset tombstone, comes next."""

@@ -150,7 +150,7 @@ class OffsetMetadata:
         offsets = self.committed.get(slot[0])
         if offsets is None:
             offsets = self.committed[slot[0]] = {}
-        # Who committed an offset is no part of it.
+        # Committed offsets keep no producer epoch.
         if commit.producer_epoch != -1:
             commit = OffsetCommit(commit.log_offset, commit.record_type, -1, commit.value)
         if self.observer is not None:

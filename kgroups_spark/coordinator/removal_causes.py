@@ -150,7 +150,7 @@ def topics_of(group: Group, rules: ExpiryRules) -> set[str] | None:
 def _of_classic(group: ClassicGroup) -> set[str] | None:
     if group.value is None or not group.value["members"]:
         return set()
-    # What other protocols subscribe to only their members know.
+    # Only members can read subscriptions of other protocols.
     if group.value["protocol"] is None or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     found: set[str] = set()

@@ -28,7 +28,7 @@ from kgroups_spark.coordinator.shard_events import RemovedOffset, ShardEvents
 from kgroups_spark.coordinator.transactions import EndedTransaction, OpenTransactions
 from kgroups_spark.coordinator.versions import before
 
-# Of each record one: so they are made in a third of the time.
+# Made for every record: this way in a third of the time.
 _commit = partial(tuple.__new__, OffsetCommit)
 _committed_row = partial(tuple.__new__, CommittedRow)
 

@@ -72,7 +72,7 @@ class ShardEvents(GroupEvents):
             offset, known_id = before.value.committed_offset, before.value.topic_id
         is_recreated = topic_id != known_id and topic_id is not None and known_id is not None
         if not is_recreated and before is not None:
-            # Of every record asked: most end here.
+            # A hot path: most records end here.
             if after == offset or (after > offset and self._is_marker):
                 return
             if after > offset and self.type_of_emptied(slot[0]) is None:
@@ -98,7 +98,7 @@ class ShardEvents(GroupEvents):
         remembered = self._shard.removed
         log_offset = -1 if self._act is None else self._act[0]
         if commit is None:
-            # What is remembered has gone before: a tombstone more says nothing.
+            # A remembered offset is gone: another tombstone adds nothing.
             if slot in remembered:
                 return
             remember(remembered, slot, RemovedOffset(None, None, log_offset))

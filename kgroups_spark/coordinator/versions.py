@@ -14,7 +14,7 @@ from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.rows import GroupRow, GroupVersion, MemberVersion
 from kgroups_spark.coordinator.topics import Topics
 
-# What the rows of members are made of, by member id: values that are replaced and never changed in place.
+# The facts in members' rows, by member id: values that are replaced and never changed in place.
 MemberFacts = dict[str, object]
 
 

@@ -32,7 +32,7 @@ TRAFFIC_COLUMNS = (
     "bytes",
 )
 
-# Of rows with one key these are added up.
+# Summed over rows with the same key.
 COUNTS = TRAFFIC_COLUMNS[2:]
 
 COMMITS, TOMBSTONES, TRANSACTIONAL_COMMITS, OTHER_RECORDS, BYTES = range(5)
@@ -76,7 +76,7 @@ class GroupTraffic:
         """Offset commits of one chunk: `group` indexes `group_ids`, `timestamp` is in ms, -1 for none."""
         if not len(group):
             return
-        # What no TIMESTAMP can hold stands as one hour in the table, so it is counted as one.
+        # The table has one hour for all times beyond a TIMESTAMP, so they count as one.
         hours = np.where(timestamp < 0, NO_HOUR, np.minimum(timestamp, LAST_MS) // HOUR_MS)
         hour_values, hour = (hours[:1], None) if (hours == hours[0]).all() else np.unique(hours, return_inverse=True)
         width = len(group_ids)

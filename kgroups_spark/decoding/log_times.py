@@ -37,7 +37,7 @@ from kgroups_spark.times import format_time_for_people
 # How far the audit's clock and a broker's may differ, and how far a log may jump without another batch beside it.
 CLOCKS_DIFFER_MS = UNITS_MS["d"]
 LONGEST_JUMP_MS = 30 * UNITS_MS["d"]
-# Of each range so many batches are remembered.
+# Each range remembers so many batches.
 NEWEST = 16
 # Clocks that differ by no more than this are taken for the same.
 CLOCKS_AGREE_MS = UNITS_MS["m"]

@@ -109,8 +109,8 @@ class RangeProgress:
         """How many of the range's offsets have no record any more."""
         return max(0, self.next_offset - self.start_offset - self.records)
 
-    # Of segments: where the log ended when its files were listed again, because some had changed; whether a batch
-    # at or above the high watermark was met; the corrupt batches that were met.
+    # Only for segments: the log's end when its files were listed again because some had changed; whether a batch
+    # stood at or above the high watermark; the corrupt batches.
     listed_to: int | None = None
     is_cut_short: bool = False
     unconfirmed: str | None = None  # where the log's last batch stands and what is odd about it, if it was held back
@@ -144,7 +144,7 @@ class RangeDecoder:
 
     def __init__(self, log_range: LogRange, context: ReadContext, records: GroupRecordDecoder) -> None:
         self._range = log_range
-        # What is read again is not added to history, and counts nowhere.
+        # Records read again are not added to history and count nowhere.
         self._is_new = not log_range.is_reread
         self._context = context
         self._release: Release = release(context.release_version)

@@ -26,7 +26,7 @@ from kgroups_spark.times import to_epoch_ms
 
 # Where a record that now decodes goes, and what is counted of it.
 DECODED_TABLES = ("offset_commits", "group_records", "group_traffic")
-# What is needed of a record.
+# Columns needed to decode.
 COLUMNS = ["log_offset", "log_timestamp", "producer_id", "is_transactional", "raw_key", "raw_value"]
 
 ROWS_AT_ONCE = 10_000

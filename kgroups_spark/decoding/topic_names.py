@@ -29,7 +29,7 @@ class TopicNames:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, str, str]] = {}
-        # Of each key's code the topic id that came first, and the earliest time it came at.
+        # By key code: the topic id that came first, and the earliest time that it came at.
         self._ids = np.zeros((0, 2), np.uint64)
         self._earliest = np.zeros(0, np.int64)
 
@@ -55,7 +55,7 @@ class TopicNames:
             known = self._ids[code]
         same = (known[:, 0] == ids[:, 0]) & (known[:, 1] == ids[:, 1])
         np.minimum.at(self._earliest, code[same], timestamp[same])
-        for row in np.nonzero(~same)[0].tolist():  # the topic was made anew under another id
+        for row in np.nonzero(~same)[0].tolist():  # the topic was created again: another id
             at = int(timestamp[row])
             self.add(uuid_text(ids[row].tobytes()), topics(int(code[row])), at if at < NO_TIME else -1, COMMIT)
 

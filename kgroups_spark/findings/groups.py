@@ -15,7 +15,7 @@ from kgroups_spark.findings.finding import Finding, at, quoted, tool
 # Fewer of one kind are nobody's trouble.
 MANY_GROUPS = 10
 
-# What makes names that nobody chose: a UUID; the random number of kafka-console-consumer (ConsoleConsumerOptions.java).
+# Parts of names that nobody chose: a UUID; the random number of kafka-console-consumer (ConsoleConsumerOptions.java).
 GENERATED = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<=^console-consumer-)\d{1,5}$", re.IGNORECASE
 )

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from kgroups_spark.findings.evidence import Evidence, Tables
 from kgroups_spark.tables.conditions import Condition, partitions_in_lots
 
-# Members and committed offsets of a lot; a lot has one offsets partition at least. A member of a group that has and
-# shall get ten partitions is about 1 kB: at most a quarter of a gigabyte, mostly a tenth of that.
+# Members and committed offsets of a lot, which has at least one offsets partition. A member that has ten partitions
+# and will get ten is about 1 kB: at most a quarter of a gigabyte, mostly a tenth of that.
 ROWS_AT_ONCE = 250_000
 
 

@@ -122,7 +122,7 @@ def member_not_reconciled(evidence: Evidence) -> Iterator[Finding]:
         late = [member for member in members if _is_late(member, group, known_until)]
         if not late:
             continue
-        # Who waits for another member to give something up is not the one to look for.
+        # A member that waits for another one to give up partitions is not to blame.
         first = next((member for member in late if not _state(member).startswith("UNRELEASED")), late[0])
         yield Finding(
             "member_not_reconciled",

@@ -35,7 +35,7 @@ from kgroups_spark.offsets.numbers import ABORT, COMMIT, I64, LARGEST_KEY, NEVER
 UNKNOWN = ("unknown_record_type", "unknown_value_version")
 # Rows that wait for their keys to be compared: so many at once, or as many as there are keys.
 ROWS_AT_ONCE = 1 << 20
-# What is asked of transaction_markers.
+# Columns of transaction_markers.
 MARKER_COLUMNS = ("offsets_partition", "producer_id", "log_offset", "transaction_start_offset", "outcome")
 PRODUCER_COLUMNS = ("offsets_partition", "producer_id", "log_offset")
 

@@ -305,7 +305,7 @@ class KernelTable(TableLog):
         if transaction is not None:
             builder = builder.withTransactionId(engine, *transaction)
         if remove is not None:
-            # What is removed was chosen from the version read: a commit in between must not be passed over.
+            # The files to remove were chosen from the version read: a commit in between must end this one.
             builder = builder.withMaxRetries(0)
         delta_transaction = builder.build(engine)
         actions = self._append_actions(delta_transaction, parts, changes_rows)

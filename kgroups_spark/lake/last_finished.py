@@ -13,7 +13,7 @@ from kgroups_spark.tables.conditions import Condition
 
 File = TypeVar("File")
 
-# What a row of the ledger says of its audit (column `status`).
+# Values of the ledger's column `status`.
 RUNNING = "running"
 FINISHED = "finished"
 ABANDONED = "abandoned"

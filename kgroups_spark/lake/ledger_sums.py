@@ -24,7 +24,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 
 ENTRIES = "partitions"
 SUMS = ("records", "records_reread", "bytes")
-# What the view log_totals asks of audit_partitions, besides the audit.
+# Columns of audit_partitions that log_totals reads, besides audit_id.
 FIELDS = ("offsets_partition", "start_offset", *SUMS, "lost_from", "lost_to")
 TOPIC = "topic"  # of an entry: null for __consumer_offsets
 # In a file's footer. A later form gets another number.

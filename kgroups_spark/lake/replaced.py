@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 COLUMN = "replaced_ranges"
 
-# Of these a row is replaced from the range's first offset on.
+# Rows of these are replaced from the range's first offset on.
 _BY_PLACE = (*LOG_TABLES, "group_versions", "group_member_versions", "group_events")
 # Rows of these tables are replaced, too. A checkpoint belongs to the records before it, a decision to the audit
 # `decided_by`.

@@ -30,7 +30,7 @@ class TableFile:
     path: str
     stats: dict[str, Any]
     size: int
-    # What the store needs to remove it: Kernel's AddFile.
+    # Kernel's AddFile, needed to remove the file.
     add_action: Any = None
 
     def bound(self, which: str, column: str) -> Any:

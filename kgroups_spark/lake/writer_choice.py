@@ -38,7 +38,7 @@ def choose_writer(lake: Lake, wanted: str) -> tuple[WriterName, str | None]:
 
 
 def _what_hinders_parts(lake: Lake) -> str | None:
-    there = set(lake.place.names())  # a table that somebody has deleted is made again
+    there = set(lake.place.names())  # a table that somebody deleted is created again
     for name in there.intersection(TABLES):
         log = lake.table(name)
         refusal = log.refusal()

@@ -33,7 +33,7 @@ from kgroups_spark.messages.text import decode_text
 
 # (data, position of the first byte, notes) -> (fields, position after them)
 ReadFields = Callable[[bytes, int, list[str]], tuple[dict[str, Any], int]]
-# What bytes become: base64 text, or a caller's own.
+# bytes -> base64 text, or a caller's own value
 BytesValue = Callable[[bytes], Any]
 
 _WRONG = (MalformedError, IndexError, struct.error)

@@ -21,7 +21,7 @@ from kgroups_spark.messages.definition import Definition
 from kgroups_spark.messages.record_types import RecordType
 from kgroups_spark.messages.schema import BytesValue, MessageReader, Truncated, base64_text
 
-# Of each layout that is not the released one: its name, its fields, and what it lacks.
+# Each early-access layout: its name, its fields, and values for those that it lacks.
 EarlyAccess = list[tuple[str, list[str], dict[str, Any]]]
 
 

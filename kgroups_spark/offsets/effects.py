@@ -16,7 +16,7 @@ from kgroups_spark.offsets.numbers import I64, NEVER, Flags, Markers, Places, la
 from kgroups_spark.offsets.pending import Pending, is_pending_value, pending_values
 from kgroups_spark.offsets.records import Commits
 
-# What became of a record, at the end of the log.
+# A record's fate at the end of the log.
 FATES = (
     "committed",  # it is the committed offset
     "replaced",  # it was, until another one came
@@ -117,7 +117,7 @@ def _effects(commits: Commits, by_record: I64, pending: Pending, release: Releas
     slot, is_tombstone = commits.slot[row], commits.is_tombstone[row]
     takes_effect = ~is_tombstone
     if len(put) and release.commit_needs_newer_record:
-        # Of two rows of a slot the one that stands further on in `by_record` is the newer one.
+        # A slot's newer row is the one further on in `by_record`.
         newness = np.empty(len(commits), np.int64)
         newness[by_record] = np.arange(len(commits))
         takes_effect &= ~by_marker | _is_newer(newness[row], starts_of(slot), is_tombstone)
@@ -147,7 +147,7 @@ def _chain(slot: I64, is_tombstone: Flags, takes_effect: Flags) -> tuple[I64, Fl
     rows = len(slot)
     number = np.arange(rows)
     starts = starts_of(slot)
-    # What counts is the last row of the slot that took effect, unless a tombstone came behind it.
+    # The last row of the slot that took effect counts, unless a tombstone came behind it.
     last = np.maximum.accumulate(np.where(takes_effect, number, -1))
     emptied = np.where(is_tombstone, number, np.where(starts, number - 1, -1))
     holds = np.where(last > np.maximum.accumulate(emptied), last, -1)

@@ -12,7 +12,7 @@ Flags = NDArray[np.bool_]
 
 # A place behind every log offset: something that has not happened.
 NEVER = int(np.iinfo(np.int64).max)
-# What a marker says. NEITHER: a control record of another type.
+# A marker's outcome. NEITHER: a control record of another type.
 COMMIT, ABORT, NEITHER = 1, 0, -1
 # Keys stay below this, so that they can be added to.
 LARGEST_KEY = 1 << 62

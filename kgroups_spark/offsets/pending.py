@@ -122,7 +122,7 @@ def noted_producers(pending: Pending, commits: Commits) -> tuple[I64, I64, Flags
     order = np.lexsort((pending.end, producer, group))
     transaction = np.cumsum(starts_of(group[order], producer[order], pending.end[order])) - 1
     is_found = np.bincount(transaction, weights=pending.survives[order]) > 0
-    # Of each pair the last transaction decides.
+    # The last transaction of each pair decides.
     is_last = lasts_of(group[order], producer[order])
     last = order[is_last]
     return group[last], producer[last], ~is_found[transaction[is_last]]

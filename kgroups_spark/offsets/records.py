@@ -37,7 +37,7 @@ OFFSET_RECORDS = pa.schema(
     ]
 )
 _TIMES = ("log_timestamp", "commit_timestamp", "expire_timestamp")
-# What `history_records` asks of the table offset_commits.
+# Columns of offset_commits for `history_records`.
 HISTORY_COLUMNS = (*OFFSET_RECORDS.names, "raw_value")
 
 

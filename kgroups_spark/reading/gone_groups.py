@@ -9,7 +9,7 @@ from typing import Any
 from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.times import to_datetime, to_epoch_ms
 
-# What a removal's cause means; the names are those of group_events.
+# The causes of removals in group_events, in words.
 REMOVAL_CAUSES = {
     "expired": "expired: retention had passed",
     "group_deleted": "somebody deleted the group",

@@ -22,12 +22,12 @@ Slot = tuple[str, int]
 Place = tuple[int, str]  # offsets partition, group
 ByPlace = defaultdict[Place, Rows]
 DEAD = "Dead"
-# What is wanted of groups: a row an offset, a row a member, or a row a group.
+# The rows wanted: one per offset, one per member, or one per group.
 What = Literal["offsets", "members", "state"]
 SLOT = "offsets_partition, group_id, topic, partition"
 OFFSET = f"{SLOT}, topic_id, committed_offset"
 PLACE = ("offsets_partition", "group_id")
-# What is reported of an offset of a group.
+# Columns reported for a group's offset.
 OFFSET_ROW = (
     "topic",
     "topic_id",

@@ -12,7 +12,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-# What an object is, the first that holds.
+# An object's kind: the first that holds.
 _KINDS = (
     ("org.apache.spark.sql.types.DataType", "leaf"),
     ("org.apache.spark.sql.catalyst.trees.TreeNode", "tree"),

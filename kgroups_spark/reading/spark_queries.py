@@ -72,7 +72,7 @@ _UNRESOLVED = _named(
     UnresolvedTableOrView UnresolvedTableValuedFunction""",
 )
 
-# What the parser makes of operators and of syntax of its own. Functions by their names are UnresolvedFunction.
+# The parser's nodes for operators and its own syntax. Functions called by name are UnresolvedFunction.
 _SYNTAX = _named(
     _EXPRESSIONS,
     """Add Alias And AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Coalesce Collate Concat

@@ -18,7 +18,7 @@ import pyarrow as pa
 import zstandard
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-# What one batch may become. Brokers take about a megabyte before compression; a bomb is stopped here.
+# A decompressed batch's limit. Brokers take about a megabyte before compression; this stops a bomb.
 LARGEST_BODY = 64 << 20
 ZSTD_STEP = LARGEST_BODY >> 15  # a zstd block of 4 bytes can stand for 128 KiB, so a step gives LARGEST_BODY at most
 LZ4_RATIO = 255  # the most that one byte can stand for

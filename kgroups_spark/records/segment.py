@@ -43,7 +43,7 @@ from kgroups_spark.records.window import BinaryFile, Window
 CHUNK_BYTES = 16 << 20
 SMALLEST_CHUNK = 1 << 8
 RAW_BYTES = 1 << 20  # of a corrupt batch that are kept
-# What is handed on at once, whatever batches hold: each record may cost a kilobyte where it cannot be decoded.
+# The most records handed on at once, whatever batches hold: one that cannot be decoded may cost a kilobyte.
 RECORDS_AT_ONCE = 1 << 17
 # So many damaged batches in a row are reported one by one if their lengths lead to a sound one.
 MOST_UNLINKED = 16

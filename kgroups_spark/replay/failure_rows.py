@@ -12,7 +12,7 @@ MISREAD_COLUMNS = (
     "producer_id",
     "detail",
 )
-# What rows of quarantine have in common that name a record of another table: it counts there, and its bytes with it.
+# Values that all these rows of quarantine share: the record counts in its own table, and its bytes with it.
 LOAD_WOULD_FAIL = {
     "record_count": 0,
     "is_transactional": None,

@@ -33,7 +33,7 @@ _COLUMNS: dict[str, list[str] | None] = {
     "group_records": None,
     "quarantine": None,
     "group_traffic": None,
-    # Of a saved state the entries alone: the rest is the same in all rows.
+    # Only the entries of a saved state: the rest is the same in all rows.
     CHECKPOINTS: ["offsets_partition", *ENTRIES.names],
     "offset_expiry": None,
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
@@ -122,7 +122,7 @@ class PartReader:
     def __init__(self) -> None:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
         self._rows = {table: lru_cache(maxsize=ROW_GROUPS_KEPT)(self._read) for table in _COLUMNS}
-        # Of a stored table the shards that were read last, and their rows.
+        # By stored table: the shards that were read last, and their rows.
         self._together: dict[str, tuple[tuple[int, ...], dict[int, pa.Table]]] = {}
 
     def _read(self, table: str, uri: str, number: int) -> pa.Table:

@@ -19,7 +19,7 @@ from kgroups_spark.messages.snapshot_columns import ASSIGNED
 from kgroups_spark.tables.rows import column, constant
 from kgroups_spark.tables.schemas import arrow_schema
 
-# What of a member's columns goes into the tables as it stands.
+# Members' columns that go into the tables unchanged.
 _AS_IT_STANDS = (
     "member_id",
     "group_instance_id",

@@ -71,7 +71,7 @@ class CorrectedReplay:
         if not self._carried.is_corrected:
             yield from self._carried.replay.current()
             return
-        # What stands in the state is in the current tables.
+        # The current tables come from the state alone.
         nothing = ShardReplay(self.offsets_partition, self.night, self.state, ShardHistory.empty(), self._ranges)
         yield from nothing.outputs()
 

@@ -57,7 +57,7 @@ def html(answers: Answers, location: str, title: str | None = None) -> str:
             groups=groups,
             group_queries=[(caption, query(name)) for name, caption in CAPTIONS.items()],
             groups_left_out=groups_left_out,
-            # What stands in the page is shown, never run, even if it were not escaped: nothing but this script.
+            # The page runs nothing but this script: its text is never run, even if it were not escaped.
             script=script,
             script_digest=digest,
             style=(_FOLDER / "report.css").read_text(),

@@ -34,14 +34,14 @@ EVENTS = {
     "assignment_changed": "assignment changed",
     "offset_removed": "offset removed",
 }
-# Of causes of rebalances the usual ones.
+# The usual causes of rebalances.
 REBALANCES = {
     "member_joined": "a member joined",
     "member_left": "a member left",
     "members_changed": "members joined and left",
 }
 OTHER_REBALANCE = "another cause"
-# Of events of transactional ids.
+# Events of transactional ids.
 ABORTS = {
     "transaction_timed_out": "open for longer than its timeout",
     "producer_fenced": "its producer was fenced",

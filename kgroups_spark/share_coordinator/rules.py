@@ -15,7 +15,7 @@ from kgroups_spark.coordinator.releases import Release
 class ShareRules:
     """The replay rules of one release."""
 
-    # Of version 0 of both values; 4.0 was early access and had others.
+    # Layout of both values' version 0; early access (4.0) had others.
     layout: str = ""
     # A tag that came with 4.2. Without it the count is -1, not known.
     has_delivery_complete_count: bool = True

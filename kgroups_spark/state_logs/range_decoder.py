@@ -20,7 +20,7 @@ from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.state_logs.replay import StateRecord, rules_of, state_record
 from kgroups_spark.tables.rows import table_batch
 
-# What a load says of a record that it fails at; None: it goes on.
+# Why a load fails at a record; None: it goes on.
 Take = Callable[[StateRecord], str | None]
 Output = tuple[str, pa.RecordBatch]
 

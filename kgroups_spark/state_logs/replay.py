@@ -37,7 +37,7 @@ from kgroups_spark.transaction_coordinator.rules import (
 from kgroups_spark.transaction_coordinator.shard import TransactionCoordinatorShard
 
 GONE, SETTINGS = "gone", "settings"
-# What does not come from the records.
+# Saved entries that no record gives.
 KEPT = (GONE, SETTINGS)
 Key = tuple[Any, ...]
 

@@ -26,7 +26,7 @@ from kgroups_spark.storage.arrow_memory import use_jemalloc
 SCHEMES = ("s3", "s3a", "s3n")
 
 SECRETS = ("access.key", "secret.key", "session.token")
-# What pyarrow needs of Hadoop's settings, without `fs.s3a.`. Hadoop 3.5: org.apache.hadoop.fs.s3a.Constants
+# Hadoop's settings that pyarrow needs, without `fs.s3a.`. Hadoop 3.5: org.apache.hadoop.fs.s3a.Constants
 TRANSLATED = (
     *SECRETS,
     "aws.credentials.provider",

@@ -104,14 +104,14 @@ OFFSETS_PARTITION = required("offsets_partition", INT, "Partition of __consumer_
 LOG_OFFSET = required("log_offset", BIGINT, "Offset of the record in that partition's log")
 LOG_TIMESTAMP = column("log_timestamp", TIMESTAMP, "Time in the record; null: the record has none")
 
-# What every table in which one row is one place in the log begins with.
+# Every table with rows at places in the log begins with these.
 PLACE_IN_LOG = [AUDIT_ID, OFFSETS_PARTITION, LOG_OFFSET, LOG_TIMESTAMP]
 
 RAW_KEY_AND_VALUE = [
     column("raw_key", BINARY, "Key's bytes, only where the columns do not say everything"),
     column("raw_value", BINARY, "Value's bytes, only where the columns do not say everything"),
 ]
-# What rows of quarantine, of whatever log, say of the place and the bytes of what could not be used.
+# Quarantine of any log has these: the place and the bytes of a record or batch, and what is wrong.
 WHERE_IT_STANDS = [
     required("detail", STRING, "One sentence that a person can act on"),
     required("coordinator_fails", BOOLEAN, "A coordinator of the chosen release would refuse to load here"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kgroups_spark.tables.schemas import arrow_schema
 
-# What a Spark TIMESTAMP can be shown as: the years 1 to 9999.
+# Spark can show a TIMESTAMP of the years 1 to 9999.
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 MICROSECONDS = pa.timestamp("us", "UTC")

@@ -210,7 +210,7 @@ TABLES: dict[str, Table] = {
 
 # The two logs as the lake holds them.
 STATE_LOG_HISTORY = ("share_group_state_records", "transaction_state_records", "state_quarantine")
-# What an audit makes of __share_group_state and __transaction_state (state_logs.py).
+# The tables of __share_group_state and __transaction_state (audit/state_logs.py).
 STATE_LOG_TABLES = (
     "share_group_state_records",
     "transaction_state_records",

@@ -28,11 +28,11 @@ BYTES_PER_PART = 32 << 20
 # Kinds of what leaves a task: rows that a table gets, rows that only the replay gets, of which some were read before,
 # facts, and shards of which nothing counts.
 ROWS, PASSED_ON, AGAIN, FACT, LOST = "rows", "passed_on", "again", "fact", "lost"
-# What one batch on its way to Spark holds at most (rows, bytes).
+# The most rows and bytes of a batch on its way to Spark.
 ROWS_PER_BATCH = 1 << 16
 BYTES_PER_BATCH = 8 << 20
 
-# What rows of most tables are sorted by, as far as they have it.
+# Most tables are sorted by those of these that they have.
 IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactional_id", "log_offset")
 
 AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")

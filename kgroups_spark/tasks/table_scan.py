@@ -24,9 +24,9 @@ from kgroups_spark.tasks.outputs import MANIFEST, manifest_batch
 Line = tuple[str, Any]
 # (table, path of a file as its log has it or None, its rows in lots) -> what is found there.
 Look = Callable[[str, str | None, Iterator[pa.Table]], Iterator[Line]]
-# What a lot of rows holds, roughly; a file is read in lots of its own.
+# Rows in a lot, roughly; each file is read in lots of its own.
 ROWS_PER_LOT = 1 << 17
-# What a task should have to do.
+# Enough work for one task.
 BYTES_PER_TASK, FILES_PER_TASK = 64 << 20, 200
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-# What stands between statements, and a line for the prompt itself, which alone has a group.
+# The gap between statements, and a line for the prompt itself, which is the only group.
 _BETWEEN = re.compile(r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:([.\\][^\n]*)(?:\n|$))?", re.DOTALL)
 _OPEN_COMMENT = re.compile(r"/\*.*", re.DOTALL)
 

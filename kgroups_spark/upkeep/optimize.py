@@ -29,7 +29,7 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.tasks.sinks import parts_of
 
-# What a file should hold, when one is small, and what is sorted at once: a lot is as many nights as make so many bytes.
+# The size to aim for in a file, the size below which it is small, and the size of a lot of nights, sorted at once.
 FILE_BYTES = 32 << 20
 SMALL_BYTES = FILE_BYTES // 2
 LOT_BYTES = 256 << 20

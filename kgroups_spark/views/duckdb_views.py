@@ -42,7 +42,7 @@ PLAIN_READER = 1
 # values, and a condition on it finds nothing.
 STATISTICS = "delta.dataSkippingStatsColumns"
 
-# What log_totals stands on here.
+# The table behind log_totals.
 LEDGER_SUMS = "ledger_sums"
 
 IS_FINISHED = pc.field("status") == FINISHED
@@ -177,7 +177,7 @@ class DuckDbLake:
             decided_by = pc.max(self.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
             text = text.replace(DECIDED_BY, "NULL" if decided_by is None else str(decided_by))
         if name == "log_totals":
-            # Of all entries of the ledger, only what they add up to.
+            # It needs only the sums of the ledger's entries.
             self.connection.register(LEDGER_SUMS, ledger_sums(self.table("audits")))
             text = text.replace("FROM audit_partitions", f"FROM {LEDGER_SUMS}")
         return text

@@ -17,8 +17,8 @@ from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.views import Dialect, statements
 
 NAME = "known_history"
-# What an audit that found offsets missing had not seen: records of its new span, without those it read once more. Where
-# that begins, the audit before says: of the first one asked for it is known only if there is none before.
+# An audit found offsets missing if its new span has more offsets than records; those read once more do not count. The
+# span begins where the audit before ended. That of the first one asked for is known only if none is before it.
 _SPANS = """
 SELECT
   max(CASE WHEN audit_id = :last THEN newest_log_timestamp END) AS newest,
@@ -105,7 +105,7 @@ class KnownRow(NamedTuple):
         newest, incomplete_to = spans(sql, audit_id)
         conditions = [Condition("audit_id", "==", audit_id), Condition("status", "==", FINISHED)]
         for audit in rows("audits", ["source", "as_of"], conditions).to_pylist():
-            # Of a live cluster what there was is known up to when it was read.
+            # A live cluster's history is known up to the time of reading.
             if audit["source"] == "kafka" and newest is not None and audit["as_of"] is not None:
                 return cls(begins, incomplete_to, max(newest, audit["as_of"]))
         return cls(begins, incomplete_to, newest)

@@ -37,7 +37,7 @@ NEWEST_MS = 253_402_300_799_999
 
 RELEASED = "released"
 
-# Of fields of the JSON, as DuckDB names them; others are VARCHAR.
+# DuckDB's types for fields of the JSON; others are VARCHAR.
 TYPES = {
     "int8": "TINYINT",
     "int16": "SMALLINT",

@@ -31,7 +31,7 @@ HANDLERS = (
 RETRIEVERS = tuple(f"{PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File"))
 
 
-# Of a token that a client made itself and signed with its key: Python's own modules sign nothing.
+# Clients set these to get a token for a signed assertion; Python's own modules cannot sign.
 ASSERTIONS = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.claim.iss")
 
 

@@ -28,7 +28,7 @@ MODULES = {
     "GSSAPI": ("com.sun.security.auth.module.Krb5LoginModule", "com.ibm.security.auth.module.Krb5LoginModule"),
     "AWS_MSK_IAM": ("software.amazon.msk.auth.iam.IAMLoginModule",),
 }
-# What kafka-python imports for a mechanism.
+# Imports of kafka-python, by mechanism.
 PACKAGES = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
 MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 # Options of login modules that are no secret; every other one is taken for one.

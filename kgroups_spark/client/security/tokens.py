@@ -16,7 +16,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kgroups_spark.client.security.hidden import Secrets
 from kgroups_spark.errors import KgroupsError
 
-# Of a token's life, as sasl.login.refresh.window.factor of Kafka's clients by default.
+# Share of a token's life, as Kafka's default of sasl.login.refresh.window.factor.
 USED_LIFE = 0.8
 
 
