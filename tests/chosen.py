@@ -1,7 +1,7 @@
-"""What `make test` takes of many cases, by a seed that is printed; `make soak` takes all of them.
+"""`make test` takes some of many cases, by a seed that is printed; `make soak` takes all of them.
 
 A test with the fixture `chosen` exists twice: `[some]` is part of `make test`, `[every]` has the marker `soak`. Its
-body asks `chosen.some(cases, 3)`, and gets three of them there, all of them here.
+body asks for `chosen.some(cases, 3)`: `[some]` gets three of the cases, `[every]` all of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def one_of(*cases: Any) -> list[Any]:
     return some_of(1, *cases)
 
 
-# Of a law's examples `make test` tries these; a soak so many times as many.
+# A soak tries so many times as many examples of a law as `make test`.
 SOAK_TIMES = 20
 
 

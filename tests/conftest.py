@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    """What repeats the choices of this run."""
+    """The seed, with which the choices of this run can be repeated."""
     return f"cases are chosen by {VARIABLE}={seed()}"
 
 
@@ -134,7 +134,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "tests",
         {
             "spark.master": "local[2]",
-            # What hundreds of audits leave in Delta's and Spark's memories: with 1 GB the JVM was always collecting.
+            # Hundreds of audits leave much in Delta's and Spark's memory: with 1 GB the JVM was always collecting.
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms1g -Xmn512m",
             **FOR_SMALL_LAKES,
@@ -151,8 +151,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def local() -> Iterator[LocalSpark]:
-    """What an audit by parts asks of a session, in this process: a night takes a second. The lakes are those that Spark
-    and Delta would leave."""
+    """As much of a session as an audit by parts needs, in this process: a night takes a second. The lakes are those
+    that Spark and Delta would leave."""
     with without_a_jvm():
         yield LocalSpark()
 

@@ -53,7 +53,7 @@ def without_places(audited: Audited) -> dict[str, Any]:
 
 
 def now(audited: Reported) -> dict[str, Any]:
-    """The tables of now. Since when a group is in its state is known only from records that were read."""
+    """The current tables without `state_since`, which is known only from records that were read."""
     tables = {name: audited.rows(name) for name in CURRENT}
     for row in tables["groups"]:
         del row["state_since"]
@@ -86,8 +86,8 @@ def test_what_goes_after_it_was_read_changes_nothing(release: str, chosen: Chose
 
 
 @pytest.mark.parametrize("release", one_of(*RELEASES))
-def test_what_went_before_it_was_read_leaves_the_tables_of_now(release: str, chosen: Chosen) -> None:
-    """As long as the cleaner leaves tombstones and markers: what it takes was overwritten or aborted."""
+def test_records_cleaned_before_they_were_read_leave_the_same_current_tables(release: str, chosen: Chosen) -> None:
+    """The cleaner keeps tombstones and markers here. It takes only records that were overwritten or aborted."""
     missed = 0
     logs = list(some_logs(release, ("wellformed", "compacted"), 5))
     for number in chosen.some(range(len(logs)), 1):

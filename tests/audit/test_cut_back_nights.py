@@ -73,7 +73,7 @@ class Cut:
         log.grow(3)
 
     def reported(self, lake: str = "lake") -> dict[str, list[str]]:
-        """What readers without Spark see."""
+        """The rows of history, current tables and views, as a reader without Spark sees them."""
         opened = DuckDbLake(str(self.folder / lake))
         queries = {name: f"SELECT * FROM {name}" for name in (*HISTORY, *NOW, *VIEWS)}
         queries |= {name: f"SELECT * FROM {name}(TIMESTAMPTZ '1970-01-01 00:00:01.5+00')" for name in MOMENTS}

@@ -86,7 +86,7 @@ def answers(version: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def reported_otherwise(log: str, audited: Audited, version: str, answer: dict[str, Any]) -> list[str]:
-    """What the tables and the answer about one partition tell differently."""
+    """A line for each difference between the tables and Kafka's answer about one partition."""
     tables = TablesAsShard(audited, answer["partition"], version)
     failed: list[int] | None = tables.failed()
     if tables.release.coordinator == "scala":  # its loader does not go on behind a failure

@@ -191,7 +191,7 @@ def test_a_log_that_was_cut_back_is_refused_with_the_reason(session, lakes, tmp_
     assert versions(lakes / "parts") == before
 
 
-def test_a_topic_that_was_made_anew_is_refused_with_the_reason(session, tmp_path):
+def test_a_topic_that_was_created_again_is_refused_with_the_reason(session, tmp_path):
     files = dense_log(3)
     write_folder(tmp_path / "log", files)
     identity = tmp_path / "log" / "__consumer_offsets-0" / "partition.metadata"

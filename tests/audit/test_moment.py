@@ -48,7 +48,7 @@ def judged_at(*progress: RangeProgress, **more: Any) -> tuple[int, int, int | No
 def test_an_audit_of_segments_judges_by_the_newest_time_in_the_log() -> None:
     assert judged_at(read(NOW - 2 * HOUR), read(NOW - HOUR)) == (NOW - HOUR, NOW - HOUR, NOW - HOUR)
     assert judged_at() == (NOW, NOW, None)
-    # What is read again tells no new time.
+    # Records that are read again give no new time.
     assert judged_at(read(NOW - 2 * HOUR), read(NOW - HOUR, -1))[0] == NOW - 2 * HOUR
 
 

@@ -81,7 +81,7 @@ def test_outcomes_are_those_of_the_whole_or_unknown_where_the_marker_is_in_anoth
 
 
 def outcomes(release: str, names: list[str]) -> Iterator[tuple[str, tuple[Any, Any], tuple[Any, Any]]]:
-    """Of each offset commit its outcome and marker offset in one audit of the whole, and in several nights."""
+    """For each offset commit: its log; outcome and marker offset by one audit of the whole; both by several nights."""
     for log in names:
         files = logs(release)[log]
         cuts = random_cuts(files, np.random.default_rng(1), 3, 2)

@@ -1,5 +1,5 @@
-"""What tombstones and markers ended that were gone before they were read: a partition read again from its start says
-what the log says, to readers of the tables of now, of the versions, and to a rebuild."""
+"""The cleaner has removed tombstones and markers before they were read. Then a partition is read again from its start:
+its current tables and its versions say what the log says, and a rebuild gives the same."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def rebuild(session, lake, **options):
 
 
 def reported(lake):
-    """What a rebuild makes: rows of history with their audit_id, others without."""
+    """The tables that a rebuild writes: rows of history with their audit_id, other rows without it."""
     versions = {name: sorted(map(repr, rows(lake, name))) for name in VERSIONS}
     return {**versions, **contents(lake, NOW + DECIDED)}
 
@@ -140,7 +140,7 @@ def test_another_release_makes_the_versions_again_too_and_the_night_follows(
     assert reported(lake) == reported(java)
 
 
-def test_a_table_that_is_gone_is_made_again_by_the_next_audit(session, logs, java, tmp_path):
+def test_the_next_audit_rebuilds_a_table_that_is_gone(session, logs, java, tmp_path):
     shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_versions")
     summary = audit(session, tmp_path / "lake", logs[1], release_version="4.3")
@@ -192,7 +192,7 @@ def killed_rebuild(local, logs, tmp_path_factory):
     lake, other = folder / "lake", folder / "other"
     for release, place in (("4.3", lake), ("3.9", other)):
         audit(local, place, folder / "log", release_version=release)
-    of_4_3, of_3_9, now, killed = reported(lake), reported(other), tables_of_now(lake), {}
+    of_4_3, of_3_9, now, killed = reported(lake), reported(other), seen_by_readers(lake), {}
     assert all(of_4_3[name] != of_3_9[name] for name in ("group_versions", "quarantine"))
 
     def photograph(table, _):
@@ -208,7 +208,7 @@ def killed_rebuild(local, logs, tmp_path_factory):
 
 def test_a_rebuild_killed_at_any_commit_is_not_seen_and_is_done_again(session, killed_rebuild, chosen, tmp_path):
     for place in killed_rebuild.lakes.values():
-        assert tables_of_now(place) == killed_rebuild.now
+        assert seen_by_readers(place) == killed_rebuild.now
     # By now versions are those of 3.9.
     begun = list(killed_rebuild.lakes)[1:]
     for table in chosen.some(begun, 1):
@@ -260,7 +260,7 @@ def test_spark_rebuilds_what_this_process_does(spark, local, hidden_night, tmp_p
 
 
 def traffic(lake):
-    """What both audits counted of each group."""
+    """The counts of both audits, added up by partition, group and hour."""
     found = Counter()
     for row in rows(lake, "group_traffic"):
         for name in ("commits", "tombstones", "other_records", "bytes"):
@@ -282,8 +282,8 @@ def at_each_commit(act):
         yield
 
 
-def tables_of_now(lake):
-    """What the commands print."""
+def seen_by_readers(lake):
+    """The rows of the tables that a rebuild writes, as commands read them."""
     reader = duckdb_reader(str(lake), must=True)
     return {name: sorted(map(str, reader.rows(name))) for name in VERSIONS + NOW + DECIDED}
 
@@ -305,7 +305,7 @@ def test_an_empty_lake_is_rebuilt_and_no_lake_is_refused(session, tmp_path):
         rebuild(session, tmp_path / "unaudited")
 
 
-def test_a_log_table_that_is_gone_cannot_be_made_again(session, java, logs, tmp_path):
+def test_a_log_table_that_is_gone_cannot_be_rebuilt(session, java, logs, tmp_path):
     shutil.copytree(java, tmp_path / "lake")
     shutil.rmtree(tmp_path / "lake" / "group_records")
     for act in (lambda: rebuild(session, tmp_path / "lake"), lambda: audit(session, tmp_path / "lake", logs[1])):

@@ -109,7 +109,7 @@ def test_both_writers_give_the_same_tables_night_after_night(local, spark, log, 
     added = [rows_added(tmp_path / f"lake-{writer}") for writer in ("parts", "spark")]
     assert added[0] == added[1]
     assert added[0][0]["group_traffic"] > 0
-    # What a single audit of the whole says, but for what is counted and settled by night.
+    # A single audit of the whole gives the same tables, except that each night counts traffic and settles outcomes.
     of_whole = contents(whole)
     for name in ("offset_commits", "group_traffic"):
         assert len(by_parts.pop(name)) >= len(of_whole.pop(name))
@@ -117,7 +117,7 @@ def test_both_writers_give_the_same_tables_night_after_night(local, spark, log, 
 
 
 def rows_added(lake):
-    """What each finished audit says of the rows it added."""
+    """The counts of added rows that each finished audit has in the ledger."""
     ledger = sorted(rows(lake, "audits"), key=itemgetter("audit_id"))
     finished = [dict(row["rows_added"]) for row in ledger if row["status"] == "finished"]
     return [{name: count for name, count in each.items() if count} for each in finished]
@@ -129,7 +129,7 @@ def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(session
     assert next(iter(summary.lines())).endswith("nothing is new")
     after = versions(whole)
     assert after.pop("audits") == before.pop("audits") + 2
-    assert after.pop("findings") == before.pop("findings") + 1  # each audit looks anew
+    assert after.pop("findings") == before.pop("findings") + 1  # each audit looks for findings again
     assert after == before
 
 
@@ -177,8 +177,8 @@ def test_findings_read_a_small_table_once_by_spark_too(spark, whole, monkeypatch
     assert sorted(asked) == ["committed_offsets", "group_records", "group_records", "groups"]
 
 
-def tables_of_now(spark, lake):
-    """What the commands read, by both of their ways."""
+def current_tables(spark, lake):
+    """The current tables as commands read them. Both ways of reading must give the same rows."""
     reader = SparkReader(spark, Lake.open(spark, str(lake)))
     names = [name for name, table in TABLES.items() if table.kind == "current"]
     by_files = {name: sorted(map(str, reader.rows(name))) for name in names}
@@ -194,7 +194,7 @@ def test_a_killed_audit_leaves_no_trace(spark, log, tmp_path, monkeypatch):
     shutil.copytree(log, tmp_path / "log", dirs_exist_ok=True)
     commit = Lake.commit
     broken_at = ["committed_offsets", "group_expiry"]
-    now = tables_of_now(spark, tmp_path / "lake")
+    now = current_tables(spark, tmp_path / "lake")
 
     def break_once(self, table, operation, write):
         if operation == "replace" and table in broken_at:
@@ -207,11 +207,11 @@ def test_a_killed_audit_leaves_no_trace(spark, log, tmp_path, monkeypatch):
         with pytest.raises(OSError, match="the storage is gone"):
             audit(spark, tmp_path / "lake", tmp_path / "log")
         assert max(row["audit_id"] for row in rows(tmp_path / "lake", "offset_commits")) == audit_id
-        # Who reads in between reads what the last finished audit left.
-        assert tables_of_now(spark, tmp_path / "lake") == now
+        # A reader in between sees the tables of the last finished audit.
+        assert current_tables(spark, tmp_path / "lake") == now
     assert {row["audit_id"] for row in rows(tmp_path / "lake", "offset_expiry")} == {3}
     audit(spark, tmp_path / "lake", tmp_path / "log")
-    assert tables_of_now(spark, tmp_path / "lake") != now
+    assert current_tables(spark, tmp_path / "lake") != now
     audit(spark, tmp_path / "undisturbed", tmp_path / "log")
     assert contents(tmp_path / "lake") == contents(tmp_path / "undisturbed")
     assert_every_record_is_in_one_table(tmp_path / "lake")

@@ -1,4 +1,4 @@
-"""What an audit tells a person: what was new, what changed, what was gone before it came."""
+"""An audit's summary for people: what was new, what changed, what was gone before the audit could read it."""
 
 from __future__ import annotations
 

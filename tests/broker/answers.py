@@ -1,4 +1,4 @@
-"""What a running broker says of its groups, offsets and transactions, in the form of the corpora's `answers/*.json`."""
+"""A running broker's answers about groups, offsets and transactions, in the form of the corpora's `answers/*.json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class LogMoved(Exception):
 
 
 def while_the_log_stands_still(clients: JavaClients, ask: Callable[[], Json], then: Callable[[], None]) -> Json:
-    """What `ask` gives, and `ends` of the offsets partitions, the same before it and after `then`."""
+    """The answer of `ask`, and as `ends` the end offsets of the offsets partitions. Tries again if these have changed
+    when `then` has returned."""
     moved: list[LogMoved] = []
     while len(moved) < ATTEMPTS:
         ends = still_end_offsets(clients)
@@ -43,8 +44,8 @@ def _assert_still(clients: JavaClients, ends: dict[str, int]) -> None:
 
 
 def still_end_offsets(clients: JavaClients) -> dict[str, int]:
-    """Of the offsets partitions, once they have been the same for a second: members hear of each other by several
-    heartbeats."""
+    """The end offsets of the offsets partitions, once they have stayed the same for a second. Members need several
+    heartbeats to hear of each other."""
     ends: list[dict[str, int]] = []
 
     def are_still() -> bool:
@@ -109,7 +110,7 @@ class Asking:
         self.topic_ids = {name: str(described[name].topicId()) for name in names}
 
     def groups(self) -> Json:
-        """Of classic groups what every release says, of the others also epochs."""
+        """All groups: classic ones as every release describes them, the others with their epochs, too."""
         listed = {each.groupId(): each for each in self.clients.each(self.admin.listGroups().all().get())}
         kinds = {name: str(listing.type().get()).lower() for name, listing in listed.items()}
         found: Json = {}
@@ -124,7 +125,7 @@ class Asking:
         return dict(sorted(found.items()))
 
     def _wire(self, request: str, version: int, field: str, names: list[str]) -> dict[str, Json]:
-        """What the broker answers, by group."""
+        """The broker's answer to a request, by group."""
         answer = self.clients.request(request, version, **{field: names}, includeAuthorizedOperations=False)
         return {group["groupId"]: group for group in answer["groups"]}
 
@@ -305,7 +306,7 @@ class Asking:
         return found
 
     def transactions(self) -> dict[str, list[list[int]]]:
-        """Of transactions that their coordinator calls Ongoing: by offsets partition, id and epoch of the producer."""
+        """By offsets partition, producer id and epoch of each transaction that its coordinator calls Ongoing."""
         found: dict[str, list[list[int]]] = {}
         names = [each.transactionalId() for each in self.clients.each(self.admin.listTransactions().all().get())]
         described = self.admin.describeTransactions(names).all().get()

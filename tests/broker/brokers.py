@@ -30,7 +30,7 @@ from tests.broker.ports import HOST, Port, listens
 from tests.maven import one_at_a_time
 
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-# What its logger says: warnings, with the time of day.
+# Kafka logs warnings and errors alone, with the time of day.
 QUIET = tuple(
     f"-Dorg.slf4j.simpleLogger.{name}"
     for name in ("defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=HH:mm:ss.SSS")
@@ -94,7 +94,7 @@ class BrokerDied(AssertionError):
 
 
 def new_data(release: str) -> Path:
-    """What a data folder of the release begins with, as Kafka's StorageTool makes it: made once on a machine."""
+    """A new data folder of the release, to be copied. Kafka's StorageTool makes it, once on each machine."""
     place = Path(kafka_jars(release)[0]).parent
     with one_at_a_time(place / "data.lock"), TemporaryDirectory(dir=place) as folder:
         if not (place / "data").is_dir():
@@ -133,7 +133,8 @@ def _format(release: str, folder: Path) -> None:
 
 
 def new_id() -> str:
-    """Of a cluster or a folder, as Kafka writes them; one that begins with - would look like an option of its tools."""
+    """A new id of a cluster or a folder, as Kafka writes them. It has no -: Kafka's tools would take an id that begins
+    with one for an option."""
     return base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
 
 
@@ -143,7 +144,7 @@ def java(release: str, *options: str) -> list[str]:
 
 
 def _text(properties: Mapping[str, object]) -> str:
-    """Of a properties file."""
+    """The text of a properties file."""
     return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 

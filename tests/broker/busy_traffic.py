@@ -51,7 +51,7 @@ class BusyTraffic:
         self._thread.join()
 
     def committed(self) -> Committed:
-        """What the broker says now, by group and partition."""
+        """The offsets that the broker has now, by group and partition."""
         found: Committed = {}
         for group in (BUSY, *SELDOM):
             answer = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)

@@ -108,8 +108,8 @@ class Story:
         return Reported(group["groupState"], group["groupEpoch"], group["assignmentEpoch"], members)
 
     def shows(self, state: str, **members: tuple[int, str, str]) -> None:
-        """A step: the coordinator says so, and nothing changes within this millisecond. Of each member its epoch,
-        partitions and target, a digit each."""
+        """A step: the coordinator must report this state and these members, and nothing else changes within this
+        millisecond. Each member is given by its epoch, its partitions and its target, a digit for each partition."""
         reported = self.reported()
         self.steps.append(Step(self.group, time.time_ns() // 1_000_000, reported))
         time.sleep(0.002)

@@ -23,8 +23,9 @@ SPARK_KAFKA = (
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
     "org.apache.commons:commons-pool2:2.13.1",
 )
-# What they ask for, and brokers in KRaft mode and our clients do not load: Connect and its web server, RocksDB (70 MB),
-# what ZooKeeper asks for. Names are regular expressions, as Ivy has them. A release is 130 MB with it, 42 without.
+# Dependencies of these modules that neither brokers in KRaft mode nor our clients load: Connect and its web server,
+# RocksDB (70 MB), the dependencies of ZooKeeper. Names are regular expressions, as Ivy has them. A release has 130 MB
+# with them, 42 without.
 NOT_NEEDED = (
     "org[.]apache[.]kafka:connect-.*",
     "org[.]rocksdb:.*",

@@ -58,7 +58,7 @@ class JavaClients:
         return others
 
     def settings(self, **more: object) -> dict[str, object]:
-        """Of a client; names with _ for points."""
+        """The settings of a client. Names of `more` have _ instead of dots."""
         named = {name.replace("_", "."): value for name, value in more.items()}
         return {"bootstrap.servers": self.address, "enable.metrics.push": "false", **named}
 
@@ -100,8 +100,8 @@ class JavaClients:
         return json.loads(converter.write(data, version).toString())
 
     def tool(self, name: str, *words: str) -> str:
-        """What one of Kafka's command line tools prints, by its class below org.apache.kafka.tools. It has a JVM of its
-        own, which it may end."""
+        """The output of one of Kafka's command line tools, by its class below org.apache.kafka.tools. The tool has a
+        JVM of its own, which it may end."""
         command = [
             *java(RELEASE, f"-XX:SharedArchiveFile={classes(RELEASE)}"),
             f"org.apache.kafka.tools.{name}",

@@ -1,4 +1,4 @@
-"""What every scenario works with: one cluster, its clients, and what it waits for."""
+"""The lab that every scenario works with: one cluster, its clients, and methods that wait for a state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.broker.members import LONG_MS, SILENT, Member, ShareMember, Transacti
 
 @dataclass(frozen=True)
 class Expected:
-    """What a scenario has brought about, by group.
+    """The state that a scenario has brought about, by group.
 
     `groups`: type, state and count of members. `gone`: groups that are not listed. `committed`: all of a group's
     offsets. `unstable`: its partitions with an offset in an open transaction. `reloaded`: where the running broker
@@ -130,7 +130,7 @@ class Lab:
         self._setting("GROUP", group, name, value)
 
     def broker_setting(self, name: str, value: object) -> None:
-        """Of all brokers; they take it up a moment later."""
+        """Sets it for all brokers, which apply it a moment later."""
         self._setting("BROKER", "", name, value)
 
     def _setting(self, kind: str, of: str, name: str, value: object) -> None:
@@ -200,8 +200,8 @@ class Lab:
     def vanishing_member(
         self, group: str, topics: Iterable[str], protocol: str, **settings: object
     ) -> Callable[[], None]:
-        """A member that joins and goes without leaving, as one that is killed. What comes back waits until it is no
-        longer counted."""
+        """A member that joins, and goes without leaving, as if it were killed. The function that is returned waits
+        until the coordinator no longer counts the member."""
         java, consumers = self.clients.jvm.java, self.clients.kafka.clients.consumer
         bytes_ = self.clients.kafka.common.serialization.ByteArrayDeserializer
         consumer = consumers.KafkaConsumer(
@@ -247,7 +247,7 @@ class Lab:
 
 
 def expected_in(answer: Json, expected: Expected) -> Json:
-    """What the answer says of what was expected, in the form of `reported`."""
+    """The part of the answer that a scenario expects something of, in the form of `reported`."""
     groups, committed, unstable = answer["groups"], answer["committed"], answer["unstable"]
     return {
         "groups": {

@@ -27,7 +27,7 @@ def live_audit(session: Any, lake: Path, address: str, **options: Any) -> AuditS
 
 
 def copy_audit(session: Any, lake: Path, log: Path, **options: Any) -> dict[str, list[str]]:
-    """What an audit of a copy says."""
+    """The tables after an audit of a copy of the log, as `of_the_log` gives them."""
     options = {"as_of": AS_OF, "release_version": "4.3", "writer": "parts", **options}
     run_audit(session, AuditOptions(str(lake), [str(log)], **options))
     return of_the_log(lake)
@@ -64,7 +64,7 @@ class AuditCommand:
 
 
 def statuses(lake: Path) -> list[str]:
-    """Of all rows of the ledger, in the order of audits."""
+    """The status of every row of the ledger, in the order of audits."""
     return [row["status"] for row in sorted(rows(lake, "audits"), key=lambda row: (row["audit_id"], row["status"]))]
 
 

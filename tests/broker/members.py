@@ -68,7 +68,8 @@ class Member:
                 self._consumer.poll(0.05)
 
     def ask(self, question: Callable[[Consumer], T]) -> T:
-        """What the consumer says, between two polls: while one thread polls it keeps others waiting, for ever."""
+        """The consumer's answer. The thread that polls asks for it between two polls: any other thread could wait for
+        it for ever."""
         answer: Future[T] = Future()
 
         def asked() -> None:

@@ -41,7 +41,7 @@ MARKS = {
     for release, other in zip(SCENARIOS, reversed(SCENARIOS), strict=True)
     for names, usual in ((USUAL, release), (EXPIRY, other))
 }
-# What librdkafka commits as metadata when there is none (12.13).
+# librdkafka commits this as metadata when there is none (12.13).
 LIBRDKAFKAS_EMPTY = "\0"
 
 
@@ -64,8 +64,10 @@ class Night:
 
 
 class Nights:
-    """Of one cluster. Two lakes: of its live audits, and of audits of copies of its log; `sessions` by lake. `close`
-    ends the cluster."""
+    """The nights of one cluster, and two lakes: one of audits of the live cluster, one of audits of copies of its log.
+
+    `sessions`: by lake. `close` ends the cluster.
+    """
 
     def __init__(
         self,
@@ -163,7 +165,7 @@ class Nights:
 class Played:
     """Nights of these clusters by release and name, played in their order when they are first asked for.
 
-    What broke a night breaks those after it, too. Each cluster ends with its last night.
+    If a night fails, all nights that have not been played fail, too. Each cluster ends with its last night.
     """
 
     def __init__(self, clusters: Mapping[tuple[str, tuple[str, ...]], Nights]) -> None:

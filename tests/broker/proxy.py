@@ -132,7 +132,7 @@ class Proxy:
         connection.close()
 
     def _look_at(self, connection: Connection, frame: bytes) -> None:
-        """Of its header: API key i16, version i16, correlation id i32, client id as length i16 and text."""
+        """Reads the header: API key i16, version i16, correlation id i32, client id as length i16 and text."""
         key, _, _, length = struct.unpack_from(">hhih", frame)
         connection.client_id = frame[10 : 10 + length].decode() if length >= 0 else None
         connection.asked[key] += 1

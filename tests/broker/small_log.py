@@ -22,7 +22,7 @@ NOT_YET = {
 }
 
 OFFSETS_TOPIC = "__consumer_offsets"
-# What brokers give at once at most: a partition of the log takes five fetches then.
+# The most that a broker returns to one fetch: a partition of the log then takes five fetches.
 SMALL_ANSWERS = {"fetch.max.bytes": "16384"}
 TOPIC, PARTITIONS = "orders", 8
 # A few for each offsets partition.
@@ -41,7 +41,7 @@ def make_topic(
 ) -> None:
     admin = AdminClient({"bootstrap.servers": address}, logger=SILENT)
     admin.create_topics([NewTopic(name, partitions, replicas, config=dict(config or {}))])[name].result(30)
-    # Whoever commits next may ask a broker that has not heard of it yet.
+    # The next commit may reach a broker that has not heard of the topic yet.
     until(f"{name} is there", lambda: name in admin.list_topics(timeout=30).topics)
 
 
@@ -88,7 +88,7 @@ def fill(address: str, replicas: int = 1) -> None:
 
 
 def copy_of_log(brokers: Iterable[Broker], target: Path) -> Path:
-    """Of each partition the longest replica's segments."""
+    """Copies the segments of each partition's longest replica."""
     for broker in brokers:
         for folder in broker.data.glob(f"{OFFSETS_TOPIC}-*"):
             if _size(folder) > _size(target / folder.name):

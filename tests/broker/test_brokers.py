@@ -1,4 +1,4 @@
-"""What the brokers of the tests are: real ones, that leave nothing behind."""
+"""The brokers of the tests are real ones, and leave nothing behind."""
 
 from __future__ import annotations
 

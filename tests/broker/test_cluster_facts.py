@@ -1,4 +1,4 @@
-"""What real brokers say of themselves and of the ends of topics, and what is missing where an authorizer forbids it."""
+"""Real brokers report facts about themselves and the ends of topics, but for those that an authorizer forbids."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GROUP_NOTE = f"group {GROUP}: consumer.session.timeout.ms = 50000 (group config)
 
 URL_SAFE = str.maketrans("+/", "-_")
 
-# Of 3.9.2: properties, and the release that such a cluster should be given.
+# Clusters of 3.9.2: their properties, and the release that they should be given.
 OLD: Mapping[str, tuple[Mapping[str, str], str]] = {
     "3.9.2": ({}, "3.9"),
     "3.9.2 with Java's coordinator": ({"group.coordinator.rebalance.protocols": "classic,consumer"}, "3.9-java"),
@@ -49,7 +49,7 @@ OLD: Mapping[str, tuple[Mapping[str, str], str]] = {
 
 
 class Client:
-    """What a test does to a cluster as its owner."""
+    """A cluster's owner: sets up what a test needs there."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers

@@ -47,7 +47,7 @@ ONLY_A_CLUSTER_SAYS = {"topics", "topic_offsets", "group_members"}
 def nights(
     request: pytest.FixtureRequest, session: Any, local: LocalSpark, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Played]:
-    """Of the clusters that the tests of this run ask for."""
+    """The nights of the clusters that the tests of this run ask for."""
     params = [item.callspec.params for item in request.session.items if item.path == request.path]
     asked = {(each["release"], names_with(each.get("name", BEFORE_EXPIRY))) for each in params}
     with played({LIVE: session, COPY: local}, tmp_path_factory.mktemp("nights"), asked) as nights:

@@ -1,6 +1,6 @@
-"""Audits in the middle of which something happens to the broker: nothing is lost or double, or it is said in one line.
+"""Something happens to the broker in the middle of an audit: no record is lost or double, or one line says so.
 
-What happens does so while a task of ours fetches: the proxy before the broker holds that fetch until it has happened.
+It happens while a task of ours fetches: the proxy in front of the broker holds that fetch until it has happened.
 """
 
 from __future__ import annotations

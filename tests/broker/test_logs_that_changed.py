@@ -58,7 +58,7 @@ def lost(lake: Path) -> dict[int, tuple[int, int]]:
 
 
 def set_retention(admin: AdminClient, ms: int) -> None:
-    """Of the offsets topic, which then is compacted no less."""
+    """Sets the retention of the offsets topic, which is still compacted."""
     entries = {"cleanup.policy": "compact,delete", "retention.ms": str(ms)}
     configs = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in entries.items()]
     topic = ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC, incremental_configs=configs)

@@ -214,7 +214,7 @@ def lake_without_them(local: LocalSpark, lab: Lab, gone: object, tmp_path_factor
 
 
 def imported(lab: Lab, file: Path, groups: tuple[str, ...]) -> dict[str, Offsets]:
-    """What the groups have after Kafka's tool has imported the file; then they are deleted again."""
+    """The offsets of the groups after Kafka's tool has imported the file. The groups are then deleted again."""
     named = [word for group in groups for word in ("--group", group)]
     said = lab.clients.tool(
         "consumer.group.ConsumerGroupCommand",

@@ -44,7 +44,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever starts it fails."""
+    """An audit that starts Spark fails."""
 
     def start_spark(*_: object) -> None:
         raise AssertionError("Spark was started")
@@ -98,7 +98,7 @@ class TestRefused:
         self.brokers, self.lake, self.run = guarded, tmp_path / "lake", audit_command
 
     def refused(self, address: str, properties: dict[str, str]) -> str:
-        """What is said to who is not let in."""
+        """The one line of an audit that the cluster does not let in."""
         said = self.run(self.lake, address, properties=properties)
         assert said.code == 1
         (line,) = said.lines

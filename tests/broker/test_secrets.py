@@ -56,7 +56,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 def folder(
     tmp_path_factory: pytest.TempPathFactory, local: LocalSpark, certificate: trustme.LeafCert, brokers: Brokers
 ) -> Path:
-    """What the talkative audits have left, and what they have said in `stdout` and `stderr`."""
+    """The files that the talkative audits have left, with their output as `stdout` and `stderr`."""
     folder = tmp_path_factory.mktemp("talkative")
     for writer, mechanism, module in (
         ("parts", "PLAIN", "plain.PlainLoginModule"),

@@ -1,4 +1,4 @@
-"""Who is let in by a real broker, and what is said to who is not: TLS, SASL, and no secret in any message or log."""
+"""A real broker lets clients in by TLS and SASL, or a message says why not. No message and no log has a secret."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 @pytest.fixture(autouse=True)
 def no_secret_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Of all loggers, also kafka-python's, at their most talkative."""
+    """No logger writes a secret at level DEBUG, kafka-python's included."""
     monkeypatch.setattr(tokens, "_issued", {})
     monkeypatch.setenv("no_proxy", "localhost")
     caplog.set_level(logging.DEBUG)

@@ -93,7 +93,7 @@ def lake(
     stories: list[Step],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """Of an audit for which a transaction that has been open for a millisecond is open for too long."""
+    """The lake of an audit. It takes a transaction that has been open for a millisecond as open for too long."""
     folder = tmp_path_factory.mktemp("state_logs") / "lake"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transactions, "MAX_TRANSACTION_TIMEOUT_MS", 0)
@@ -213,7 +213,8 @@ def test_what_hangs_is_what_kafkas_find_hanging_finds(
     assert {key[:2]: verdict for key, verdict in mine.items()} == hanging
     found = [row for row in rows(lake, "findings") if row["finding"] == "hanging_transaction"]
     assert sorted((row["offsets_partition"], row["producer_id"], row["log_offset"]) for row in found) == sorted(kafkas)
-    # What is open longest hangs as little as what has no timeout at all, and nothing hangs that could still end.
+    # A transaction that its coordinator lists does not hang, however long it has been open; nor does a two-phase one,
+    # which has no timeout. With a maximum of 15 minutes none hangs: each could still end.
     others = {row["transactional_id"]: row["verdict"] for row in ours(rows_reported) if not row["is_hanging"]}
     listed = dict.fromkeys(("state-open", "state-killed", "state-java", "state-elsewhere"), "listed")
     assert others == listed | ({} if lab.is_scala else {"state-prepared": "two_phase"})
@@ -221,7 +222,7 @@ def test_what_hangs_is_what_kafkas_find_hanging_finds(
 
 
 def pending(lake: Path, capsys: pytest.CaptureFixture[str], maximum: str) -> list[dict[str, Any]]:
-    """What `kgroups pending` says of the open transactions."""
+    """The rows of `kgroups pending`."""
     capsys.readouterr()
     assert main(["pending", "--lake", str(lake), "--max-transaction-timeout", maximum, "--format", "json"]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -155,7 +155,7 @@ def test_a_partition_without_a_leader_is_left_to_the_audit_that_finds_one(sessio
     assert [note for note in last_finished(lost)["notes"] if note.startswith(left)] != []
     assert_all_but_one_partition(lost, both)
     until("a partition has no leader", lambda: both.leaders()[ALONE] == -1)
-    # Who is away does not tell its retention.
+    # A broker that is away does not report its retention: the audit is given one.
     options = {"writer": writer, "retention_ms": SHORTEST_MS, "properties": {"default.api.timeout.ms": "3000"}}
     live_audit(session, away, both.proxies.address, **options)
     notes = last_finished(away)["notes"]

@@ -140,7 +140,7 @@ SPARK_STATEMENTS = (
     "EXPLAIN EXPLAIN DELETE FROM delta.`{lake}/groups`",
 )
 
-# What a query can hide in.
+# Statements in which a query can hide.
 AROUND_QUERIES = (
     "{}",
     "EXPLAIN {}",
@@ -239,7 +239,7 @@ AROUND_DUCKDB_QUERIES = (
     "SELECT * FROM query('{}')",
 )
 
-# What people ask: every clause, operator and kind of expression of Spark's SQL that only reads.
+# Queries that people ask: every clause, operator and kind of expression of Spark's SQL that only reads.
 SPARK_GOOD = (
     "SELECT count(*) OVER (PARTITION BY state ORDER BY group_id DESC NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND "
     "CURRENT ROW), lead(state) IGNORE NULLS OVER w FROM groups WINDOW w AS (PARTITION BY group_id ORDER BY state)",

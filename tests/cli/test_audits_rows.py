@@ -23,7 +23,7 @@ def test_an_audit_is_its_finished_row_or_the_running_one():
 
 
 def sums(*rows):
-    """What the screen shows of the lists and maps of each."""
+    """The sums and counts that the screen shows instead of each row's lists and maps."""
     columns = pa.schema([("partitions", pa.list_(pa.struct([("records", pa.int64()), ("topic", pa.string())])))])
     table = with_sums(pa.Table.from_pylist([{"partitions": row["partitions"]} for row in rows], columns))
     return [summed | counts(row | summed) for row, summed in zip(rows, table.to_pylist(), strict=True)]

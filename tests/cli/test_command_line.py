@@ -1,4 +1,4 @@
-"""What people type, wrong above all: one message on stderr, the exit code, nothing on stdout, nothing written."""
+"""People type commands, often wrong ones: one message on stderr, the exit code, nothing on stdout, nothing written."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What `kgroups compare` says before and behind its rows."""
+"""The lines that `kgroups compare` prints before and after its rows."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from kgroups_spark.commands.completion import SHELLS
 from kgroups_spark.tables.schemas import arrow_schema
 from tests.cli.written_lake import ledger, write_lake
 
-# What bash does at a TAB: words and line into variables, then the function that `complete` names.
+# Acts as bash does at a TAB: puts words and line into variables, then calls the function that `complete` names.
 PRESS_TAB = """
 eval "$(kgroups completion bash)"
 function=$(complete -p kgroups | sed 's/.*-F \\([^ ]*\\).*/\\1/')

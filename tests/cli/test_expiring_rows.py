@@ -1,4 +1,4 @@
-"""What `kgroups expiring` makes of decisions; the decisions themselves are tested in tests/expiry."""
+"""`kgroups expiring` makes rows from decisions; the decisions themselves are tested in tests/expiry."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What somebody meets who uses a lake for the first time, and mistypes or lacks something."""
+"""Somebody uses a lake for the first time, and mistypes or lacks something."""
 
 from __future__ import annotations
 

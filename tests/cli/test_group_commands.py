@@ -1,6 +1,6 @@
 """kgroups describe, history and export-offsets on the story of a shop's groups, and on a few rows made for a case.
 
-What happened, and why, is reported by tests/data/story.json, which was written when it happened.
+tests/data/story.json says what happened and why; it was written when it happened.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def offsets_of(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
 
 
 def before(events: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
-    """What the story says was there before these events."""
+    """The offsets before these events, as the story has them."""
     return {
         (event["topic"], int(number)): offset for event in events for number, offset in event.get("before", {}).items()
     }
@@ -265,7 +265,7 @@ def test_history_is_in_order_and_its_newest_part(rows: Any, kgroups: Any) -> Non
     assert {row["group_id"] for row in several} == {"packing-tasks", "crm-bridge"}
 
 
-def test_a_topic_chooses_what_befell_its_partitions(rows: Any) -> None:
+def test_a_topic_chooses_the_events_of_its_partitions(rows: Any) -> None:
     everything = rows("history --group customer-360 --limit 1000")
     chosen = rows("history --group customer-360 --topic orders:0,5 --topic customer-profiles --limit 1000")
     assert chosen == [
@@ -386,8 +386,9 @@ def in_state_log(log: str, log_offset: int, in_second: int, event: str, **more: 
 
 
 def three_logs() -> ArrowReader:
-    """Of `g` two share partitions, one of which is reset and goes, and offsets in transactions of producer 7, two of
-    which were aborted; the fence of producer 8 aborted nothing of any group."""
+    """Events of group `g` in all three logs. One of its share partitions is reset, the offsets of the other are
+    deleted. It has offsets in two transactions of producer 7: one timed out, the other was fenced. The fence of
+    producer 8 aborted nothing of any group."""
     of_shares = [
         ("share_partition_initialized", 0, 2, {"state_epoch_after": 1}),
         ("share_offset_reset", 0, 5, {"offset_before": 9, "offset_after": 4}),

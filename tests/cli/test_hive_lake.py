@@ -62,7 +62,7 @@ def place(tmp_path_factory):
 
 
 def kgroups(place, set_up, *lines):
-    """What each command printed, by its words; all in one process."""
+    """Runs all commands in one process: the output of each by its words, and what all wrote on stderr."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **set_up}
     environment.pop("KGROUPS_LAKE", None)
     ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""Whoever may join a group chooses its name: whatever it holds, a terminal gets characters to show and nothing else."""
+"""Any client that may join a group chooses its name: whatever the name holds, a terminal gets printable text alone."""
 
 from __future__ import annotations
 

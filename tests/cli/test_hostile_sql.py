@@ -1,5 +1,5 @@
-"""What `kgroups sql` may do by either engine: hostile statements, alone and hidden in queries, change, read and run
-nothing; and what people ask still runs."""
+"""`kgroups sql` by either engine: hostile statements, alone and hidden in queries, change, read and run nothing; the
+queries that people ask still run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a command reads does not grow with the ledger: old rows are no Parquet here, or nobody asks for them."""
+"""Commands do not read more as the ledger grows. Its old files are damaged here; or a test counts the rows that a
+command reads."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def test_there_are_transactions_to_tell_of(location: Path, capsys) -> None:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, set[str]]]]:
-    """Of each question to the ledger the rows and columns that came."""
+    """The number of rows and the columns that each query of the ledger returned."""
     seen: list[tuple[int, set[str]]] = []
     rows_of = DuckDbLake.rows
 

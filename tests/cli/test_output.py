@@ -114,7 +114,7 @@ def test_csv_can_be_read_back_by_whoever_ends_lines_at_a_carriage_return():
 
 
 def test_csv_has_the_same_bytes_by_every_python():
-    """What 3.13 writes; 3.11 and 3.12 leave a lone carriage return unquoted by themselves."""
+    """Python 3.13 writes these bytes by itself; 3.11 and 3.12 would leave a lone carriage return unquoted."""
     out = io.StringIO()
     csv_rows(out)(["a\rb", "c\nd", "e f", 'g"h', "", None, True, [1, "\r"], -5, 1.5])
     assert out.getvalue() == '"a\rb","c\nd",e f,"g""h",,,true,"[1, ""\\r""]",-5,1.5\n'

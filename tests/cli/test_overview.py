@@ -50,7 +50,7 @@ def screen(width=None, style=PLAIN, **facts):
     return overview_lines(overview(**facts), program="kgroups", lake="./lake", width=width, style=style)
 
 
-def test_the_screen_tells_groups_expiry_transactions_oddities_and_what_to_type():
+def test_the_screen_shows_groups_expiry_transactions_findings_and_what_to_type():
     assert screen() == [
         "",
         "__consumer_offsets: 2 groups, 2 committed offsets, 2026-10-26 06:41 to 2026-11-16 06:41 UTC",
@@ -83,7 +83,7 @@ def test_the_screen_tells_groups_expiry_transactions_oddities_and_what_to_type()
 FINDING = {"severity": "notice", "finding": "mixed_commits", "group_id": "orders", "since": None}
 
 
-def test_oddities_are_listed_with_what_a_person_should_know():
+def test_findings_are_listed_with_what_a_person_should_know():
     lost = AUDIT["partitions"][0] | {"lost_from": 10, "lost_to": 20}
     audit = AUDIT | {"quarantined": {"truncated": 1}, "notes": ["partition 7 is missing"], "partitions": [lost]}
     worse = FINDING | {"severity": "error", "finding": "load_would_fail", "group_id": None, "since": AS_OF}

@@ -134,7 +134,7 @@ HERE = {"topic": "__consumer_offsets", "partition": 3}
 
 
 def listed(*rows, read=(0,), until=None):
-    """What the command makes of rows of transactional_ids: (name, producer, state, timeout, partitions) each."""
+    """The command's listings from rows of transactional_ids: (name, producer, state, timeout, partitions) each."""
     names = ("transactional_id", "producer_id", "state", "timeout_ms", "topic_partitions")
     given = [dict(zip(names, row, strict=True)) | {"state_partition": 0, "log_offset": 9} for row in rows]
     return listings(lambda columns, conditions: given, {7}, set(read), until)

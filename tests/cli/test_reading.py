@@ -84,7 +84,7 @@ def test_what_an_unfinished_audit_has_written_is_not_there(tmp_path: Path) -> No
     assert after.sql("SELECT count(*) AS n FROM groups") == [{"n": tables["groups"].num_rows}]
     add(tmp_path / "lake", "audits", ledger({"audit_id": 2}), audit_id=2)
     assert len(opened(lake).rows("groups")) == 3 * tables["groups"].num_rows
-    # Whoever had opened it before still sees what was there then.
+    # A reader that was opened before that still sees the rows of then.
     assert len(after.rows("groups")) == tables["groups"].num_rows
 
 

@@ -211,7 +211,7 @@ def test_a_terminal(lake: str) -> None:
 
 
 def until(terminal: int, text: str) -> str:
-    """What the terminal shows up to a text."""
+    """Waits for a text: everything that the terminal has shown up to it."""
     shown = ""
     while text not in shown:
         shown += os.read(terminal, 4096).decode()

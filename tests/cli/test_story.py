@@ -1,7 +1,7 @@
 """The commands on the lake of the shipped segments: three weeks of a small shop's groups, whose story is known.
 
-What Kafka 4.3.1's coordinator classes answered for these segments (groups, offsets, pending, an expiry pass at the end)
-is written out here.
+The answers of Kafka 4.3.1's coordinator classes for these segments are written out here: groups, offsets, pending
+offsets, and a clean-up at the end.
 """
 
 import csv
@@ -80,7 +80,7 @@ def test_groups_as_of_a_moment_are_those_that_were_there(rows):
     assert set(before) - after == {"customer-360"}
 
 
-def test_groups_as_of_the_end_are_those_of_now(rows):
+def test_groups_as_of_the_end_are_the_current_ones(rows):
     now = {(row["group_id"], row["state"]) for row in rows("groups")}
     assert {(row["group_id"], row["state"]) for row in rows("groups --as-of 2026-12-01")} == now
 

@@ -167,8 +167,8 @@ def tables(draw):
 
 
 def in_one_piece(cell):
-    """What must stand in a line as it is: a name, a number or a time whole, of a sentence each word, of a list each
-    number with what is behind it."""
+    """The pieces of a cell that stay whole in a line: a name, a number or a time, each word of a sentence, each number
+    of a list with the comma behind it."""
     return [piece.strip() for piece in cell.pieces] if isinstance(cell, Pieces) else [cell_text(str(cell))]
 
 

@@ -25,7 +25,7 @@ AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 
 
 def write_lake(path: Path, tables: Mapping[str, pa.Table], *, layout: int = LAKE_VERSION, without: str = "") -> str:
-    """The lake's location: every table, those that are not given empty, but for the one it shall lack."""
+    """Writes every table but `without`; those that are not given are empty. Returns the lake's location."""
     for name in TABLES:
         if name != without:
             rows = tables.get(name, arrow_schema(name).empty_table())
@@ -52,7 +52,7 @@ def add(path: Path, name: str, rows: pa.Table, *, audit_id: int) -> Path:
 
 
 def _statistics(name: str, rows: pa.Table) -> dict[str, Any]:
-    """What Delta keeps of a file's columns, as an audit has it kept."""
+    """The statistics of a file's columns in Delta's log, as an audit writes them."""
     columns = [column for column in TABLES[name].statistics if rows.num_rows and column in rows.column_names]
     bounds = {column: pc.min_max(rows[column]).as_py() for column in columns}
     said = {column: both for column, both in bounds.items() if both["min"] is not None}

@@ -1,4 +1,4 @@
-"""What a live cluster says of itself, and what is left out without an ACL. (Real brokers: tests/broker.)"""
+"""A live cluster reports facts of itself; those that need a missing ACL are left out. (Real brokers: tests/broker.)"""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def is_one_act(row: ReplayRow, following: ReplayRow) -> bool:
 
 
 def moves(row: ReplayRow, before: Snapshot, after: Snapshot, removed: dict[Any, Any]) -> list[Json]:
-    """What a value or a marker does."""
+    """The events of a value or a marker: groups that it creates or removes, offsets that it moves."""
     reported = []
     if row.kind in ("offset_commit", "marker"):
         for group_id in after.groups.keys() - before.groups.keys():
@@ -145,8 +145,8 @@ def act_events(
     version: tuple[int, ...],
     rules: Release,
 ) -> list[Json]:
-    """What a coordinator did at one time. `unknown`: tombstones of offsets that were not there. `gone_groups`: groups
-    known to be gone, before the act and then behind it."""
+    """The events of an act: all that a coordinator did at one time. `unknown`: tombstones of offsets that were not
+    there. `gone_groups`: groups known to be gone before the act; updated to those known to be gone after it."""
     removals = []
     for row, before, after in act:
         for slot in before.offsets.keys() - after.offsets.keys():

@@ -1,7 +1,7 @@
 """Our rows against what Kafka's own coordinator classes hold: answers recorded as JSON, one document per log.
 
-`differences(answer, shard, failed)` is empty where both say the same. Of what a table says in another form
-only the form is changed here (Kafka's -1 as None, names of enums, hex of blobs is not compared).
+`differences(answer, shard, failed)` is empty where both say the same. Values that a table has in another form change
+their form alone here: Kafka's -1 to None, names of enums. Blobs, which the answers have in hex, are not compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Kafka's own classes of two releases hold differently: two recorded answers about one partition, compared."""
+"""Differences between Kafka's own classes of two releases: two recorded answers about one partition, compared."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def expected(a: Json, b: Json, rules_a: Release, rules_b: Release) -> set[Place]
     if fails(a) and fails(b):
         return set()
     if fails(a) or fails(b):
-        # What stands in the partition only an answer of the release that loads it can tell.
+        # Only the answer of the release that loads the partition says which groups it has.
         serving = b if fails(a) else a
         groups = {("group", "group", each["group"]) for each in serving["groups"]}
         return {_place(*each) for each in groups | {("load", "load", None)}}

@@ -161,7 +161,7 @@ def test_t52_a_tombstone_before_the_marker_leaks_the_producer_in_3_8_to_4_0_0(ve
     assert log.shard.groups_in_transactions() == set()
 
 
-def test_an_open_transaction_is_reported_even_if_tombstones_have_wiped_it():
+def test_an_open_transaction_is_reported_even_if_tombstones_have_removed_its_offsets():
     log = Log().commit(1, producer=1).commit(2, "u", group="h", producer=1).tombstone().tombstone("u", group="h")
     assert log.pending() == []
     assert list(log.shard.open_transaction_rows()) == [(0, 1, 0, 0, T, 2, ["g", "h"], None)]

@@ -1,6 +1,6 @@
-"""What two releases hold differently, against what Kafka's own classes of both held after loading the same logs.
+"""Our differences between two releases are those between Kafka's own classes of both, which loaded the same logs.
 
-The logs are those of test_generated_logs.py. 3.7.2's classes answered about them, word for word, as 3.9.2's did.
+The logs are those of test_generated_logs.py. The classes of 3.7.2 gave, word for word, the answers of 3.9.2.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ COMMITTED, ABORTED = "committed", "aborted"
 
 class Block(NamedTuple):
     title: str
-    # What was printed since the title before, and what follows the title.
+    # Failures and tombstones were printed between the previous title and this one; the state follows this title.
     failures: dict[int, str]
     tombstones: list[str]
     state: list[str]

@@ -53,7 +53,7 @@ def test_one_row_a_group_with_its_offsets():
     }
 
 
-def test_a_topic_that_was_created_anew_keeps_its_newest_id():
+def test_a_topic_that_was_created_again_keeps_its_newest_id():
     log = Log().commit(1, topic_id=X).commit(1, topic_id="B" * 22)
     loaded = Shard.load(release("4.3"), 0, list(log.shard.save()))
     assert loaded.topics.ids == {"t": "B" * 22}

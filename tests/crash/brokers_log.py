@@ -23,7 +23,7 @@ class BrokersLog:
         self.read_to: dict[int, int] = {}
 
     def grow(self, nights_left: int) -> None:
-        """What the broker writes until the next night; the last night has all that is left."""
+        """The broker writes until the next night; for the last night it writes all that is left."""
         self.read_to = {partition: self._end(paths) for partition, paths in segments_of(self.log.files).items()}
         random_night(self.log, np.random.default_rng(self.random.getrandbits(32)), nights_left)
         write_folder(self.folder, self.log.files)

@@ -30,7 +30,7 @@ NOW = [name for name, table in TABLES.items() if table.kind == "current"]
 
 
 class StorageGone(Exception):
-    """What the tests break an audit with: nothing in the package knows it."""
+    """The error by which the tests break an audit. Nothing in the package knows it."""
 
 
 def audit(spark: Any, lake: Path, log: Path, **options: Any) -> AuditSummary:
@@ -112,8 +112,8 @@ def photographs(lake: Path, folder: Path, do: Callable[[], object]) -> dict[Comm
     return found
 
 
-def tables_of_now(spark: Any, lake: Path) -> dict[str, list[str]]:
-    """What the commands print of the tables of now."""
+def current_tables(spark: Any, lake: Path) -> dict[str, list[str]]:
+    """The rows of the current tables, as commands read them."""
     with reader_of(spark, lake) as reader:
         return {name: sorted(map(str, reader.rows(name))) for name in NOW}
 

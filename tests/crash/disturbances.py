@@ -80,7 +80,7 @@ class Try:
 
 
 def operation(point: CommitPoint | None) -> str:
-    """What the commit does, in a word."""
+    """A word for the commit."""
     if point is None:
         return "over before"
     if point[:2] == ("audits", "append"):

@@ -1,9 +1,10 @@
-"""Audits whose every task fails once, after all it had to write was written; a program of its own.
+"""Audits in which every task fails once, after it has written everything; a program of its own.
 
     python -m tests.crash.flaky_tasks LOG MARKS parts=LAKE spark=LAKE
 
-The session of the tests does not try a task again, this one does so three times. What a second attempt of a task that
-Spark only took for dead (a speculative double) leaves behind is the same: a file of the attempt that does not count.
+The session of the tests does not try a task again, this one does so three times. Spark may also take a task that still
+runs for dead and start a second attempt (a speculative double). The result is the same: a file of the attempt that does
+not count.
 """
 
 from __future__ import annotations

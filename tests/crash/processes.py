@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-# What an audit of the small log takes on a busy machine, many times over.
+# Many times as long as an audit of the small log takes on a busy machine.
 PATIENCE_S = 300
 
 
@@ -44,7 +44,7 @@ def started_audit(
 
 
 def said_by(lake: Path) -> str:
-    """What the last command started on the lake has said."""
+    """The output of the last command that was started on the lake."""
     return lake.with_suffix(".said").read_text()
 
 

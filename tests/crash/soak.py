@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.session import spark_session
-from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
+from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.disturbances import RUNS, RUNS_WITHOUT_A_JVM, Disturbances
 from tests.crash.processes import PATIENCE_S, kill_all, kill_jvm, kill_workers, next_log_of, started_audit
 from tests.nights.lakes import contents, copy_until, rows
@@ -90,7 +90,7 @@ class Soak:
         """An audit as a process, killed unless it is over before."""
         writer, victim = self.random.choice(WRITERS), self.random.choice(VICTIMS)
         finished = [row["audit_id"] for row in _ledger(lake) if row["status"] == "finished"]
-        before = tables_of_now(self.spark, lake) if finished else None
+        before = current_tables(self.spark, lake) if finished else None
         wait = self.random.uniform(-0.1, 1.0) * self.seconds[writer]
         claim = next_log_of(lake, "audits") if finished else lake / "audits" / "_delta_log" / f"{1:020d}.json"
         with started_audit(lake, log, "--writer", writer) as process:
@@ -115,7 +115,7 @@ class Soak:
         )
         self.reported[what] += 1
         if was_killed and before is not None and now_finished == finished:
-            assert tables_of_now(self.spark, lake) == before, f"{lake}: readers see half an audit"
+            assert current_tables(self.spark, lake) == before, f"{lake}: readers see half an audit"
 
     def _kill(self, process: subprocess.Popen[str], victim: str) -> bool:
         if victim == "all":
@@ -163,7 +163,7 @@ def disturb(spark: Any, wanted: int, seed: int, folder: Path, runs: Sequence[str
 
 
 def beside_spark(options: argparse.Namespace, folder: Path) -> None:
-    """What needs Spark and Delta: fewer disturbances, and kills of processes."""
+    """The part that needs Spark and Delta: fewer disturbances, and kills of processes."""
     settings = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
     spark = spark_session("soak", settings)
     try:

@@ -25,8 +25,8 @@ from tests.crash.commit_points import (
     audit,
     broken_at,
     commit_points,
+    current_tables,
     photographs,
-    tables_of_now,
 )
 from tests.nights.lakes import contents, rows
 
@@ -35,8 +35,8 @@ HISTORY_AND_STATE = [name for name, table in TABLES.items() if table.kind in ("h
 
 @dataclass(frozen=True)
 class Killed:
-    """What a night leaves that is killed before a commit: a lake by commit point, in order. Behind a commit it is what
-    it is before the next one."""
+    """The lakes that a night leaves if it is killed before a commit, by commit point, in order. The lake after a commit
+    is the one before the next commit."""
 
     lakes: dict[CommitPoint, Path]
 
@@ -56,16 +56,16 @@ def killed(request, session, nights, tmp_path_factory):
 
 
 def clear(session, lake):
-    """What an audit does first; a killed one has left it so."""
+    """Claims the lake and clears up, as an audit does first, and stops there, as a killed one does."""
     opened = Lake.open(session, str(lake))
     with Claim.take(opened) as claim:
         clear_up(opened, claim)
 
 
 def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(session, nights, killed):
-    now = tables_of_now(session, nights.lake)
+    now = current_tables(session, nights.lake)
     for point, lake in killed.lakes.items():
-        assert tables_of_now(session, lake) == now, point
+        assert current_tables(session, lake) == now, point
 
 
 def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(session, nights, killed, chosen, tmp_path):
@@ -96,7 +96,7 @@ def test_a_night_by_sparks_writer_goes_on_where_history_is_half_written(spark, n
 def test_nights_broken_one_after_another_leave_no_trace(session, nights, killed, chosen, tmp_path):
     lake, points = tmp_path / "lake", list(killed.lakes)
     shutil.copytree(nights.lake, lake)
-    now, history = tables_of_now(session, lake), contents(lake, HISTORY_AND_STATE)
+    now, history = current_tables(session, lake), contents(lake, HISTORY_AND_STATE)
     first_of_its_own = points[1]
 
     def cleared_up(point, when):
@@ -107,7 +107,7 @@ def test_nights_broken_one_after_another_leave_no_trace(session, nights, killed,
     for point in chosen.some(points[2:-1], 2):
         when = chosen.one((BEFORE, AFTER))
         broken_at(point, when, lambda: audit(session, lake, nights.second), cleared_up)
-        assert tables_of_now(session, lake) == now, (point, when)
+        assert current_tables(session, lake) == now, (point, when)
     # After the very last commit the audit has finished, known or not.
     broken_at(points[-1], AFTER, lambda: audit(session, lake, nights.second), cleared_up)
     assert_lake_is_sound(lake, nights.expected)
@@ -131,7 +131,7 @@ def test_the_first_audit_killed_before_any_commit_leaves_no_trace(session, night
     Lake.create(session, str(lake))
     killed = Killed(photographs(lake, tmp_path / "killed", lambda: audit(session, lake, nights.first)))
     for point, copy in killed.lakes.items():
-        assert not any(tables_of_now(session, copy).values()), point
+        assert not any(current_tables(session, copy).values()), point
     for point in chosen.some(killed.lakes, 2):
         copy = killed.copied(point, tmp_path)
         clear(session, copy)
@@ -160,8 +160,8 @@ def test_clearing_up_broken_at_any_commit_leaves_no_trace(session, nights, chose
     assert contents(lake, HISTORY_AND_STATE) == history
 
 
-def test_what_a_killed_audit_made_of_the_tables_of_now_goes_even_if_nothing_is_new(session, nights, tmp_path):
-    """The segments of the killed audit may not be given again."""
+def test_rows_of_a_killed_audit_leave_current_tables_even_if_nothing_is_new(session, nights, tmp_path):
+    """The next audit may be run without the segments of the killed one."""
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
     broken_at(("audits", "append", 1), BEFORE, lambda: audit(session, lake, nights.second))

@@ -28,7 +28,7 @@ def test_nights_that_were_disturbed_leave_the_tables_of_nights_that_were_not(tmp
 
 @pytest.mark.parametrize("at", ["reading ", "replaying "])
 def test_an_audit_that_is_taken_over_while_its_tasks_run_says_so(tmp_path, at):
-    """Who took over has removed the files by which its tasks work."""
+    """The audit that took over has removed the work files of the other one's tasks."""
     log, lake, spark = next(recorded_logs(tmp_path)), tmp_path / "lake", LocalSpark()
     taken_over: list[int] = []
 

@@ -75,7 +75,7 @@ def start(
 
 
 def lines_until(stream: IO[str] | None, begins: str) -> list[str]:
-    """What was said, up to the line that begins so."""
+    """The lines of the stream up to the first one that begins so."""
     assert stream is not None
     said = []
     for line in stream:
@@ -141,7 +141,7 @@ AUDIT = ("audit", "--lake", "{new}", "--segments", str(SEGMENTS))
 KEEP = ("maintain", "--lake", "{lake}", "--keep", "1d")
 COMPARE = ("compare", "--lake", "{lake}", "--release-version", "4.3", "--release-version", "3.9")
 LONG_QUERY = "SELECT count(*) FROM range(1000000000000) a, range(100000) b"
-# What is called when the signal comes, after how many seconds.
+# A command, a function that it calls, and how many seconds after that call the signal comes.
 MOMENTS: dict[str, tuple[tuple[str, ...], str, float]] = {
     "tables are made": (AUDIT, "kgroups_spark.lake.lake:Lake.create_table", 0.05),
     "segments are planned": (AUDIT, "kgroups_spark.audit.run:plan_audit", 0),

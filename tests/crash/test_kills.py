@@ -12,7 +12,7 @@ import pytest
 from kgroups_spark import cli
 from kgroups_spark.lake.lake import Lake
 from tests.chosen import by_each_writer
-from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
+from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.processes import (
     end_of,
     kill_all,
@@ -39,7 +39,7 @@ def statuses(lake):
 
 
 def last_line(said):
-    """What the command said last, without what Spark and its JVM print."""
+    """The command's last line, below those of Spark and its JVM."""
     return said.rstrip().rpartition("\n")[2]
 
 
@@ -50,23 +50,23 @@ def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, envir
         until(next_log_of(lake, "offset_commits"), process)
         kill_all(process)
     assert statuses(lake) == [(1, "running")]
-    assert not any(tables_of_now(local, lake).values())
+    assert not any(current_tables(local, lake).values())
     audit(local, lake, nights.first)
     assert_lake_is_sound(lake, contents(nights.lake))
 
 
 @by_each_writer
-def test_the_jvm_killed_while_tables_of_now_are_rewritten(local, nights, tmp_path, environment, writer):
+def test_the_jvm_killed_while_current_tables_are_rewritten(local, nights, tmp_path, environment, writer):
     lake = tmp_path / "lake"
     shutil.copytree(nights.lake, lake)
-    before = tables_of_now(local, lake)
+    before = current_tables(local, lake)
     with started_audit(lake, nights.second, "--writer", writer, environment=environment) as process:
         until(next_log_of(lake, "committed_offsets"), process)
         assert kill_jvm(process)
         assert end_of(process) == 1
     assert "does not count: Spark's JVM has ended" in last_line(said_by(lake)), said_by(lake)
     assert "Traceback" not in said_by(lake)
-    assert tables_of_now(local, lake) == before
+    assert current_tables(local, lake) == before
     audit(local, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)
 
@@ -75,7 +75,7 @@ def test_python_workers_killed_while_they_read(local, spark, nights, tmp_path, c
     """Those of this process's session, which starts others for the next task."""
     lake, has_ended, killed = tmp_path / "lake", threading.Event(), []
     shutil.copytree(nights.lake, lake)
-    before = tables_of_now(local, lake)
+    before = current_tables(local, lake)
 
     def kill():
         while not has_ended.wait(0.001):
@@ -91,10 +91,10 @@ def test_python_workers_killed_while_they_read(local, spark, nights, tmp_path, c
         killer.join()
     said = capfd.readouterr().err
     assert code == 1 and any(killed), said
-    # What Spark says depends on which of them was hit.
+    # Spark's message depends on which of them was hit.
     assert re.search("worker|pyspark.daemon", last_line(said)), said
     assert "Traceback" not in said
-    assert tables_of_now(local, lake) == before
+    assert current_tables(local, lake) == before
     until_python_runs(spark)
     audit(spark, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)

@@ -15,7 +15,7 @@ import pytest
 from kgroups_spark import cli
 from kgroups_spark.lake.lake import Lake
 from tests.chosen import by_each_writer
-from tests.crash.commit_points import assert_lake_is_sound, audit, tables_of_now
+from tests.crash.commit_points import assert_lake_is_sound, audit, current_tables
 from tests.crash.processes import next_log_of
 
 pytestmark = pytest.mark.spark
@@ -89,7 +89,7 @@ DAEMON = re.compile(
 
 
 def only_line(text: str) -> str:
-    """What the command says last; all before it is progress."""
+    """The command's last line. All lines before it are progress."""
     text = DAEMON.sub("", text)
     assert "Traceback" not in text and "Exception" not in text.rstrip().rpartition("\n")[0], text
     return text.rstrip().rpartition("\n")[2]
@@ -103,7 +103,7 @@ ROOM_KB = {"parts": (0, 40, 120, 200), "spark": (120,)}
 def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd, chosen, writer):
     lake = disk.folder / "lake"
     shutil.copytree(nights.lake, lake)
-    before = tables_of_now(spark, lake)
+    before = current_tables(spark, lake)
     for free_kb in chosen.some(ROOM_KB[writer], 2):
         disk.leave(free_kb << 10)
         capfd.readouterr()
@@ -111,7 +111,7 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd,
         said = only_line(capfd.readouterr().err)
         assert said.startswith("kgroups: ") and "No space left on device" in said, said
         disk.make_room()
-        assert tables_of_now(spark, lake) == before
+        assert current_tables(spark, lake) == before
     audit(spark, lake, nights.second)
     assert_lake_is_sound(lake, nights.expected)
 

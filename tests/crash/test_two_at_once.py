@@ -13,7 +13,7 @@ from tests.nights.lakes import rows
 # That of audits that claim at once one wins is part of `make test`: lake/test_claim.py.
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
-# Whoever comes a little later finds a claim; who comes at the same time is refused by Delta.
+# An audit that starts a little later finds a claim. Delta refuses one that claims at the same time.
 REFUSALS = ("is running (process ", "claimed number 2 just now", "has claimed the lake since")
 
 

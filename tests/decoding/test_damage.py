@@ -47,7 +47,7 @@ def batches_of(data: bytes) -> BatchColumns:
 
 
 def history_of(files: Files) -> Reported:
-    """What is decoded of the log."""
+    """The tables that are decoded from the log."""
     return ObjectTables(decode(files, "4.3").tables)
 
 

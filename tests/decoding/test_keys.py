@@ -31,7 +31,7 @@ STAMPS = (1_700_000_000_000, -1, 0, 2**61, 2**62, 253_402_300_800_000, 2**63 - 1
 
 
 def require_keys(audited: Audited) -> None:
-    """Of every table that audits wrote and others read; and each record read is in one of those that are the log."""
+    """History and current tables must have each key once, and each record read must be in one of the log's tables."""
     for name in (name for name, table in TABLES.items() if table.kind in ("history", "current")):
         keys = Counter(tuple(row[column] for column in TABLES[name].key) for row in audited.table(name).to_pylist())
         assert [key for key, times in keys.items() if times > 1] == [], name

@@ -37,7 +37,7 @@ OLD = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 
 
 def times_of(*batches: int, clock_ms: int = NOW, chunk_bytes: int = 1 << 20) -> LogTimes:
-    """Of a range whose batches have one record each, stamped so."""
+    """Log times of a range: for each of these times it has a batch of one record."""
     return read(
         b"".join(batch(i, [(b"k", b"v")], base_timestamp=ms) for i, ms in enumerate(batches)), clock_ms, chunk_bytes
     )

@@ -15,7 +15,7 @@ from kgroups_spark.messages.schema import uuid_text
 ID = [bytes(15) + bytes([number]) for number in range(4)]
 TOPICS = ["orders", "clicks", "orders"]  # of three keys' codes
 
-# (code, id, time) of offset commits: "orders" was made again under id 2 at 700.
+# (code, id, time) of offset commits: "orders" was created again with id 2 at 700.
 COMMITS = [(0, 1, 500), (2, 1, 400), (0, 2, 700), (1, 3, -1), (1, 3, 900), (0, 0, 100), (2, 2, 800)]
 NAMED = {
     (uuid_text(ID[1]), "orders", 400, "offset_commit"),

@@ -1,7 +1,7 @@
-"""KIP-211's table of group states: in which the offsets of a group expire, and when (its section on the Empty state).
+"""KIP-211's table of group states: in which states a group's offsets expire, and when (its section on the Empty state).
 
-The KIP names five. Of them the log never shows PreparingRebalance; a group that is Dead has no row. Releases before 2.1
-did not know the rule: there each offset goes by its own time, whatever the state of its group.
+The KIP names five states. The log never shows PreparingRebalance, and a group that is Dead has no row. Releases before
+2.1 did not have the rule: there each offset expires by its own time, whatever the state of its group.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_empty_starts_the_clock_for_all_offsets_of_the_group_at_once():
     assert judged(empty(since), as_of=NOW) == (["invoices", "orders"], ["delete"])
 
 
-def test_who_becomes_empty_again_starts_the_clock_anew():
+def test_a_group_that_becomes_empty_again_restarts_the_clock():
     assert judged(empty(NOW - R))[0] == ["invoices", "orders"]
     # Somebody joined and left in between.
     assert judged(empty(NOW - 1))[0] == []

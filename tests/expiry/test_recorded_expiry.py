@@ -1,8 +1,7 @@
-"""What a broker's expiry checks removed is what the tables, as of the moment before, say will go.
+"""A broker's clean-ups removed the offsets and groups that are due by the tables as of the moment before.
 
-The corpora: 4.3.1 and 4.4.0, restarted with a short retention and a check every two seconds; nothing else wrote a
-tombstone from then on. Each check of each offsets partition wrote its tombstones in one batch, whose time is the
-check's.
+The corpora: 4.3.1 and 4.4.0, restarted with a short retention and a clean-up every two seconds. Nothing else wrote a
+tombstone from then on. Each clean-up of an offsets partition wrote its tombstones in one batch, which has its time.
 """
 
 from __future__ import annotations

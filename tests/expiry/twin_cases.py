@@ -130,7 +130,7 @@ def by_group(rows):
 
 
 def twin_rows(tables, held, release):
-    """What the twin makes of the tables, as rows of the two result tables."""
+    """The twin's decisions on the tables, as rows of the two result tables."""
     version, java = parsed(release)
     grouped = {name: by_group(rows) for name, rows in tables.items()}
     head = {"audit_id": AUDIT_ID, "as_of": NOW, "retention_ms": R}

@@ -24,7 +24,7 @@ DAY = 86_400_000
 RETENTION_MS = 7 * DAY
 OF_SHARES = ("share_partitions", "share_batches", "topic_offsets")
 Row = dict[str, Any]
-# Of the slow twin's only audit.
+# The slow twin makes one audit only.
 AUDIT_ID = 1
 
 
@@ -50,7 +50,7 @@ def evidence_of(
     java: bool = True,
     before: Sequence[Row] = (),
 ) -> Evidence:
-    """What the audit knows. `as_of`: ms; None: the newest time in the log."""
+    """The evidence that the audit has. `as_of`: ms; None: the newest time in the log."""
     newest = max((ms for p in audited.progress for ms, _ in p.log_times.newest), default=0)
     at = newest if as_of is None else as_of
     tables = audited.tables()

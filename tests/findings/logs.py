@@ -20,7 +20,7 @@ TOPIC_IDS = {
 
 
 class Log:
-    """What is appended has the log's time, which `later` moves. Methods give the log back, to be chained."""
+    """A log. Appended records have its time, which `later` moves. Methods return the log, to be chained."""
 
     def __init__(self, offsets_partition: int = 0, now: int = START) -> None:
         self.offsets_partition = offsets_partition

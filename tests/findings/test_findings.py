@@ -48,8 +48,9 @@ def test_each_finding_has_a_log_that_raises_it_and_one_that_does_not() -> None:
     assert [finder.__name__ for finder in FINDERS] == list(KINDS)
 
 
-# What was really done while these logs were recorded (capture.json beside each of them): members that commit for
-# partitions they do not have, plain commits around a transaction, consumers and a share group older than the retention.
+# These things were really done while the logs were recorded (capture.json is beside each of them): members committed
+# for partitions that they did not have, plain commits came around a transaction, consumers and a share group were older
+# than the retention.
 TRUE_OF_RECORDINGS = {
     "expiry-4.3-before": {
         ("committed_by_non_owner", "ledger-10b7d1", "gamma.events.1026b6"),

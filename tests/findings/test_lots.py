@@ -1,4 +1,4 @@
-"""What findings load at once is bounded, and lots of offsets partitions find what the whole finds."""
+"""Findings load a bounded number of rows at once, and find the same in lots of offsets partitions as in the whole."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What real clients do to a coordinator, in steps: after each the broker is asked and its log audited.
+"""Real clients work with a coordinator, in steps. After each step the broker is asked and its log is audited.
 
-A scenario is a generator: what stands before a `yield` happens before that night's audit, and what is yielded is what
-the broker has to say then. Scenarios of one night run at the same time; each has groups and topics of its own.
+A scenario is a generator. The code before a `yield` runs before that night's audit; the broker must then report what is
+yielded. Scenarios of one night run at the same time; each has groups and topics of its own.
 """
 
 from __future__ import annotations
