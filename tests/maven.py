@@ -32,7 +32,7 @@ def downloaded_jars(name: str, asked: str) -> list[str]:
 
 @contextmanager
 def one_at_a_time(lock: Path) -> Iterator[None]:
-    """Of all processes of this user."""
+    """Lets one process of this user in at a time."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -251,7 +251,7 @@ BLOBS = {"consumer": (subscription, assignment), "connect": (connect_metadata, c
 
 
 def coordinator_topics(blob):
-    """What the coordinator takes for the subscribed topics: version skipped, the rest read as version 0."""
+    """The subscribed topics as the coordinator reads them: it skips the version and reads the rest as version 0."""
     c = Cursor(blob)
     try:
         c.i16()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-# What Spark's start script gives to the JVM, without a word to stderr.
+# The variable whose options Spark's start script gives to the JVM, without a word to stderr.
 JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
 STORE_OF_KERNEL = "io.delta.kernel.logStore.file.impl"
 
@@ -20,6 +20,6 @@ FOR_SMALL_LAKES = {
 
 
 def environment_of_small_lakes() -> dict[str, str]:
-    """What the environment of a process has whose Spark has these settings, beside the options that it has already."""
+    """Environment variables that give a process's Spark these settings, beside the options that are set already."""
     settings = [f"-D{name}={value}" for name, value in FOR_SMALL_LAKES.items()]
     return {JVM_OPTIONS: " ".join([*os.environ.get(JVM_OPTIONS, "").split(), *settings])}

@@ -47,7 +47,7 @@ def run_examples(text: str, names: dict[str, object], where: str) -> None:
 
 
 def alone(code: str, **environment: str) -> str:
-    """What a process of its own prints, without Java."""
+    """The output of a process of its own, without Java."""
     kept = {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "HOME", "LANG")}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env={**kept, "PATH": "", **environment}, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What is installed: pyproject.toml, constraints.txt, and the wheel in an empty environment."""
+"""The installation: pyproject.toml, constraints.txt, and the wheel in an empty environment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def constraints() -> dict[str, str]:
 
 
 def requirements() -> list[Requirement]:
-    """Of the package and all its extras, without the package itself."""
+    """The requirements of the package and of all its extras, without the package itself."""
     texts = [*PROJECT["dependencies"], *(text for extra in PROJECT["optional-dependencies"].values() for text in extra)]
     found = [Requirement(text) for text in texts]
     return [each for each in found if each.name != PROJECT["name"]]
@@ -97,7 +97,7 @@ def test_a_lake_is_read_from_an_empty_environment_without_java(tmp_path: Path) -
 
 
 def run(folder: Path, *command: object) -> str:
-    """What the command prints. It finds no Java and nothing of this checkout; pip's settings are those of the tests."""
+    """The command's output. It finds no Java and nothing of this checkout; pip's settings are those of the tests."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "HOME", "LANG"))}
     environment = {**kept, "PATH": ""}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What Spark's JVM says goes through us, tried with a shell in its place."""
+"""The output of Spark's JVM goes through us; a shell takes the JVM's place."""
 
 from __future__ import annotations
 

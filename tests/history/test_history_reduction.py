@@ -62,7 +62,7 @@ def test_values_of_aborted_transactions_go_and_hide_nothing():
     commits = [commit(1), commit(2, producer=9), commit(3, "h", value=False, producer=9)]
     assert kept(commits, [marker(4, 9, 2, "aborted")]) == [1, 3]
     assert kept(commits, [marker(4, 9, 2)]) == [2, 3]
-    # What was read together with its marker says so itself.
+    # A commit that was read together with its marker has the outcome in its own row.
     reported = [commit(1), commit(2, producer=9, outcome="aborted", marker_offset=4)]
     assert kept(reported) == [1]
 

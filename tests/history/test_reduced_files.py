@@ -81,7 +81,7 @@ def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypat
     for name, wanted in expected.items():
         assert in_order(rows(tmp_path / "lake", name)) == in_order(wanted), name
         assert removed.get(name, 0) == len(whole[name]) - len(wanted)
-    # What nothing goes of stays in its files, also when all is done once more.
+    # A second reduction removes nothing, and leaves all files as they are.
     after = {name: {file.path for file in lake.table(name).files()} for name in TABLES}
     assert reduction.apply(LakeWriter(lake, 3, "parts", lambda: None), lambda line: None) == {}
     assert {name: {file.path for file in lake.table(name).files()} for name in TABLES} == after

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def claimed_differences(published: Iterable[Definition], ours: Iterable[Definition]) -> list[Difference]:
-    """Of the messages of the logs that we claim to decode."""
+    """Differences in the messages of the logs that we claim to decode."""
     return definition_differences([each for each in published if each.topic not in NOT_DECODED], ours)
 
 
@@ -58,7 +58,7 @@ def report(version: str, definitions: Iterable[Definition], differences: list[Di
 
 
 def _cause(error: RuntimeError) -> str:
-    """Of Ivy's many lines those that name a module it did not find, else all."""
+    """The lines of Ivy's long message that name a module it did not find; if there are none, the whole message."""
     lines = str(error).splitlines()
     return "; ".join(line.strip(" \t:") for line in lines if line.endswith(": not found")) or str(error)
 

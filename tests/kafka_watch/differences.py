@@ -22,7 +22,7 @@ class Difference:
 
 
 def definition_differences(published: Iterable[Definition], ours: Iterable[Definition]) -> list[Difference]:
-    """Of all messages that Kafka has. Early-access layouts, which only we have, are left out."""
+    """Differences in all messages that Kafka has. Early-access layouts, which only we have, are left out."""
     released = [each for each in ours if not each.layout]
     known = {key: each for each in released for key in (each.name, _identity(each))}
     found: list[Difference] = []
@@ -100,11 +100,11 @@ def _form(field: Field, version: int) -> str:
 
 
 def _default_differences(theirs: tuple[Field, ...], mine: tuple[Field, ...], path: str = "") -> Iterator[str]:
-    """Of a field with a default of its own; of a struct its fields say it.
+    """Fields whose defaults differ. Structs are compared field by field, and as a whole only where one is null.
 
-    An array that a record leaves out is null with us, where Kafka's classes take an empty one because their files say
-    null without quotes (T59): `assignmentEpochs`, `lastAssignmentConfigs`. The state machine treats both alike, and
-    rows in lakes say null, so this is no difference.
+    If a record leaves out an array, ours is null, and that of Kafka's classes is empty because their files say null
+    without quotes (T59): `assignmentEpochs`, `lastAssignmentConfigs`. The state machine treats both alike, and rows in
+    lakes say null, so this is no difference.
     """
     here = {field.name: field for field in mine}
     for field in theirs:

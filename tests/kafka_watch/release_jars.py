@@ -19,7 +19,7 @@ COORDINATORS = {
 CLIENTS = "kafka-clients"
 # The topic's own settings: log.cleaner.delete.retention.ms, max.message.bytes.
 STORAGE = "kafka-storage"
-# What the classes with the defaults refer to.
+# The classes with the defaults refer to classes of these jars.
 REFERRED = ("kafka-server-common", "kafka-coordinator-common", "kafka-group-coordinator-api", "kafka-storage-api")
 LOGGER_API = "org.slf4j:slf4j-api:1.7.36"
 NEWEST = "latest.release"

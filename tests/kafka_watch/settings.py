@@ -23,7 +23,7 @@ from tests.kafka_watch.differences import Difference
 from tests.kafka_watch.release_jars import COORDINATORS, STORAGE, ReleaseJars
 
 EXPECTED = Path(__file__).parent / "settings.json"
-# Of a log's settings these two: what compaction may take, and how large a record may be.
+# Only these two of a log's settings: when compaction may take tombstones, and how large a record may be.
 STORAGE_SETTINGS = frozenset({"log.cleaner.delete.retention.ms", "max.message.bytes"})
 
 
@@ -79,7 +79,7 @@ def _jvm(release: ReleaseJars) -> Iterator[Any]:
 
 
 def _defaults(jvm: Any, jar: str) -> dict[str, str]:
-    """Of the ConfigDefs in static fields of a jar's classes whose names end in Config or Configs."""
+    """Defaults of the ConfigDefs in static fields of a jar's classes whose names end in Config or Configs."""
     with zipfile.ZipFile(jar) as archive:
         classes = [name for name in archive.namelist() if re.search(r"/\w+Configs?\.class$", name)]
     lang, found = jvm.java.lang, {}

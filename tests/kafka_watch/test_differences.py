@@ -1,4 +1,4 @@
-"""What Kafka has and we have not is found: shown by taking it from our own definitions and defaults."""
+"""The watch finds what Kafka has and we lack: each test takes it from our own definitions and defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finished audit left, whoever has committed since."""
+"""LakeAsOfAudit reads what a finished audit left, whoever has committed since."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_a_later_audit_or_rebuild_wrote_is_not_seen(lake: Lake, app_id: str
     ledger_row(lake, 1, "finished")
     ledger_row(lake, 2, "running")
     replace(lake, 2, app_id)
-    # Who takes the killed one's rows away, or brings files together, commits without a number.
+    # A commit that removes a killed audit's rows, or compacts files, has no audit's number.
     lake.table("groups").commit([], by="test", transaction=None, remove=lambda file: True)
     tables = LakeAsOfAudit.last_finished(lake)
     assert tables.audit_id == 1

@@ -1,4 +1,4 @@
-"""What the machine or the cluster did is one line; what is our own fault keeps its stack."""
+"""A failure of the machine or the cluster is reported in one line; a fault of our own keeps its stack."""
 
 from __future__ import annotations
 

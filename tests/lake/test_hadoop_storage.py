@@ -1,4 +1,4 @@
-"""What Hadoop knows of S3, asked through stand-ins of its JVM (the real one: tests/platforms)."""
+"""Hadoop's settings of S3 and its names for S3, through stand-ins of its JVM (the real one: tests/platforms)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ledger's entries add up to: the same by footers, by entries file by file, and by SQL over all entries."""
+"""Sums of the ledger's entries are the same by footers, by entries file by file, and by SQL over all entries."""
 
 from __future__ import annotations
 

@@ -42,7 +42,6 @@ LATER_COLUMNS = ("stored_description_epoch", "offset_delta")
 
 
 def soaked(*values):
-    """What the steps from layout 1 to today's pass through, too."""
     return pytest.param(*values, marks=pytest.mark.soak)
 
 
@@ -71,7 +70,7 @@ def log(tmp_path_factory):
     return folder / "logs" / "transactions-4.3"
 
 
-# What somebody has set to something else stays.
+# A property that somebody has set to another value keeps it.
 CHOSEN = "delta.checkpointInterval"
 
 
@@ -92,9 +91,9 @@ def audit(spark, lake, segments, writer="parts"):
 
 
 @pytest.fixture(scope="module")
-def made_anew(local, log, tmp_path_factory):
-    """What a lake of today's layout says after the same nights."""
-    folder = tmp_path_factory.mktemp("anew")
+def todays_contents(local, log, tmp_path_factory):
+    """The contents of a lake that had today's layout from the start, after the same nights."""
+    folder = tmp_path_factory.mktemp("todays")
     for share in (0.35, 0.6, 1):
         copy_until(log, folder / "nights", share)
         audit(local, folder / "lake", folder / "nights")
@@ -102,24 +101,24 @@ def made_anew(local, log, tmp_path_factory):
 
 
 @pytest.mark.parametrize("layout", some_of(3, *range(1, LAKE_VERSION)))
-def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(session, tmp_path, log, made_anew, layout):
+def test_an_audit_brings_an_older_lake_to_todays_layout_and_goes_on(session, tmp_path, log, todays_contents, layout):
     old = lake_of(layout, tmp_path)
-    assert_brought_to_today(session, old, audit(session, old, log).audit, layout, made_anew)
+    assert_brought_to_today(session, old, audit(session, old, log).audit, layout, todays_contents)
 
 
 @pytest.mark.parametrize(("layout", "writer"), [(LAKE_VERSION - 1, "parts"), soaked(1, "spark")])
-def test_so_does_one_by_spark(spark, tmp_path, log, made_anew, layout, writer):
+def test_so_does_one_by_spark(spark, tmp_path, log, todays_contents, layout, writer):
     old = lake_of(layout, tmp_path)
-    assert_brought_to_today(spark, old, audit(spark, old, log, writer).audit, layout, made_anew)
+    assert_brought_to_today(spark, old, audit(spark, old, log, writer).audit, layout, todays_contents)
 
 
-def assert_brought_to_today(session, old, row, layout, made_anew):
+def assert_brought_to_today(session, old, row, layout, todays_contents):
     assert row.audit_id == 4
     assert f"the lake was brought from layout {layout} to {LAKE_VERSION}" in row.notes
     lake = Lake.open(session, old)
     assert set(layouts(lake).values()) == {LAKE_VERSION}
     assert columns(lake) == TODAYS_COLUMNS
-    assert contents(old, without=("offset_delta",)) == made_anew
+    assert contents(old, without=("offset_delta",)) == todays_contents
     known = {(row["audit_id"], row["offset_delta"] is not None) for row in rows_of(old, "group_records")}
     assert known == {(2, layout >= 9), (4, True)}
 

@@ -65,7 +65,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class CleanLog:
-    """What one round of cleaning goes by. `producers_expired`: the broker has forgotten all of them."""
+    """The settings of one round of cleaning. `producers_expired`: the broker has forgotten all of them."""
 
     now: int = NOW_MS
     delete_retention_ms: int = DAY_MS
@@ -98,7 +98,7 @@ def clean(
 
 
 def first_uncleanable_offset(files: Files) -> int:
-    """Of one partition: where its active segment begins, or its first open transaction, whichever is first."""
+    """Where the active segment of one partition begins, or its first open transaction, whichever comes first."""
     paths = sorted(files)
     transactions = Transactions.of([batch for path in paths for batch in batches_of(files[path])])
     return min([_base_offset(paths[-1]), *transactions.open_at.values()])
@@ -130,8 +130,9 @@ def _batch(data: bytes) -> Batch:
 
 @dataclass
 class Transactions:
-    """Of a log: batches of aborted transactions and markers of transactions without batches, by base offset; where
-    each producer's open transaction begins; the batch that holds each producer's state."""
+    """The transactions of a log. `aborted`: batches of aborted transactions. `empty`: markers of transactions without
+    batches. `open_at`: where each producer's open transaction begins. `last_of_producer`: the batch that holds each
+    producer's state. Batches and markers are named by their base offsets."""
 
     aborted: set[int] = field(default_factory=set)
     empty: set[int] = field(default_factory=set)
@@ -206,7 +207,7 @@ class _Round:
     last_offset: int
 
     def cleaned(self, batch: Batch) -> bytes:
-        """What is left of the batch: as it was, fewer records, only its header, nothing."""
+        """The bytes that are left of the batch: all of it, one with fewer records, its header alone, or nothing."""
         records = batch.records()
         retained = [record for record in records if self._retains(batch, record)]
         if not retained:

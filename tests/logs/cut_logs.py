@@ -62,8 +62,8 @@ class CutLog:
 
 
 def random_night(log: CutLog, rng: np.random.Generator, *, cut: bool) -> None:
-    """What happens until the next audit: the log grows and rolls, in one of two nights under a new leader; `cut`: that
-    one lacks what the one before it wrote last."""
+    """Writes to the log until the next audit: it grows and rolls, in one of two nights under a new leader. `cut`:
+    then comes another leader, which lacks the newest batches."""
     log.grow(int(rng.integers(0, 4)))
     if rng.random() < 0.5:
         log.elect(len(log.batches))

@@ -66,7 +66,7 @@ def marker(control_type: int) -> Callable[..., bytes]:
     )
 
 
-# What a log is made of, and how often.
+# The kinds of batches that a log is made of, and how often each comes.
 KINDS: dict[Callable[..., bytes], int] = {
     plain(offset_commit): 6,
     plain(offset_commit, tombstone=True): 2,

@@ -60,7 +60,7 @@ class EventLog:
     def files(self) -> Files:
         return {"__consumer_offsets-0/00000000000000000000.log": self.data}
 
-    # What a coordinator writes at once.
+    # The acts of a coordinator: each appends one batch.
 
     def commits(self) -> None:
         group = self.rng.choice(GROUPS)

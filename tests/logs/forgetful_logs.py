@@ -108,8 +108,8 @@ def _batch(offset: int, records: list[KeyValue], attributes: int, producer_id: i
 
 
 def forgetful_night(log: GrowingLog, nights_left: int, rounds: int = 3) -> None:
-    """What is written until the next audit, with the cleaner at work so late that no tombstone of it is left but in the
-    last round's segment."""
+    """Writes to the log until the next audit. The cleaner works so late that tombstones are left in the last round's
+    segment alone."""
     for number in range(rounds):
         log.clean(drop_tombstones=True)
         for partition in log.partitions:

@@ -1,4 +1,4 @@
-"""What readers refuse and what they let pass, as Kafka's generated readers do."""
+"""Readers refuse what Kafka's generated readers refuse, and let pass what these let pass."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Broker:
         yield from self._swap([int(path[-24:-4]) for path in sorted(self.contents())[:-1]], cleaned)
 
     def _cleaned(self) -> bytes:
-        """What is left of the rolled segments, after more was written."""
+        """Writes more; the bytes that cleaning then leaves of the rolled segments."""
         self.append(9)
         before = self.contents()
         active = max(before)
@@ -112,7 +112,7 @@ class Broker:
             self.append(1)
             yield
 
-    def copies_anew(self) -> Steps:
+    def copies_files(self) -> Steps:
         """Every file becomes another one with the same bytes, as a copying tool leaves them."""
         for path in sorted(self.log.glob("*.log")):
             copy = path.with_suffix(".tmp")
@@ -136,7 +136,7 @@ class Broker:
 
 
 class Lake:
-    """What audits of the folder have read: log offsets by slot, damage, how far."""
+    """The lake of audits of the folder: the log offsets that they read, the damage, and how far they read."""
 
     def __init__(self, broker: Broker) -> None:
         self.folder = str(broker.log.parent)

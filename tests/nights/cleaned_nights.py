@@ -61,7 +61,7 @@ def write_folder(folder: Path, files: Files) -> None:
 
 
 def random_night(log: GrowingLog, rng: np.random.Generator, nights_left: int) -> None:
-    """What is written until the next audit: in some partitions nothing, in the last night all that is left."""
+    """Writes to the log until the next audit: nothing to some partitions, and in the last night all that is left."""
     for partition in log.partitions:
         left = log.left(partition)
         most = left if nights_left == 1 else min(left, 1 + 3 * left // (nights_left + 1))

@@ -16,8 +16,8 @@ from kgroups_spark.tables.schemas import TABLES
 # Every record read is in exactly one of these (R1).
 HISTORY = ["offset_commits", "group_records", "transaction_markers", "quarantine"]
 
-# Rows of these say which audit wrote them and nothing else of when: they must be equal however the lake came to be.
-# (What is odd is looked for by each audit anew.)
+# Rows of these tables are equal however the lake came to be, except for the number of the audit that wrote them.
+# (Findings are left out, because each audit looks for them again.)
 COMPARED = [n for n, t in TABLES.items() if t.kind in ("history", "current") and n != "findings"]
 
 

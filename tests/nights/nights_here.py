@@ -107,7 +107,7 @@ class Audited(Reported):
             full=how.full,
             accept_log_change=how.accept_log_change,
         )
-        with in_memory(), as_reported(how):
+        with in_memory(), patched(how):
             self._ended(run_audit(self.session, options))
         return self.nights[-1]
 
@@ -116,7 +116,7 @@ class Audited(Reported):
         other = Audited(self)
         how = how or How()
         options = RebuildOptions(lake=other.lake, **how.rules)
-        with in_memory(), as_reported(how):
+        with in_memory(), patched(how):
             other._ended(run_rebuild(other.session, options))
         return other
 
@@ -142,7 +142,7 @@ class Audited(Reported):
 
     @property
     def newest(self) -> AuditRow:
-        """What the ledger says of the newest night."""
+        """The ledger's row of the newest night."""
         return self.nights[-1].audit
 
     def found(self) -> list[Row]:
@@ -220,8 +220,8 @@ def write_files(folder: Path, files: Files) -> None:
 
 
 @contextmanager
-def as_reported(how: How) -> Iterator[None]:
-    """What no option of an audit says: its chunks, how few bytes are worth a range, and its clock."""
+def patched(how: How) -> Iterator[None]:
+    """Patches what an audit has no option for: its chunks, how few bytes are worth a range, and its clock."""
     with ExitStack() as stack:
         if how.chunk_bytes is not None:
             stack.enter_context(mock.patch("kgroups_spark.records.segment.Window", _windows_of(how.chunk_bytes)))

@@ -1,4 +1,4 @@
-"""What the tables of audits say, as rows of Python: those of a lake, and those of the slow twin."""
+"""The tables of audits as rows of Python: those of a lake, and those of the slow twin."""
 
 from __future__ import annotations
 

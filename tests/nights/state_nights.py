@@ -24,7 +24,7 @@ NOW = ("share_partitions", "share_batches", "transactional_ids")
 
 @dataclass
 class StateNights:
-    """What audits of one partition have written; `audit` is one of them."""
+    """Audits of one partition, and the tables that they have written. `audit` runs one."""
 
     topic: str
     release: str = "4.4"
@@ -43,13 +43,13 @@ class StateNights:
         return self._run(StateShardWork(self.topic, self.partition, tuple(ranges), starts_anew), log, self.state, ())
 
     def rebuild(self, release=None):
-        """The tables of now from history alone."""
+        """Rewrites the current tables from history alone."""
         self.release = release or self.release
         gone = [row for row in self.state if row.entry_type in KEPT]
         return self._run(StateShardWork(self.topic, self.partition), b"", gone, self._history())
 
     def now(self):
-        """The rows of the tables of now, in an order of their own."""
+        """The rows of the current tables, sorted."""
         return {name: sorted(map(repr, self.tables.get(name, ()))) for name in NOW}
 
     def history(self):

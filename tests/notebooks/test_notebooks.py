@@ -72,7 +72,7 @@ by_each = pytest.mark.parametrize("run", [in_this_process, pytest.param(in_a_ker
 
 
 def answers(notebook: nbformat.NotebookNode) -> list[str]:
-    """What its key cells show, with single blanks."""
+    """The outputs of the cells with the tag `answer`, with single blanks."""
     found = []
     for cell in notebook.cells:
         if "answer" in cell.metadata.get("tags", []):
@@ -92,7 +92,7 @@ def test_there_are_these() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_they_are_kept_without_outputs(name: str) -> None:
-    """What they show depends on the lake, and so that a change is a change of what they ask."""
+    """Outputs depend on the lake. Without them, a change of the file is a change of what the notebook asks."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert code
@@ -121,7 +121,7 @@ def test_the_incident_is_the_reset_of_the_story() -> None:
         ["payments", "1", "60247", "55839", "4408"],
         ["payments", "2", "50310", "46415", "3895"],
     ]
-    # Whose it was when the last member left, and whose when the group was where it had been.
+    # The owner of the partition before the reset, until when, and its owner when the group had caught up.
     assert [(row[6], row[8], row[11]) for row in rows] == [
         ("invoice-export-44bd8741-6grfq", "02:41:47.025000+00:00", "invoice-export-44bd8741-nq7pb"),
         ("invoice-export-44bd8741-khkk9", "02:41:47.025000+00:00", "invoice-export-44bd8741-srcwv"),

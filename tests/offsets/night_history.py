@@ -13,7 +13,7 @@ from tests.nights.decoded import Decoded, cut_ranges, decode
 
 
 def decoded_nights(files: Files, cuts: Cuts, release: str) -> list[Decoded]:
-    """What each of the nights decodes."""
+    """The records that each of the nights decodes."""
     return [decode(files, release, ranges, audit_id=n) for n, ranges in enumerate(cut_ranges(files, cuts), start=1)]
 
 

@@ -27,7 +27,7 @@ def replayed(rows: Sequence[ReplayRow], rules: Release, state: OffsetState | Non
     return replay_offsets(state or OffsetState.empty(), history_of(rows), rules, ranges)
 
 
-def tables_of_now(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, list[Row]]:
+def current_tables(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, list[Row]]:
     return {
         "committed_offsets": tables.committed_rows(found, groups, **CONSTANTS).to_pylist(),
         "pending_offsets": tables.pending_rows(found, **CONSTANTS).to_pylist(),
@@ -37,7 +37,7 @@ def tables_of_now(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, li
 
 def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GROUPS) -> None:
     twin, found = Twin(rows, rules), replayed(rows, rules, ranges=ranges)
-    now = tables_of_now(found, list(twin.shard.groups))
+    now = current_tables(found, list(twin.shard.groups))
     for name, ours in now.items():
         expected = twin.rows(name)
         if name == "pending_offsets":

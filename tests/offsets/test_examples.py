@@ -1,4 +1,4 @@
-"""The worked examples of the package's docstrings, and tables of now of a log that a person can follow."""
+"""The worked examples of the package's docstrings, and the current tables of a log that a person can follow."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_markers_are_completed_with_their_transactions():
     ]
 
 
-def test_rows_of_the_tables_of_now():
+def test_rows_of_the_current_tables():
     log = Log().commit(1, commit_timestamp=1 << 60).commit(2, "u", producer=7).commit(3, group="h", metadata="m")
     found = replayed(log.rows, release("4.3"))
     committed = tables.committed_rows(found, ["g"], **CONSTANTS).to_pylist()

@@ -24,10 +24,10 @@ from tests.offsets.random_logs import random_log
 from tests.offsets.replayed_offsets import (
     Row,
     assert_as_the_twin,
+    current_tables,
     replayed,
     state_rows,
     state_tables,
-    tables_of_now,
     without_slots,
 )
 
@@ -36,7 +36,7 @@ DIFFERENT = ("4.4", "4.1", "4.0", "4.0.0", "3.8-java", "3.7-java", "3.9", "3.4.0
 
 
 def assert_cut_anywhere(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GROUPS) -> None:
-    """What two replays say together is what one says."""
+    """Two replays, of the log's head and of its tail, say together what one replay of the whole log says."""
     whole = replayed(rows, rules)
     for cut in range(len(rows) + 1):
         head = replayed(rows[:cut], rules, ranges=ranges)
@@ -111,7 +111,7 @@ def test_the_oldest_removals_are_forgotten_first(chosen, monkeypatch):
 
 
 def test_log_offsets_of_any_size_make_keys(chosen, monkeypatch):
-    """Of very many slots over a very long log the offsets are numbered first."""
+    """Where very many slots over a very long log would make keys too large, the log offsets are numbered first."""
     monkeypatch.setattr(numbers, "LARGEST_KEY", 1)
     check_logs(chosen, 5, 1, 20, assert_as_the_twin)
 
@@ -142,4 +142,4 @@ def dictionaries(rows: pa.Table) -> pa.Table:
 def test_a_log_of_nothing():
     found = replayed([], release("4.3"))
     assert [len(table) for table in state_tables(found.state)] == [0, 0, 0, 0]
-    assert tables_of_now(found, []) == {"committed_offsets": [], "pending_offsets": [], "open_transactions": []}
+    assert current_tables(found, []) == {"committed_offsets": [], "pending_offsets": [], "open_transactions": []}

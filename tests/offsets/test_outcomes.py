@@ -10,7 +10,7 @@ from tests.nights.nights_here import Audited, How, audit
 
 
 def ends(audited: Audited) -> dict[int, tuple[str | None, int | None]]:
-    """Of each transactional commit, by log offset, the outcome and the marker's offset."""
+    """The outcome and the marker's offset of each commit, by its log offset; None for a commit that no marker ended."""
     markers = [row for row in audited.rows("transaction_markers") if row["outcome"] is not None]
     found = {}
     for row in audited.rows("offset_commits"):

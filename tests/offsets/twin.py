@@ -83,7 +83,7 @@ class Twin:
             self.quiet.append([row.group_id, row.log_offset, None])
 
     def rows(self, name: str) -> list[Row]:
-        """Rows of a table of now."""
+        """Rows of a current table."""
         source, kind = {
             "committed_offsets": (self.shard.committed_rows, shard_rows.CommittedRow),
             "pending_offsets": (self.shard.pending_rows, shard_rows.PendingRow),
@@ -93,7 +93,7 @@ class Twin:
 
 
 class Held:
-    """What groups alone ask of offsets: whether a group has any, by what the columns say."""
+    """Answers from the columns the one question that groups ask of offsets: whether a group has any."""
 
     def __init__(self, held: set[str]) -> None:
         self.held = held

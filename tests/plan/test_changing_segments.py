@@ -65,7 +65,7 @@ CHANGES: list[Callable[[Broker], Steps]] = [
     Broker.merges,
     Broker.cleans_twice,
     Broker.goes_on,
-    Broker.copies_anew,
+    Broker.copies_files,
     Broker.cuts_off,
     Broker.deletes_records,
 ]

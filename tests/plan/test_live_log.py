@@ -166,7 +166,7 @@ def test_all_is_read_again_if_asked_for() -> None:
 
 
 class TestRefused:
-    def test_a_topic_made_anew(self) -> None:
+    def test_a_topic_created_again(self) -> None:
         with pytest.raises(
             AnotherLog, match=r"partition 0 of the cluster's t has topic id n{22}, the lake holds topic id t{22}"
         ):
@@ -181,10 +181,10 @@ class TestRefused:
         with pytest.raises(AnotherLog, match="ends in leader epoch 5, the lake has read epoch 6"):
             planned(FakeCluster(newer), audited(FakeCluster(newer)))
 
-    def test_a_log_that_was_cut_back_and_written_anew_with_other_batches(self) -> None:
-        anew = [*LOG[:1], batch(3, commits(12), leader_epoch=4)]
+    def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self) -> None:
+        other = [*LOG[:1], batch(3, commits(12), leader_epoch=4)]
         with pytest.raises(AnotherLog, match="of leader epoch 4 at offset 3, the lake has read it up to 14 in epoch 3"):
-            planned(FakeCluster(anew), audited(FakeCluster(LOG)))
+            planned(FakeCluster(other), audited(FakeCluster(LOG)))
 
     def test_another_batch_where_the_last_one_was(self) -> None:
         other = [*LOG[:2], batch(5, commits(4, committed_offset=77), leader_epoch=2), *LOG[3:]]

@@ -20,7 +20,7 @@ from tests.records.build import batch, message
 
 
 class Lake:
-    """What audits of a folder leave: their last ledger row, what they read, and the damage they came upon."""
+    """The lake of audits of a folder: their last ledger row, how many records they read, and the damage."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -226,7 +226,7 @@ class TestRefused:
         with pytest.raises(AnotherLog, match="ends at offset 2, the lake has read it up to 3"):
             lake.plan()
 
-    def test_a_leader_epoch_that_went_back(self, log: Path) -> None:
+    def test_an_older_leader_epoch(self, log: Path) -> None:
         lake = self.after_an_audit(log)
         back = [batch(offset, commits(1), leader_epoch=2) for offset in (3, 4)]  # one alone may be damaged
         write(log, 0, batch(0, commits(3), leader_epoch=4), *back)
@@ -239,8 +239,8 @@ class TestRefused:
         with pytest.raises(AnotherLog, match=r"the batch at offset 0 of .* has checksum"):
             lake.plan()
 
-    def test_a_log_that_was_cut_back_and_written_anew_with_other_batches(self, log: Path) -> None:
-        """None of them begins where the last one did that was read."""
+    def test_a_log_that_was_cut_back_and_goes_on_with_other_batches(self, log: Path) -> None:
+        """None of them begins where the last batch that was read began."""
         write(log, 0, batch(0, commits(2), leader_epoch=4), batch(2, commits(1), leader_epoch=4))
         lake = Lake(log.parent)
         lake.audit()

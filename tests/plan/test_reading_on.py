@@ -111,7 +111,7 @@ def nothing(log: GrowingLog) -> None:
 
 @dataclass
 class Read:
-    """What a task read of partition 0: committed offset by group, and where it stopped."""
+    """A task's reading of partition 0: committed offset by group, and the progress of its ranges."""
 
     committed: dict[str, int]
     progress: list[RangeProgress]
@@ -153,7 +153,7 @@ def planned(cluster: FakeCluster, last: AuditRow | None = None, **options: Any) 
 
 
 def as_it_was(end: int) -> dict[str, int]:
-    """What a coordinator had when the log ended there."""
+    """The committed offsets that a coordinator had when the log ended there, by group."""
     state = {"busy": max(offset for offset in range(end) if offset != 1)}
     return state | ({"idle": 1} if end > 1 else {})
 

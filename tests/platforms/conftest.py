@@ -115,5 +115,5 @@ def process(
 
 @pytest.fixture(scope="session")
 def facts(process: subprocess.CompletedProcess[str], local_lake: Path) -> Any:
-    """What s3_nights.py has found."""
+    """The facts that s3_nights.py has found."""
     return json.loads((local_lake.parent / "answer.json").read_text())

@@ -1,7 +1,7 @@
 """A job for spark-submit: nights in which tasks and executors fail, by both writers, and lakes that tasks do not reach.
 
-Arguments: a folder that all nodes share, with the log of each night, where the answer goes, and the writers. What
-tasks do is as in production: only the frame in which they start is another one, whose tasks fail once after they have
+Arguments: a folder that all nodes share, with the log of each night, where the answer goes, and the writers. Tasks do
+what they do in production. Only the frame that starts them is another one: its tasks fail once, after they have
 written.
 """
 
@@ -39,7 +39,7 @@ read, replay = stages._one_per_hand, shard_stage.by_task
 
 
 def main(shared: Path, writers: list[str]) -> dict[str, Any]:
-    """What happened, by name."""
+    """Runs the nights; the facts that the tests check, by name."""
     spark = spark_session("disturbed nights")
     work.SMALLEST_HAND_BYTES = 1  # several tasks for a small log, too
     facts: dict[str, Any] = {"writers": {}, "settings": {name: spark.conf.get(name) for name in PER_SESSION}}
@@ -112,7 +112,8 @@ def fail(how: str) -> None:
 
 
 def choices(lake: Lake, shared: Path) -> dict[str, Any]:
-    """What choose_writer says of the lake as it is, where pyarrow has no way to it, and where nodes do not share it."""
+    """The answers of choose_writer for the lake as it is, for one that pyarrow cannot reach, and for one that nodes do
+    not share."""
     by_hadoop_only = Lake.open(lake.spark, "viewfs://shared/lake-parts")
     said: dict[str, Any] = {"shared": choose_writer(lake, "auto"), "viewfs": choose_writer(by_hadoop_only, "auto")}
 

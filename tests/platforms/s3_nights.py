@@ -1,4 +1,5 @@
-"""What test_object_storage.py asks about, done in one session of this machine: a process of its own, which prints JSON.
+"""The nights and commands that test_object_storage.py checks, in one session on this machine: a process of its own,
+which writes its answer as JSON.
 
 Arguments: the log's folder, the folder of the store's buckets, a folder for the local lake, where the answer goes, and
 which lakes there are on S3: `auto`, of two nights, or this one and `spark`, of one night by Spark's writer. Settings of
@@ -37,7 +38,7 @@ START = time.monotonic()
 def main(
     log: Path, buckets: Path, local: Path, lakes: list[str], settings: dict[str, str], maintained: list[str]
 ) -> dict[str, Any]:
-    """What happened, by name."""
+    """Runs the nights and commands; the facts that the tests check, by name."""
     settings = {**FOR_SMALL_LAKES, **settings, "spark.master": "local[2]", "spark.driver.memory": "768m"}
     spark = spark_session("s3_nights", settings, s3=True)
     facts: dict[str, Any] = {"nights": {}}
@@ -70,7 +71,7 @@ def said(arguments: list[str]) -> list[Any]:
 
 
 def refusals(local: Path) -> dict[str, list[Any]]:
-    """What is said where storage refuses: by place."""
+    """The results of commands for places that storage refuses."""
     refused = {}
     for place in ("s3a://no-such-bucket/x", "s3://locked/x", "s3a://me:secret-of-mine@lakes/x"):
         refused[f"lake {place}"] = said(["audit", "--lake", place, "--segments", f"{local.parent}/logs"])

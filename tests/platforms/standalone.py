@@ -1,7 +1,6 @@
 """A Spark standalone cluster on this machine: a master and two workers of a core each, as two nodes.
 
-What runs there is what the nodes have: an environment with the package's dependencies and without the package, which
-jobs bring along.
+Nodes have an environment with the package's dependencies and without the package: jobs bring the package along.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What is different here from a cluster of many machines."""
+        """The settings that differ from those of a cluster of many machines."""
         return {
             "spark.master": self.url,
             "spark.driver.host": "127.0.0.1",
@@ -76,7 +75,7 @@ def properties_text(settings: Mapping[str, str]) -> str:
 
 
 def java_options() -> str:
-    """Of JVMs with short lives: the second compiler would take more than it gives."""
+    """Options of short-lived JVMs: the second compiler would cost more than it gains."""
     return f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {with_shared_classes()}"
 
 
@@ -102,7 +101,7 @@ def standalone_cluster(folder: Path) -> Iterator[Cluster]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """What servers and jobs start with: nothing of Python's paths of this process."""
+    """The environment variables of servers and jobs, without this process's paths of Python."""
     python = str(_node_python(folder))
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "XDG_CACHE_HOME") if name in os.environ}
     return {

@@ -115,7 +115,7 @@ def writers(request):
 
 @pytest.fixture(scope="session")
 def disturbed(cluster, shared, writers, local):
-    """What disturbed_nights.py answered; its lakes are there, and empty."""
+    """The answer of disturbed_nights.py. Its lakes are there before it runs, and empty."""
     for writer in writers:
         Lake.create(local, str(shared / f"lake-{writer}"))
     answer = shared / "answer.json"

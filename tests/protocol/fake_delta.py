@@ -42,7 +42,7 @@ def folder_of(uri: str) -> Path:
 
 @dataclass(frozen=True)
 class Version:
-    """What a commit says; `name` makes its text that of no other."""
+    """The contents of one commit. No two commits have the same `name`."""
 
     adds: tuple[TableFile, ...] = ()
     removes: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class Version:
     name: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
-# Of each table, by its path.
+# The versions of each table, by its path.
 Logs = dict[str, list[Version]]
 
 
@@ -316,7 +316,7 @@ class FakeSpark:
 
 @lru_cache(maxsize=1024)
 def _rows_of_file(name: str, table_uri: str, path: str) -> pa.Table:
-    # Of few rows: a dataset takes twice the time.
+    # Files have few rows: a dataset would take twice the time.
     rows = pyarrow.parquet.ParquetFile(folder_of(table_uri) / path).read(use_threads=False)
     return rows.select(arrow_schema(name).names).cast(arrow_schema(name))
 

@@ -1,7 +1,7 @@
 """Whole audits in this process: Spark's tasks are called here, and Delta's logs are written here. No JVM.
 
-What an audit by parts asks of Spark is little: to run a function in tasks, and to sort what maintenance brings
-together. Everything else is the package's own code. The logs lie on disk as well, as Delta has them, so that any
+An audit by parts asks little of Spark: to run a function in tasks, and to sort the rows of files that maintenance
+compacts. Everything else is the package's own code. The logs lie on disk as well, as Delta has them, so that any
 reader of Delta tables can look at the lake.
 """
 
@@ -176,7 +176,7 @@ class StoreOnDisk(FakeStore):
 
 @lru_cache(maxsize=4096)
 def _version(text: str) -> Version:
-    """What an entry of Delta's log says; its text is its name."""
+    """The version that an entry of Delta's log describes; its text is its name."""
     adds, removes, transactions, properties = [], set(), [], {}
     schema_json = None
     for action in map(json.loads, text.splitlines()):

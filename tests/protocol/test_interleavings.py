@@ -28,7 +28,7 @@ from tests.protocol.fake_delta import FakeStore, Logs, Version, _file, fake_lake
 from tests.protocol.nights import WRITTEN, assert_whole, audit, maintain, rebuild
 from tests.protocol.turns import TO_ITS_END, Choose, Turns, by_stretches
 
-# What the audit that stalls does, and what its lake is then.
+# The runs that are killed or that stall, by name.
 NIGHTS: dict[str, Callable[..., int]] = {"audit": partial(audit, end=30), "rebuild": rebuild, "maintain": maintain}
 
 
@@ -154,7 +154,7 @@ def test_two_that_stall_and_wake_in_turn_leave_a_whole_lake(trials, chosen, name
 
 
 def assert_one_at_a_time(turns: Turns, where: str) -> None:
-    """Whoever did not finish says whose the claim is."""
+    """A run that did not finish failed because another one has the claim."""
     for failed in turns.failed.values():
         assert isinstance(failed, ClaimLost), (where, failed)
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# What a thread gets its turn for, by the threads' names that have not ended: the name of the next one.
+# Chooses the thread that goes on: takes the names of the threads that have not ended, and returns one of them.
 Choose = Callable[[list[str]], str]
 
 

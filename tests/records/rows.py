@@ -1,4 +1,4 @@
-"""What a reader gives, as plain rows to compare."""
+"""The output of a reader as plain rows, to compare."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Content = tuple[bytes | None, bytes | None, int]
 
 
 def content(rows: list[SlowRecord]) -> list[Content]:
-    """What a CRC covers of a record: its offset is outside."""
+    """The fields of each record that a CRC covers. It does not cover the offset."""
     return [(row.key, row.value, row.timestamp) for row in rows]
 
 
@@ -153,8 +153,8 @@ def test_each_byte_of_a_batch_flipped_costs_that_batch_at_most(i: int, chosen: C
 
 @pytest.mark.parametrize("i", range(len(LOGS)), ids=NAMES)
 def test_each_byte_of_an_offset_flipped_costs_one_batch_at_most(i: int) -> None:
-    # Nothing covers an offset. Of two in the wrong order the wrong one may go: 10 30 20 40 was 10 15 20 40 or 10 30
-    # 35 40.
+    # No CRC covers an offset. Where two offsets are in the wrong order, the reader may drop the sound one of the two
+    # batches: 10 30 20 40 was 10 15 20 40 or 10 30 35 40.
     edges = EDGES[i][:7]
     log = LOGS[i][: edges[-1]]
     for at in [start + byte for start in edges[:-1] for byte in range(8)]:

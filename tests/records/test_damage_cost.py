@@ -1,4 +1,5 @@
-"""What damage costs: work is counted, not time. And what is said of it, which must not depend on how a file is read."""
+"""The cost of damage, counted in work and not in time; and the report of it, which does not depend on how a file is
+read."""
 
 from __future__ import annotations
 

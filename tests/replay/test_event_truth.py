@@ -1,14 +1,15 @@
-"""What was really done is reported, with its cause, and nothing else: recordings and a story whose scripts are known.
+"""Events report what was really done, with its cause, and nothing else: in recordings and a story with known scripts.
 
-Recordings (tests/data/corpora): scripts drove real brokers; the comments say what was done to a group. They committed
-random offsets, many of them lower than the ones before. The causes that are reported stand here; the slow twin says
-which commits are rewinds. `unknown` is right where the log says the same of something else:
+Recordings (tests/data/corpora): scripts drove real brokers; the comments say what was done to a group. The scripts
+committed random offsets, many of them lower than the ones before. The causes that are reported stand here; the slow
+twin says which commits are rewinds. `unknown` is right where another act leaves the same log:
 
-    one group's topic    one group of the offsets partition alone has offsets of the topic and does not subscribe to it:
-                         deleted offsets and a deleted topic. Scala, of which a group goes with its last offset: the
-                         group, too
-    cleaned              the tombstone alone is left, what it removed was taken by the log's cleaner
-    Scala's days         a log that a later release's rules tell: all offsets of a simple group deleted, and the group
+    one group's topic    only one group of the offsets partition has offsets of the topic, and it does not subscribe to
+                         it: deleted offsets look like a deleted topic. Scala's coordinator removes a group with its
+                         last offset, so that a deleted group looks the same, too
+    cleaned              the log's cleaner took the record that a tombstone removed, and only the tombstone is left
+    Scala's days         a later release's rules replay the log of an older one: deleting all offsets of a simple group
+                         looks like deleting the group
 
 The story (tests/data/story.json): three weeks of a shop, written by Kafka's own coordinator classes, each act with its
 log offsets. It has every act that moves an offset back or removes one, but for committed transactions.
@@ -289,8 +290,8 @@ DONE: dict[str, dict[str, str]] = {
     },
 }
 
-# Whose offsets went back, by recording and cause.
-WENT_BACK: dict[str, dict[str, list[str]]] = {
+# Groups whose offsets were rewound, by recording and cause.
+REWOUND: dict[str, dict[str, list[str]]] = {
     "classic-4.3": {"no_members": ["audit-1190a3", "report-120bfa"], "with_members": ["audit-1042ba", "report-114d60"]},
     "compacted-4.3": {
         "no_members": [
@@ -360,13 +361,13 @@ def counted(text: str) -> Iterator[tuple[str, int]]:
 
 
 @every_corpus
-def test_offsets_that_went_back_are_reported_with_their_cause(corpus: str) -> None:
+def test_offsets_that_were_rewound_are_reported_with_their_cause(corpus: str) -> None:
     found: dict[str, set[str]] = {}
     for row in recorded(corpus):
         if row["event"] == "offset_rewound":
             assert row["offset_after"] < row["offset_before"]
             found.setdefault(row["cause"], set()).add(row["group_id"])
-    assert found == {cause: set(groups) for cause, groups in WENT_BACK.get(corpus, {}).items()}
+    assert found == {cause: set(groups) for cause, groups in REWOUND.get(corpus, {}).items()}
 
 
 @every_corpus
@@ -407,7 +408,7 @@ RESTARTED = ("restarted_lower", "restarted_higher", "first_commit_of_new_topic")
 
 
 def acts_of_offsets() -> Iterator[tuple[list[int], tuple[Any, ...]]]:
-    """Of each offset and group that went, moved or came again: the act's log offsets, and the event without its own."""
+    """The events of offsets and groups that the story tells, each behind the log offsets of its act."""
     for act in STORY["events"]:
         place, what, log_offsets = (act["offsets_partition"], act["group"]), act["what"], act["log_offsets"]
         cause = RESTARTS.get(act["cause"], act["cause"])

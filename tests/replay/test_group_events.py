@@ -121,7 +121,8 @@ def test_what_was_done_to_classic_groups_is_reported_with_its_cause() -> None:
         ("offset_removed", "topic_deleted"): 2,
         ("offset_restarted", "topic_recreated"): 1,
     }
-    # Of one group alone that does not subscribe: deleted offsets and a deleted topic look the same.
+    # Only this group has offsets of the topic, and it does not subscribe to it: deleted offsets look like a deleted
+    # topic.
     assert reported["orders-1169cf"] == {("offset_removed", "unknown"): 1}
 
 

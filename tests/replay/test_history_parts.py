@@ -17,7 +17,7 @@ THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.mark.parametrize("by_spark", [False, True])
 def test_columns_are_those_of_the_table(tmp_path: Path, by_spark: bool) -> None:
-    """Of an older layout a file lacks some; Spark may write times in 96 bits."""
+    """A file of an older layout lacks some columns, and Spark may write times in 96 bits."""
     rows = rows_of(NAME, {"offsets_partition": 3, "group_id": "g", "commit_timestamp": THEN, "value_version": 4})
     for name, left_out in (("old", ["value_version"]), ("new", [])):
         file = tmp_path / f"{name}.parquet"

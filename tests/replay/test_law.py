@@ -74,7 +74,7 @@ def of_objects(rows: Sequence[ReplayRow], version: str) -> dict[str, list[Row]]:
 
 
 def decided(found: dict[str, list[Row]], held: set[str], version: str) -> dict[str, list[Row]]:
-    """What expires: of the whole tables at once."""
+    """The decisions of a clean-up, made over the whole tables at once."""
     rows = {**found, HELD_GROUPS: [{"offsets_partition": 0, "group_id": group_id} for group_id in held]}
     tables = {name: pa.Table.from_pylist(rows[name], columns_needed(name)) for name in DECIDED_BY}
     return {name: table.to_pylist() for name, table in CleanUp(AS_OF, 1000, version, 1).decided(tables)}

@@ -22,7 +22,7 @@ def audit(audit_id, *spans, status=FINISHED):
 
 
 def read(*ledger):
-    """What the finished ones read, as the ledger's table says it."""
+    """The entries of the finished audits, from a table like the ledger's."""
     rows = [
         {"audit_id": row.audit_id, "retention_ms": 5} | {"partitions": [vars(p) for p in row.partitions]}
         for row in ledger
@@ -33,7 +33,7 @@ def read(*ledger):
 
 
 def audit_ids(read_by, *places):
-    """Of (log_offset, group_id, log_timestamp) each."""
+    """The audit ids of places; a place is (log_offset, group_id, log_timestamp)."""
     columns = ("log_offset", "group_id", "log_timestamp")
     others = dict.fromkeys(TABLES["group_versions"].schema.names) | {"audit_id": 9, "offsets_partition": 0}
     constants = {name: value for name, value in others.items() if name not in columns}

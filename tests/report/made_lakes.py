@@ -17,7 +17,8 @@ from tests.views.arrow_tables import in_duckdb
 Row = dict[str, Any]
 AS_OF = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
-# What a name may be: an end of the script it stands in, markup, an attribute's end, control and direction characters.
+# A name may hold all of this: the end of the script around it, markup, the end of an attribute, control and direction
+# characters.
 HOSTILE = "</script><img src=x onerror=\"document.title='run'\"><!--'&amp;{{7*7}}\x00\x1b[31m\n\u202egnp"
 
 
@@ -122,8 +123,8 @@ _answers: dict[tuple[str, str], pa.Table] = {}
 
 @contextmanager
 def asked(lake: Mapping[str, pa.Table]) -> Iterator[Ask]:
-    """What answers queries on the tables. An answer is kept for lakes that are alike in the tables that it stands on:
-    most of a page is asked of tables that all but a few lakes leave empty."""
+    """A function that answers queries on the tables. It keeps an answer for all lakes with the same rows in the tables
+    that the query needs: most queries of a page need only tables that are empty in nearly all lakes."""
     with in_duckdb(lake) as connection:
 
         def ask(query: str) -> list[Row]:

@@ -15,7 +15,7 @@ from tests.report.hostile_lakes import hostile_lake
 from tests.report.made_lakes import HOSTILE, asked, many_groups, tables
 
 GROUPS = 5000
-# Of the style: the paper, light and dark.
+# The background of the page, light and dark.
 WHITE, BLACK = "rgb(255, 255, 255)", "rgb(21, 24, 28)"
 
 

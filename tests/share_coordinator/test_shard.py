@@ -21,7 +21,7 @@ from tests.recorded_state_logs import answers, decoded, records
 from tests.share_coordinator.histories import KEYS, Record, batch, history, key_bytes, snapshot, update, value_bytes
 from tests.share_coordinator.twin import Twin
 
-# What ShareCoordinatorShard of 4.3.1 and 4.4.0 held of the share partition after each record (4.4.0 where it differs).
+# The state of the share partition in ShareCoordinatorShard of 4.3.1 and 4.4.0 after each record (4.4.0 if it differs).
 KAFKA = json.loads((Path(__file__).parent / "data" / "kafka-share-state.json").read_text())
 VERSIONS = {"4.3": 3, "4.4": 4}
 
@@ -191,7 +191,7 @@ def test_events_say_when_a_share_partition_began_was_reset_and_went():
         ([(0, snapshot(start=4))], (0, snapshot(start=11, epoch=1, complete=0)), True),
         ([(0, snapshot([batch(5, 6)], 4))], (0, snapshot(start=4, epoch=1, complete=0)), True),
         ([(0, snapshot(start=4, complete=0))], (0, snapshot(start=4, epoch=1, complete=0)), False),
-        # What a coordinator writes of itself: after many updates, and of a share partition that is left alone.
+        # Snapshots that the coordinator writes on its own: after many updates, and when a share partition is idle.
         ([(0, snapshot(start=4)), (1, update(start=9))], (0, snapshot(start=11, epoch=1, complete=0)), False),
         ([(0, snapshot(start=4))], (0, snapshot(start=11, epoch=1, leader_epoch=2, complete=0)), False),
         ([(0, snapshot(start=4))], (0, snapshot([batch(12, 13)], 11, epoch=1, complete=2)), False),
@@ -219,7 +219,7 @@ def test_an_archived_batch_says_whether_its_attempts_were_used_up():
 
 
 def listed(recording):
-    """What the newest records of type 15 list, and the names of topics."""
+    """The topics, with their names, that the newest records of type 15 list."""
     decoder, newest = GroupRecordDecoder(), {}
     for *_, key, value in records(recording, "__consumer_offsets"):
         if key is not None and key[:2] == b"\0\x0f":

@@ -19,7 +19,7 @@ Start = Callable[..., FakeBroker]
 
 
 class Metadata:
-    """What brokers say of topic `t`; may change while it is used."""
+    """The answers of brokers about topic `t`. A test may change them while the cluster is in use."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, FakeBroker] = {}

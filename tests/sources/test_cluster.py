@@ -336,7 +336,7 @@ class TestConnections:
         assert broker.are_all_closed()
         assert len(held) == 1
 
-    def test_one_that_breaks_is_made_anew(self, start: Start, metadata: Metadata) -> None:
+    def test_one_that_breaks_is_opened_again(self, start: Start, metadata: Metadata) -> None:
         broker = start()
         broker.answers["Metadata"] = in_turn(metadata, CLOSE, CLOSE, metadata)
         with cluster_at(broker) as cluster:
@@ -350,7 +350,7 @@ class TestConnections:
             for _ in range(5):
                 assert cluster.brokers() == {1: broken.address, 2: sound.address}
 
-    def test_a_long_unused_one_is_made_anew(self, start: Start, fake_time: FakeTime) -> None:
+    def test_a_long_unused_one_is_opened_again(self, start: Start, fake_time: FakeTime) -> None:
         broker = start()
         with cluster_at(broker, connections_max_idle_ms="5000") as cluster:
             cluster.brokers()

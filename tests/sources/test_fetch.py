@@ -178,7 +178,7 @@ def test_what_does_not_pass_in_time_is_reported(error: str, fake_time: FakeTime)
     assert fake_time.now == pytest.approx(1007)
 
 
-def test_time_begins_anew_with_progress(fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_restarts_the_timeout(fake_time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "RESPONSE_BYTES", len(LOG[0]))
 
     def nothing_for_six_seconds(cluster: FakeCluster) -> None:
@@ -214,14 +214,14 @@ def test_a_topic_that_was_deleted(error: str, fake_time: FakeTime) -> None:
     assert fake_time.now < 1000 + 60
 
 
-def test_a_topic_that_was_made_anew(fake_time: FakeTime) -> None:
+def test_a_topic_that_was_created_again(fake_time: FakeTime) -> None:
     with pytest.raises(
         TopicGone, match=f"topic t was deleted and created again: its id was {TOPIC_ID}, and is {'u' * 22}"
     ):
         fetched(FakeCluster(LOG, always="UNKNOWN_TOPIC_ID", topic_id="u" * 22), 0, 15)
 
 
-def test_a_topic_made_anew_is_noticed_by_its_offsets(fake_time: FakeTime) -> None:
+def test_a_topic_that_was_created_again_is_noticed_by_its_offsets(fake_time: FakeTime) -> None:
     with pytest.raises(TopicGone, match="created again"):
         fetched(FakeCluster([], topic_id="u" * 22), 4, 15)
 
@@ -273,7 +273,7 @@ def test_the_log_start_moves_while_it_is_read(fake_time: FakeTime, monkeypatch: 
     log = open_log(cluster, 0, 15, skip_lost=True)
     assert read(log) == b"".join([LOG[0], *LOG[3:]])
     assert log.lost == [(3, 12)]
-    # What came before the new start says nothing of what the leader has there.
+    # The epoch of a batch before the new start says nothing about the log there, so the request does not send it.
     assert [(each.offset, each.last_epoch) for each in cluster.requests[:3]] == [(0, None), (3, 3), (12, None)]
 
 
@@ -282,7 +282,7 @@ def test_the_log_was_truncated() -> None:
         fetched(FakeCluster(LOG[:2]), 9, 15)
 
 
-def test_the_log_was_truncated_and_written_anew() -> None:
+def test_the_log_was_truncated_and_goes_on_with_other_batches() -> None:
     other = FetchAnswer(b"", 15, 0, None, diverges_at=3)
     with pytest.raises(LogTruncated, match="its leader has another history from offset 3 on"):
         fetched(FakeCluster(LOG, script=[other]), 4, 15)
@@ -339,7 +339,7 @@ def test_answers_are_no_larger_than_a_seconds_share() -> None:
 
 
 class TestDamage:
-    """What lies damaged on a broker's disk comes as it is, once, and the reading goes on behind it."""
+    """A batch that is damaged on a broker's disk comes as it is, once, and reading goes on behind it."""
 
     @staticmethod
     def flipped(damaged: bytes, at: int) -> bytes:
@@ -458,7 +458,7 @@ class TestDamage:
         damaged = claimed.to_bytes(8, "big", signed=True) + LOG[4][8:]
         log = [*LOG[:4], damaged]
         cluster = FakeCluster(log, high_watermark=15)
-        # Of two that contradict each other nobody can tell which is right: both come again.
+        # If the claim contradicts the batch before it, nobody can tell which of the two is right: both come again.
         again = log[4:] if claimed == 99 else log[3:]
         cluster.script = [FetchAnswer(b"".join(each), 15, 0, None) for each in (log, again, log[4:])]
         assert fetched(cluster, 0, 15) == b"".join(log)

@@ -108,7 +108,7 @@ def test_a_partition_that_the_checkpoint_does_not_name_is_read_to_its_end(tmp_pa
 
 
 def test_an_end_that_moves_on_while_files_change(tmp_path: Path) -> None:
-    """What was cleaned below may have its newer record above the high watermark of the planning."""
+    """The cleaner may have removed a record because of a newer one above the high watermark of the planning."""
     broker = Broker(tmp_path)
     write_checkpoint(tmp_path, 21)
     plan = plan_audit(segment_logs([str(tmp_path)]), None)

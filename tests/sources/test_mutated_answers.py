@@ -209,7 +209,7 @@ def log_in(broker: FakeBroker) -> None:
         _ = cluster.cluster_id
 
 
-# What is asked, so that an answer of that kind is looked at.
+# For each kind of answer, a function that makes the client ask for one and read it.
 ASKS: dict[int, Callable[[FakeBroker], object]] = {
     API_VERSIONS: read_all,
     METADATA: read_all,

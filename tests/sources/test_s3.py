@@ -1,4 +1,4 @@
-"""What Hadoop's settings of S3 are for pyarrow."""
+"""Hadoop's settings of S3, translated for pyarrow."""
 
 from __future__ import annotations
 

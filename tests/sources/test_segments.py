@@ -215,7 +215,7 @@ def test_folders_of_two_clusters_are_refused(tmp_path: Path) -> None:
         find_partitions([str(tmp_path / "one"), str(tmp_path / "two")])
 
 
-def test_folders_of_a_topic_made_anew_are_refused(tmp_path: Path) -> None:
+def test_folders_of_a_topic_that_was_created_again_are_refused(tmp_path: Path) -> None:
     for broker, topic_id in (("one", "AAAAAAAAAAAAAAAAAAAAAQ"), ("two", "AAAAAAAAAAAAAAAAAAAAAg")):
         put(tmp_path / broker / f"{TOPIC}-0" / "partition.metadata", f"version: 0\ntopic_id: {topic_id}\n")
         put(tmp_path / broker / f"{TOPIC}-0" / log_name(0), segment(0))

@@ -168,7 +168,7 @@ def test_other_logs_are_left_out_where_nobody_wants_them_or_there_are_none(sessi
     shutil.copytree(recorded[1], tmp_path / "groups", ignore=shutil.ignore_patterns("__share*", "__transaction*"))
     later = audit(session, tmp_path / "lake", tmp_path / "groups")
     assert later.state_partitions == ()
-    # What comes later is read from its start.
+    # A log that comes later is read from its start.
     last = audit(session, tmp_path / "lake", recorded[1])
     assert {entry.start_offset for entry in last.state_partitions} == {0}
     assert sum(entry.records for entry in last.state_partitions) == sum(

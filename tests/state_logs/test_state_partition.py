@@ -51,7 +51,7 @@ def test_nights_cut_anywhere_give_the_rows_of_one_audit(recording, topic, chosen
 
 
 @pytest.mark.parametrize(("recording", "topic"), RECORDED)
-def test_history_has_every_record_once_and_gives_the_tables_of_now_again(recording, topic):
+def test_history_has_every_record_once_and_gives_the_current_tables_again(recording, topic):
     for partition, log in logs(recording, topic):
         nights = audited(topic, partition, log)
         batches = scan_batches(io.BytesIO(log))
@@ -89,7 +89,7 @@ def test_what_is_gone_when_a_partition_is_read_again_goes_and_stays_gone_in_a_re
     nights.rebuild()
     assert nights.now() == before
     assert {row["transactional_id"] for row in nights.tables["transactional_ids"]} == {"b", "c", "d"}
-    # What comes back later is there again.
+    # An id that comes back later is there again.
     nights.audit(log + of_transactions(6, ("d", ONGOING)) + of_transactions(7, ("a", ONGOING)))
     nights.rebuild()
     assert {row["transactional_id"] for row in nights.tables["transactional_ids"]} == {"a", "b", "c", "d"}
@@ -99,7 +99,7 @@ def of_shares(offset, *records):
     return batch(offset, [(shares.key_bytes(record), shares.value_bytes(record)) for record in records])
 
 
-def test_a_share_log_that_begins_behind_what_was_read_is_replayed_anew():
+def test_a_share_log_that_begins_behind_what_was_read_is_replayed_without_the_old_state():
     first, second = (shares.Record(0, *key, shares.snapshot(start=3)) for key in shares.KEYS[:2])
     nights = StateNights(SHARE)
     nights.audit(of_shares(0, first, second))

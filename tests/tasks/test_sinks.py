@@ -1,4 +1,4 @@
-"""What tasks make, by both sinks: the rows that count, where a shard is lost in the middle of its outputs."""
+"""The outputs of tasks by both sinks: which rows count if a shard is lost in the middle of its outputs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def three_shards() -> Work:
 
 
 @pytest.mark.spark
-def test_rows_that_are_made_again_of_another_log_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_a_second_run_over_a_changed_log_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("as it was")
 

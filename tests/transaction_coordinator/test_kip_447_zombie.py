@@ -1,9 +1,10 @@
 """KIP-447's story of the zombie, step by step: an instance that lost its partition while its transaction was open.
 
 `a` has read input partition 0, writes its results and its offset in a transaction, and stops answering. The group gives
-the partition to `b`. Whoever asks for the offset must neither get the one before a's results, should these still be
-committed, nor the one behind them, should they be aborted: it waits (UNSTABLE_OFFSET_COMMIT) until the transaction has
-ended. What the zombie sends later is of an old generation, or of an old producer epoch: refused, and in no log.
+the partition to `b`. A consumer that asks for the offset must not get the one before a's results, because these may
+still be committed, nor the one behind them, because these may be aborted. It waits (UNSTABLE_OFFSET_COMMIT) until the
+transaction has ended. Later requests of the zombie have an old generation or an old producer epoch: the coordinator
+refuses them, and no log has them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Story:
 
     @property
     def committed(self):
-        """What a consumer gets that does not wait."""
+        """The offsets that a consumer gets if it does not wait."""
         return [row.committed_offset for row in self.groups.shard.committed_rows()]
 
     @property

@@ -35,7 +35,7 @@ def shard_of(version, **arguments):
 
 
 def replay(shard, offset, transactional_id, data, log_timestamp=None):
-    """What became of one record, by way of its bytes: ok, tombstone, fail, skip."""
+    """Decodes and replays the bytes of one record; its outcome: ok, tombstone, fail, skip."""
     found = CoordinatorRecordDecoder(TRANSACTION_LOG).decode(key_bytes(transactional_id), data)
     if isinstance(found, Undecodable):
         return "fail" if shard.rules.fails_at(found.reason) else "skip"

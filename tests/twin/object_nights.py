@@ -21,7 +21,7 @@ from tests.nights.reported_tables import RECORD_TABLES, Reported, stored_as
 from tests.twin.object_replay import replay_partitions
 from tests.twin.object_rows import correction_rows, in_log_order, replay_rows
 
-# What the replay completes.
+# Tables that do not stay as they were decoded: the replay completes markers, and traffic is summed up.
 COMPLETED = ("transaction_markers", "group_traffic")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

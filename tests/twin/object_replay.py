@@ -33,7 +33,7 @@ from kgroups_spark.tables.internal import CHECKPOINTS, NIGHT
 from kgroups_spark.tables.rows import table_batch
 from tests.coordinator.no_topics import NoTopics
 
-# What a row is, in the order of what a shard does with it at one log offset: a correction comes before the records.
+# The kinds of rows, in the order in which a shard takes them at one log offset: a correction comes before the records.
 STATE, CORRECTION, VALUE, TOMBSTONE, RECORD, UNREADABLE, MARKER = range(7)
 
 REPLAY_ROWS = pa.schema(
@@ -113,7 +113,8 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _values(batch: pa.RecordBatch) -> Iterable[OffsetAndMetadata | None]:
-    """The values of a batch that has commits and no records of types 2 to 23: made at once. Of other rows any."""
+    """The values of a batch that has commits and no records of types 2 to 23, made at once; else None for each row.
+    Rows that are no values of commits get any value, which nobody reads."""
     kinds = set(batch.column(KIND).unique().to_pylist())
     if VALUE not in kinds or RECORD in kinds or batch.column(RAW_VALUE).null_count < batch.num_rows:
         return itertools.repeat(None, batch.num_rows)
@@ -136,7 +137,7 @@ class RowReplay:
         self._shard = shard
 
     def replay(self, row: Row) -> EndedTransaction | None:
-        """What a marker ended; None for every other row. Raises ReplayFailure as the shard does."""
+        """The transaction that a marker ended; None for every other row. Raises ReplayFailure as the shard does."""
         shard, kind, offset, timestamp = self._shard, row[KIND], row[LOG_OFFSET], row[TIMESTAMP]
         if timestamp is not None and timestamp < 0:
             timestamp = None

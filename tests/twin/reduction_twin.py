@@ -179,7 +179,7 @@ def reduced(
     replaced: Replaced = NOTHING,
     at_once: int = 1000,
 ) -> dict[str, pa.Table]:
-    """What the product leaves of the tables; those that rows depend on are empty where they are not given."""
+    """The rows that the product leaves of the tables. Tables that it reads and that are not given are empty."""
     given = {name: tables[name] if name in tables else rows_of(name) for name in SHARD_OF}
     left: dict[str, list[pa.Table]] = {name: [given[name].slice(0, 0)] for name in tables}
     read = InMemory(given, at_once)

@@ -86,7 +86,7 @@ class Rows:
 
 
 def reported(table: pa.Table, horizons: dict[int, int]) -> dict[str, Any]:
-    """What is asked of the ledger, for moments whose log lies at or above the horizons."""
+    """The ledger's answers to all that is asked of it, about log offsets at or above the horizons."""
     ledger = Rows(table)
     views = in_duckdb({"audits": table})
     last_reads: dict[int, Any] = {}

@@ -133,7 +133,7 @@ def test_files_become_few_and_nothing_else_changes(session, lake, log, undisturb
 
 
 def state_of_history(spark, lake):
-    """What a replay of history leads to, and what the last audit saved; offsets and members have no order."""
+    """The state that a replay of history leads to, and the one that the last audit saved, both sorted."""
     opened = Lake.open(spark, str(lake))
     audit = Ledger(opened).last_finished()
     ends = {p.offsets_partition: p.end_offset for p in audit.partitions}
@@ -145,7 +145,7 @@ def state_of_history(spark, lake):
 
 
 def entry_of(row):
-    """What a row of the saved state says."""
+    """A row of the saved state, to compare; offsets and members have no order."""
     said = unordered(json.loads(row["payload"])) if row["payload"] else [row[field.name] for field in STATE_OFFSET]
     return row["offsets_partition"], row["entry_type"], row["group_id"] or "", str(said)
 
@@ -250,7 +250,7 @@ def test_by_spark_a_whole_maintenance_leaves_what_one_in_this_process_does(spark
     # Only old files that no version needs are deleted.
     assert files - set((lake / "offset_commits").glob("*.parquet")) == {old}
     assert not list((lake / "_work").iterdir())
-    # Who follows the table as a stream sees that rows go, but not that they lie in other files.
+    # A stream over the table sees the commit that removed rows; it skips the one that only moved rows to other files.
     changes = [{action["dataChange"] for action in actions} for actions in newest_actions(lake, "group_events", 2)]
     assert changes == [{False}, {True}]
 
@@ -309,7 +309,7 @@ def test_broken_again_and_again_it_is_done_in_the_end(session, lake, log, undist
     assert replayed == saved
 
 
-def test_after_a_killed_audit_the_tables_of_now_are_those_of_the_last_finished_one(
+def test_after_a_killed_audit_the_current_tables_are_those_of_the_last_finished_one(
     session, lake, log, undisturbed, monkeypatch
 ):
     now, commit = contents(lake), Lake.commit
@@ -375,7 +375,7 @@ def test_by_sparks_writer_answers_stay_too(spark, asked):
 
 
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
-# Of the ledger's row, for an audit that reads nothing.
+# Columns of the ledger's row that an audit takes over from the one before if it reads nothing.
 AS_BEFORE = ("as_of", "retention_ms", "retention_source", "release_version", "rules_version", "state_format")
 AS_BEFORE += ("partitions", "newest_log_timestamp", "notes")
 
@@ -415,7 +415,7 @@ def test_ends_of_topics_stay_through_upkeep_and_rebuilds(session, asked):
     assert ends_by(lake) == dict.fromkeys(written, 2)
 
 
-def test_a_table_of_ends_that_somebody_deleted_is_made_again_and_rebuilds_nothing(session, asked, log):
+def test_a_table_of_ends_that_somebody_deleted_is_created_again_and_rebuilds_nothing(session, asked, log):
     lake, _ = asked
     shutil.rmtree(lake / "topic_offsets")
     row = audit(session, lake, log).audit

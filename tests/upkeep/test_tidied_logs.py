@@ -60,7 +60,7 @@ def test_some_audits_delete_old_versions_and_readers_see_the_same(
         copy_until(log, tmp_path / "segments", share)
         assert audit(spark, lake, tmp_path / "segments").failures == ()
         age(lake)
-    # What it deletes was thirty days old when it looked: the commits of the two audits before.
+    # The third audit deleted the commits of the two before it, which were more than thirty days old.
     assert tidied == [(3, tidied[0][1])] and tidied[0][1] > 0
     for name in ("offset_commits", "committed_offsets", "audits"):
         assert first_version(lake, name) > 0, name

@@ -23,7 +23,7 @@ from tests.views.arrow_tables import in_duckdb
 from tests.views.replayed_logs import ReplayedLog
 
 NIGHTS, RANGES = 2, 3
-# Of random logs, whose transactions go on and on.
+# The length of random logs, in which transactions go on and on.
 BATCHES = 60
 # It reads what dense logs hold of records of type 0; like all since 3.8 it lets in what the views say.
 READS_ALL = "4.0"

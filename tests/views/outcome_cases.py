@@ -1,4 +1,4 @@
-"""What became of one committed offset after an audit had decided on it: cases, each a partition of its own.
+"""Cases of one committed offset after an audit had decided on it, each a partition of its own.
 
 Audit 1 decided, having read to offset 100; audit 2 has read to 200. An offset of the log has the time of its number of
 seconds after T0. The slot was committed at 50; `expires_at` is such a number, too.
@@ -26,7 +26,7 @@ def at(offset: int) -> datetime:
 
 
 class Seen(NamedTuple):
-    """What the view should say: outcome, the record that made it, and seconds between expires_at and the tombstone."""
+    """The view's expected row: outcome, the record that made it, and seconds from expires_at to the tombstone."""
 
     outcome: str
     log_offset: int | None = None

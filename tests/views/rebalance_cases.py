@@ -38,7 +38,7 @@ class Reported(NamedTuple):
 
 
 def classic(number: int, cause: str, finished: float, before: int | None, after: int) -> Reported:
-    """Of a classic group only the end of a rebalance is logged."""
+    """A rebalance of a classic group: the log has only its end."""
     return Reported(number, cause, "finished", None, finished, None, before, after)
 
 

@@ -1,6 +1,6 @@
 """Records of types 2 to 23 and the rows that the views of their types should have, by the slow decoder of the tests.
 
-What the slow decoder gives is Kafka's JSON; how it becomes columns is said here once more, in words of its own.
+The slow decoder gives Kafka's JSON. This module makes columns of it once more, without the code of the views.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NAMES = {
     23: "streams_group_topology_records",
 }
 
-# Of fields that some versions lack the first that has it (semantics, sections 2.3 and 2.8).
+# The first version of each field that older versions lack (semantics, sections 2.3 and 2.8).
 SINCE = {"current_state_timestamp": 2, "group_instance_id": 3, "rebalance_timeout": 1}
 SINCE_IN_BLOBS = {
     "subscription": {"owned_partitions": 1, "generation_id": 2, "rack_id": 3},
@@ -108,7 +108,7 @@ def _of_groups(chunks: Iterable[RecordColumns]) -> list[Pair]:
 
 
 def handmade() -> list[Pair]:
-    """What no corpus has: all types and versions, early-access layouts, blobs that are odd, extreme numbers."""
+    """Records that no corpus has: all types and versions, early-access layouts, odd blobs, extreme numbers."""
     pairs: list[Pair] = [(key, value) for key, value in records() if key[1] >= 2]
     pairs += [(key, None) for number, key in KEY_OF_TYPE.items() if number >= 2]
     pairs += [(KEY_OF_TYPE[number], value) for number, _, value, _ in EARLY]
@@ -148,7 +148,7 @@ def group_records(pairs: Iterable[Pair]) -> pa.Table:
 
 
 def place(number: int) -> Row:
-    """Of every other record another producer, none, a time or none."""
+    """The columns that all types share. Some records have a producer, and some have no time."""
     return {
         "audit_id": 1 + number % 2,
         "offsets_partition": 7,

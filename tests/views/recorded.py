@@ -21,7 +21,7 @@ from tests.nights.reported_tables import CURRENT, RECORD_TABLES, VERSIONS
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())
 LOGS = (*sorted(ANSWERS), "story")
-# Of each log its offsets partitions are numbered from here on, so that all can stand in one lake.
+# The offsets partitions of each log are numbered from here on, so that one lake can hold all logs.
 FIRST_PARTITION = {name: 100 * number for number, name in enumerate(LOGS)}
 
 

@@ -8,7 +8,7 @@ from tests.lake.table_rows import rows_of as table_rows
 
 SHARE, TRANSACTION = "__share_group_state", "__transaction_state"
 OF_LOG = {SHARE: ("share_partitions", "share_batches"), TRANSACTION: ("transactional_ids",)}
-# What the log alone does not say: listings and names of topics, and which audit.
+# Columns that the log alone does not give: listings and names of topics, and which audit.
 ELSEWHERE = {"audit_id", "topic", "init_state", "known"}
 
 

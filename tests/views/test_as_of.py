@@ -26,19 +26,20 @@ from tests.views.history_logs import SOME_LOGS, HistoryLog, history_log
 from tests.views.outcome_cases import at
 from tests.views.replayed_logs import GROUP_COLUMNS, STATES, plain
 
-# What a replay tells, too: versions know neither topology nor user data, and their place is that of the last change.
+# The columns that a replay gives, too. Versions have neither topology nor user data, and their log offset is that of
+# the last change.
 COLUMNS = {
     "committed_offsets": CommittedRow._fields,
     "pending_offsets": PendingRow._fields,
     "groups": ("offsets_partition", *GroupRow._fields[GROUP_COLUMNS]),
     "group_members": MemberRow._fields[:-2],
 }
-# Of logs with more of them only so many are looked at.
+# At most so many moments of a log are checked.
 MOMENTS = 100
 
 
 def as_of_all(log: HistoryLog, name: str, moments: list[int]) -> dict[int, set[tuple[Any, ...]]]:
-    """What the function says of each moment, in one query."""
+    """The rows of the function at each moment, by one query."""
     columns = ", ".join(f"state.{column}" for column in COLUMNS[name])
     found: dict[int, set[tuple[Any, ...]]] = {moment: set() for moment in moments}
     times = ", ".join(str(moment) for moment in moments)
@@ -64,7 +65,8 @@ def test_every_moment_is_a_replay_of_the_log_up_to_it(name: str, state: str) -> 
 
 
 def test_what_a_partition_read_again_no_longer_held_is_not_there_any_more(chosen: Chosen) -> None:
-    """Tombstones and markers were gone before anybody read them: the tables of now were corrected, so is the past."""
+    """The cleaner took tombstones and markers before anybody read them: audits corrected the current tables, and the
+    functions correct the past."""
     corrected: Counter[tuple[str, bool]] = Counter()
     for seed in chosen.some(range(5), 1):
         log, nights = GrowingLog(forgetful_log(seed)), Nights(How("4.3"))

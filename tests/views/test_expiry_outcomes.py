@@ -78,7 +78,7 @@ def test_the_counts_of_an_audit_are_those_of_the_view(case: Case) -> None:
     assert counted(tables_of((case,))) == Counter(row["outcome"] for row in expected_rows((case,)))
 
 
-def test_an_audit_that_decided_nothing_anew_counts_nothing() -> None:
+def test_an_audit_that_decided_nothing_counts_nothing() -> None:
     tables = tables_of(CASES)
     later = replace(Ledger(ArrowLake(tables)).rows()[-1], audit_id=3)
     assert expiry_outcome_counts(ArrowLake(tables), later) is None

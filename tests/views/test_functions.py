@@ -1,4 +1,4 @@
-"""Functions over the tables of now: which partition a group belongs to, and what expires for any retention."""
+"""Functions over the current tables: which partition a group belongs to, and what expires for any retention."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def micros(time_ms: int | None) -> int | None:
 
 
 def judged(tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: int) -> list[dict[str, Any]]:
-    """What the twin says of each committed offset."""
+    """The twin's decision on each committed offset."""
     version, java = parsed(release)
     by_group: dict[str, dict[Any, list[dict[str, Any]]]] = {}
     for name in ("groups", "group_members", "pending_offsets"):
@@ -128,7 +128,7 @@ def judged(tables: dict[str, list[dict[str, Any]]], release: str, retention_ms: 
 
 
 def in_tables(tables: dict[str, list[dict[str, Any]]], release: str) -> dict[str, pa.Table]:
-    """The tables of now, decided on for retention R."""
+    """The current tables, with the decisions for retention R."""
     timed = [
         {
             **{name: offset[name] for name in offset if not name.endswith("_timestamp")},

@@ -88,7 +88,7 @@ def test_of_the_story_members_read_what_it_says_they_read() -> None:
         if source != "committed":
             reported.setdefault(group_id, set()).add(topic)
             sources.setdefault(source, set()).add(group_id)
-    # Of one group that subscribes by an expression the story does not say to what.
+    # One group subscribes by an expression, and the story does not say which topics match it.
     assert sources.pop("regex") == {"ml-features"}
     assert reported.pop("ml-features") == {"orders", "fraud-scores", "price-changes"}
     assert reported == {group_id: set(STORY["groups"][group_id]["topics"]) for group_id in reported}

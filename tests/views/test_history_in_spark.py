@@ -38,7 +38,7 @@ HISTORY_VIEWS = ("effective_commits", "partition_owners", "offset_history", "tra
 HISTORY_VIEWS += ("group_history", "group_member_history")
 # Those of the two other logs have a test of their own (test_state_as_of.py).
 AS_OF = [name for name in FUNCTIONS if name.endswith("_as_of") and "offsets_partition" in definition(name).columns]
-# Of these it is looked at what reduced history says: they have most transactions.
+# Reduced history is checked on these logs, which have most transactions.
 REDUCED = ("mixed-upgrade", "transactions-4.3", "dense-1")
 # As readers make it: with its row.
 KNOWN = KnownRow(datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))

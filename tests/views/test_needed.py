@@ -1,4 +1,4 @@
-"""What a query needs of a lake's tables, views and functions."""
+"""The tables, views and functions of a lake that a query needs."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def place(row: dict[str, Any]) -> int:
 
 
 @every_log
-def test_the_owner_is_the_member_to_whom_the_partition_was_assigned_then(name: str) -> None:
+def test_the_owner_is_the_member_that_the_partition_was_assigned_to_then(name: str) -> None:
     log = history_log(name)
     for row in history(log):
         owners = log.replayed.partitions[row["offsets_partition"]].owners_at(slot(row), place(row))
@@ -119,7 +119,7 @@ def test_spans_of_owners_are_those_of_a_replay(name: str) -> None:
 
 @every_log
 def test_transactions_are_those_of_a_replay(name: str) -> None:
-    """Whose they are only `__transaction_state` says, which none of these logs has beside it."""
+    """Only `__transaction_state` knows their transactional ids, and none of these logs comes with it."""
     log = history_log(name)
     said = [tuple(map(plain, row.values())) for row in rows_of(log.views, "SELECT * FROM transactions")]
     expected = [(number, *row, None) for number, each in log.replayed.partitions.items() for row in each.transactions()]

@@ -43,7 +43,7 @@ SEEN = [name for name, table in TABLES.items() if table.kind in ("history", "cur
 SEEN += ["previous_offset_expiry", "last_audit", "audit_partitions", "coverage", "expiry_outcomes", "lag"]
 # The log has no folders of the other coordinators: their tables stay as they were made.
 NOW = [name for name, table in TABLES.items() if table.kind == "current" and name not in STATE_LOG_TABLES]
-# No topic was made again, no log was cut back (audit/test_cut_back_nights.py), and no other log is there
+# No topic was created again, no log was cut back (audit/test_cut_back_nights.py), and no other log is there
 # (test_state_as_of.py has them).
 EMPTY = ("stale_offsets", "replaced_ranges", "known_state_history", "transactional_producers")
 RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
@@ -53,7 +53,7 @@ Contents = dict[str, list[str]]
 
 
 class Killed(Exception):
-    """What a commit raises that never comes to be."""
+    """Raised by a commit that is never made."""
 
 
 @dataclass
@@ -115,12 +115,12 @@ def watched(
     *,
     by_spark: bool = False,
 ) -> Iterator[None]:
-    """Looks at the lake before one commit of twenty, in a soak before each: then it is as it would be had the audit
-    been killed there.
+    """Looks at the lake before one commit of twenty, in a soak before each: the lake is then as it would be if the
+    audit had been killed there.
 
-    The `killed_at` commit (table, which of its commits) is never made. Spark, which is slow, looks once, `by_spark` or
-    in a soak: when all but the last table have been written. Of the many commits that shut killed audits out, and hold
-    no rows, every tenth is looked at.
+    The `killed_at` commit (table, which of its commits) is never made. Spark is slow and looks only once, `by_spark` or
+    in a soak, when all but the last table have been written. Many commits only shut killed audits out and hold no rows:
+    it passes over nine of ten of them.
     """
     commit, lock, counts = Lake.commit, threading.Lock(), dict[str, int]()
     lake = Lake.open(spark, str(lived.path))
@@ -158,7 +158,7 @@ def in_duckdb(path: Path) -> Contents:
 
 
 def in_spark(spark: SparkSession, lake: Lake) -> Contents:
-    """The views; the tables of now stand behind them."""
+    """Views that read the current tables."""
     names = ("last_audit", "coverage", "expiry_outcomes")
     register_views(spark, lake, with_what_they_need(names))
     return {name: texts(spark.table(name).toArrow()) for name in names}
@@ -205,7 +205,7 @@ def test_spark_deltalake_and_duckdb_read_the_same(spark: SparkSession, lived_in:
         described = connection.sql(f"DESCRIBE {name}").fetchall()
     for table in (by_spark, by_deltalake, by_duckdb):
         assert table.schema.names == schema.names
-        # What they call the elements of lists, and whether these may be null, differs; a refused cast would tell.
+        # Readers differ in the names of list elements and in whether these may be null: the cast fails on all else.
         assert texts(table.cast(schema)) == texts(table) == texts(by_spark)
     assert {row[0]: row[1].startswith("TIMESTAMP WITH TIME ZONE") for row in described} == {
         column.name: pa.types.is_timestamp(column.type) for column in schema

@@ -198,7 +198,7 @@ def causes(log: str, group_id: str) -> list[str]:
     return [row["cause"] for row in recorded(log) if row["group_id"] == group_id]
 
 
-# What the recordings' scripts say was done to these groups.
+# The recordings' scripts did this to these groups.
 JOINED, LEFT = "member_joined", "member_left"
 DONE = {
     ("classic-4.3", "audit-1042ba"): [JOINED] * 3,

@@ -48,7 +48,8 @@ def test_each_check_of_a_broker_is_reported(partition: int) -> None:
 def reported_as_removed(
     before: int, decisions: list[dict[str, Any]], after: Audited, partition: int, then: Border, now: Border
 ) -> set[tuple[Any, ...]]:
-    """What the view says was removed, of what was decided at the newest log time of then; the rest is still there."""
+    """The slots that the view reports as removed, of those decided at the newest log time of `then`. The rest is still
+    there."""
     last = max(decisions, default=None, key=lambda row: row["as_of"])
     tables = {name: after.table(name) for name in ("offset_commits", "transaction_markers")}
     tables["committed_offsets"] = table_rows("committed_offsets", *after.rows("committed_offsets"))

@@ -1,4 +1,5 @@
-"""What is read of the tables for one group: conditions on it reach the files, in both dialects, through every view."""
+"""Queries for one group read little of the tables: conditions on it reach the files, in both dialects, through every
+view."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def by_duckdb(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def scans_of_spark(spark: SparkSession, query: str) -> list[tuple[str, str]]:
-    """Of each scan the table, and the filters by which files and row groups are chosen."""
+    """The table of each scan, and the filters that choose its files and row groups."""
     plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()
     found: list[tuple[str, str]] = re.findall(
         r"FileScan parquet.*?/(\w+)\.parquet\].*?PushedFilters: \[(.*?)\], ReadSchema", plan
@@ -71,7 +72,7 @@ def scans_of_spark(spark: SparkSession, query: str) -> list[tuple[str, str]]:
 
 
 def scans_of_duckdb(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[tuple[set[str], str]]:
-    """Of each scan the columns that are read, and the filters."""
+    """The columns that each scan reads, and its filters."""
     [(_, text)] = connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()
     waiting = list(json.loads(text))
     while waiting:

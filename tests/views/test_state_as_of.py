@@ -211,7 +211,7 @@ def entry(audit_id, end_offset, records, newest, topic=SHARE):
 
 
 def test_what_is_known_of_a_moment_says_each_log_of_its_own():
-    """Of share-group state what DeleteRecords took before anybody read it is missing, too."""
+    """Share-group state that DeleteRecords took before anybody read it is missing, too."""
     audits = [entry(1, 10, 6, 20), entry(2, 15, 5, 30), entry(3, 16, 1, 40)]
     rows = [{"log_timestamp": at(second), "log_offset": second} for second in (10, 40)]
     tables = {

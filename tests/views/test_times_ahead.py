@@ -27,7 +27,7 @@ AS_WRITTEN = ("log_timestamp", "state_since", "open_since")
 
 @cache
 def views(seed: int, time: int, started_at: datetime = STARTED) -> duckdb.DuckDBPyConnection:
-    """Of a log in which some batches are stamped so."""
+    """The views of a log in which some batches have this time."""
     files = ahead_log(seed, time)
     audited = audit(files, How(READS_ALL, clock_ms=to_epoch_ms(STARTED)))
     finished = {"audit_id": 1, "status": "finished", "started_at": started_at}

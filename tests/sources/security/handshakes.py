@@ -43,7 +43,8 @@ class Handshake:
 def shake_hands(
     client: ssl.SSLContext, server: trustme.LeafCert, *, clients: trustme.CA | None = None, host: str = "localhost"
 ) -> Handshake:
-    """What the server saw. Raises the client's ssl.SSLError. `clients`: authority of the certificates it asks for."""
+    """The handshake as the server saw it. Raises the client's ssl.SSLError. `clients`: the authority of the client
+    certificates that the server asks for."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.configure_cert(context)
     if clients is not None:

@@ -86,7 +86,7 @@ def test_a_token_that_is_no_jwt_lives_as_long_as_the_answer_says(monkeypatch):
         source = endpoint(server.url)
         assert [current_token(source), current_token(source)] == ["opaque", "opaque"]
         monkeypatch.setattr(time, "time", lambda: 1050.0)
-        # Of these nothing says how long they live: each connection has one of its own.
+        # Nothing says how long these tokens live: each connection asks for one of its own.
         assert [current_token(source), current_token(source)] == ["later", "later"]
     assert len(server.asked) == 3
 

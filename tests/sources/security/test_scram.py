@@ -1,4 +1,4 @@
-"""What a server may not ask of a client that authenticates by SCRAM."""
+"""A client that authenticates by SCRAM refuses what a server may not ask of it."""
 
 from __future__ import annotations
 
