@@ -2,8 +2,8 @@
 
 A `hard` log, the default: of 1,000 records about 989 are offset commits (version 3, then 4; one in seven with
 metadata; 11 a batch), 5 are the metadata of classic groups (5 to 50 members; a third of the bytes), 2 of KIP-848
-groups, 2 are tombstones and 2 end transactions. A `usual` log: of 5,000 records one belongs to a group. Of 100 commit
-batches 3 are transactional: two thirds by producers that come again with every transaction, as Kafka Streams and
+groups, 2 are tombstones and 2 end transactions. A `usual` log: of 5,000 records one belongs to a group. 3 % of the
+commit batches are transactional: two thirds by producers that come again with every transaction, as Kafka Streams and
 Connect do, the others by producers that never return. One transaction in ten aborts, a few stay open. The same shape
 gives the same bytes.
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-# What Lake.ask answers.
+# The questions that Lake.ask answers.
 QUESTIONS = (*NAMES, *GROUP_NAMES)
 
 

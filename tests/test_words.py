@@ -18,7 +18,7 @@ AROUND = sorted(
 )
 HEADS = sorted((ROOT / "kgroups_spark/views/sql").glob("*.sql"))
 # At the beginning of a text, a paragraph, an item or a cell, or behind another sentence. A question may begin so.
-NOUN = re.compile(r"(?:^|[.!?] |\| |- )((?:Of|What|Who|Whose|Whom|Whoever) [a-z`][^.!?|]*[.!?]?)", re.MULTILINE)
+NOUN = re.compile(r"(?:^|[.!?] |\| |- )((?:Of|What|Who|Whose|Whom|Whoever) [A-Za-z0-9`_][^.!?|]*[.!?]?)", re.MULTILINE)
 BLOCK_OR_CODE = re.compile(r"^```.*?^```$|``[^`]+``|`[^`]*`|^#.*?$", re.MULTILINE | re.DOTALL)
 # Lines that hold nothing else, or the end of one.
 COMMENT = re.compile(r"(?:^ *# [^\n]*\n)+|(?<=  )# [^\n]*", re.MULTILINE)

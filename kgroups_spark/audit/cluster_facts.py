@@ -24,7 +24,7 @@ OF_STATES = (DELIVERY_COUNT_LIMIT, TRANSACTIONAL_ID_EXPIRATION)
 BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS, *OF_STATES)
 # The ledger's notes are for people: beyond so many groups they say how many more.
 GROUPS_TOLD = 100
-# Of Java's int and long.
+# The largest of Java's int and long.
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 MINUTE_MS = 60_000
 

@@ -1,8 +1,8 @@
 """Values that stand elsewhere: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}`, as Kafka's clients know them.
 
 `config.providers` names the providers, `config.providers.<name>.class` what each is, `config.providers.<name>.param.*`
-what it may look at. Of Kafka's own three classes
-nothing is run here, they are done in Python: org.apache.kafka.common.config.ConfigTransformer (4.3) has the pattern.
+what it may look at. Kafka's own three classes are written here in Python, and nothing of Java's runs:
+org.apache.kafka.common.config.ConfigTransformer (4.3) has the pattern.
 Kafka leaves a reference that it cannot resolve as it is; here it is an error, as it was hardly meant as a password.
 """
 

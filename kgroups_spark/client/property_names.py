@@ -66,7 +66,7 @@ SECRET = (
     "ssl.truststore.password",
 )
 
-# Of Java, of producers, of consumers and of other tools: harmless here, and common in such files.
+# Names for Java, producers, consumers and other tools: harmless here, and common in such files.
 PASSED_OVER = (
     "acks",
     "allow.auto.create.topics",

@@ -185,7 +185,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         )
 
 
-# What Kafka's ConsumerGroupMember.Builder starts from.
+# Kafka's ConsumerGroupMember.Builder starts from these values.
 UNKNOWN_METADATA: dict[str, Any] = {
     "instanceId": None,
     "rackId": None,

@@ -157,5 +157,5 @@ def _uvarint(data: Iterator[int]) -> int:
     raise ReplayFailure("Could not read record with version 0: a number has more than five bytes")
 
 
-# What Kafka's ShareGroupMember.Builder starts from.
+# Kafka's ShareGroupMember.Builder starts from these values.
 UNKNOWN_METADATA: dict[str, Any] = {"rackId": None, "clientId": "", "clientHost": "", "subscribedTopicNames": []}

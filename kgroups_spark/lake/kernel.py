@@ -30,7 +30,7 @@ from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
 from kgroups_spark.session import DELTA_JAR
 
-# What Kernel throws when another commit took the version: without retries, and on a conflict that no retry solves.
+# Kernel throws these when another commit took the version: without retries, and on a conflict that no retry solves.
 LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteException")
 
 # One commit of this process at a time: on a local disk Hadoop looks whether a version is there and then renames its own

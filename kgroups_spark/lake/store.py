@@ -136,4 +136,4 @@ class Store(Protocol):
         """Bytes and time of the last change (ms) of each file that lies in the folder, by name."""
 
     def telling_on_stderr(self) -> AbstractContextManager[None]:
-        """What Delta's statements print within goes to stderr."""
+        """Within, the output of Delta's statements goes to stderr."""

@@ -89,7 +89,7 @@ def _remove_between(fence: Fence, name: str, last_finished: int) -> bool:
     if all(audit_id is not None and audit_id <= last_finished for audit_id in newest):
         return False
     by = f"kgroups-spark audit {fence.audit_id}, deleting what came after audit {last_finished}"
-    # Most files hold rows of one audit: they go without being read. What OPTIMIZE mixed is rewritten.
+    # Most files hold rows of one audit: they go without being read. A file that OPTIMIZE mixed is rewritten.
     write = partial(log.commit, [], by=by, remove=partial(_lies_between, last_finished, fence.audit_id))
     fence.commit(name, "delete", lambda transaction: write(transaction=transaction))
     mixed = [file for file in log.files() if not _is_at_most(last_finished, file)]

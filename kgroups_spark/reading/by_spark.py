@@ -95,7 +95,7 @@ def _refusals() -> Iterator[None]:
     except PySparkException as error:
         raise SqlError(*_reported(error).split("\n"), *_hint(error)) from error
     except Py4JJavaError as error:
-        # What Spark itself calls a bug of its own, as a WITH inside of a function's argument.
+        # Spark calls this a bug of its own, as for a WITH inside of a function's argument.
         raise SqlError(f"Spark failed: {str(error.java_exception).splitlines()[0]}") from error
 
 

@@ -18,7 +18,7 @@ from kgroups_spark.report.queries import Row
 
 BLUE, AMBER, RED, GREEN, GREY, PURPLE = "#33658a", "#d08c45", "#b23a48", "#5b8c5a", "#a3a8b0", "#6d597a"
 PALE_BLUE, TEXT, GRID = "#a9c6dc", "#4a4f57", "#e3e5e8"
-# Of Kafka's states of groups, the usual ones first: they stand at the bottom.
+# Kafka's states of groups, the usual ones first: they stand at the bottom.
 STATE_COLORS = {
     "Stable": BLUE,
     "Empty": GREY,

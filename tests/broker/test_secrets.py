@@ -162,7 +162,7 @@ def test_kafka_raw_reads_all_records_and_says_why_it_cannot(folder: Path, broker
 
 
 def records_in(log: Path) -> int:
-    """Of __consumer_offsets, control records included."""
+    """The records of __consumer_offsets, control records included."""
     count = 0
     for copy in find_partitions([str(log)]):
         for segment in copy.segments:
