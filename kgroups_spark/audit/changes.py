@@ -13,13 +13,13 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.tables.schemas import TABLES
 
 # A line on a screen holds so many names; the tables hold all.
-NAMES_TOLD = 3
+NAMES_REPORTED = 3
 
 GroupKey = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class TablesOfNow:
+class CurrentTables:
     """The compared part of the current tables: each group's state by (offsets_partition, group_id), rows by table, and
     how many offsets expire at the next check."""
 
@@ -28,7 +28,7 @@ class TablesOfNow:
     expiring: int = 0
 
 
-def tables_of_now(lake: Lake, as_of_audit: int | None = None) -> TablesOfNow:
+def current_tables(lake: Lake, as_of_audit: int | None = None) -> CurrentTables:
     """The tables as they are, or as audit `as_of_audit` left them, whatever one that did not finish wrote since."""
 
     def version(name: str) -> int | None:
@@ -41,7 +41,7 @@ def tables_of_now(lake: Lake, as_of_audit: int | None = None) -> TablesOfNow:
         if table.kind == "current"
     }
     decisions = lake.rows("offset_expiry", version("offset_expiry"), columns=["decision"]).column("decision")
-    return TablesOfNow(
+    return CurrentTables(
         dict(zip(zip(groups["offsets_partition"], groups["group_id"], strict=True), groups["state"], strict=True)),
         rows,
         pc.sum(pc.equal(decisions, "expire")).as_py() or 0,
@@ -61,7 +61,7 @@ class Changes:
     expiring: int
 
     @classmethod
-    def between(cls, since_audit: int, then: TablesOfNow, now: TablesOfNow) -> Changes:
+    def between(cls, since_audit: int, then: CurrentTables, now: CurrentTables) -> Changes:
         """The differences from what audit `since_audit` left."""
         both = then.states.keys() & now.states.keys()
         return cls(
@@ -86,8 +86,8 @@ class Changes:
         if self.removed:
             yield f"{_groups(len(self.removed))} gone ({_some(self.removed)})"
         if self.moved:
-            moves = [f"{count:,} {then} to {now}" for (then, now), count in self.moved.most_common(NAMES_TOLD)]
-            others = sum(self.moved.values()) - sum(count for _, count in self.moved.most_common(NAMES_TOLD))
+            moves = [f"{count:,} {then} to {now}" for (then, now), count in self.moved.most_common(NAMES_REPORTED)]
+            others = sum(self.moved.values()) - sum(count for _, count in self.moved.most_common(NAMES_REPORTED))
             yield f"states changed: {', '.join(moves)}{f', {others:,} others' if others else ''}"
 
     def _sizes(self) -> Iterator[str]:
@@ -105,4 +105,5 @@ def _groups(count: int) -> str:
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:NAMES_TOLD]) + (f" and {len(names) - NAMES_TOLD:,} more" if len(names) > NAMES_TOLD else "")
+    more = len(names) - NAMES_REPORTED
+    return ", ".join(names[:NAMES_REPORTED]) + (f" and {more:,} more" if more > 0 else "")

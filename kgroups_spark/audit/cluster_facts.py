@@ -23,7 +23,7 @@ TRANSACTIONAL_ID_EXPIRATION = "transactional.id.expiration.ms"
 OF_STATES = (DELIVERY_COUNT_LIMIT, TRANSACTIONAL_ID_EXPIRATION)
 BROKER_CONFIGS = (OFFSETS_RETENTION, NEW_COORDINATOR, REBALANCE_PROTOCOLS, *OF_STATES)
 # The ledger's notes are for people: beyond so many groups they say how many more.
-GROUPS_TOLD = 100
+GROUPS_REPORTED = 100
 # The largest of Java's int and long.
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 MINUTE_MS = 60_000
@@ -175,11 +175,11 @@ def _group_config_notes(cluster: Cluster) -> Iterator[str]:
         return
     reported = describe_configs(cluster, "group", names)
     known = {name: each for name, each in reported.items() if each.own}
-    for name in list(known)[:GROUPS_TOLD]:
+    for name in list(known)[:GROUPS_REPORTED]:
         values = ", ".join(f"{key} = {known[name].values[key]}" for key in sorted(known[name].own))
         yield f"group {name}: {values} (group config)"
-    if len(known) > GROUPS_TOLD:
-        yield f"{counted(len(known) - GROUPS_TOLD, 'more group')} have a configuration of their own"
+    if len(known) > GROUPS_REPORTED:
+        yield f"{counted(len(known) - GROUPS_REPORTED, 'more group')} have a configuration of their own"
     failed = {name: each for name, each in reported.items() if each.error}
     for name in list(failed)[:1]:
         others = f" and {counted(len(failed) - 1, 'other')}" if len(failed) > 1 else ""

@@ -15,7 +15,7 @@ from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
 # A note holds so many names; checkpoints have all.
-NAMES_TOLD = 3
+NAMES_REPORTED = 3
 IN_ORDER = (WAITING, "group", "noted", "producer")
 
 
@@ -76,7 +76,7 @@ def correction_notes(lake: Lake, audit_id: int, plan: AuditPlan, progress: Seque
     said: dict[int, list[str]] = {}
     for kind in sorted(groups):
         number, entry_type, stays = kind
-        names = sorted(filter(None, groups[kind]))[:NAMES_TOLD]
+        names = sorted(filter(None, groups[kind]))[:NAMES_REPORTED]
         said.setdefault(number, []).append(_corrected(IN_ORDER[entry_type], stays, len(groups[kind]), names))
     return notes + [
         f"partition {number} was corrected, as its log had forgotten what we had not read: {'; '.join(each)}"

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from kgroups_spark import __version__
 from kgroups_spark.attempts import attempt
-from kgroups_spark.audit.changes import Changes, TablesOfNow, tables_of_now
+from kgroups_spark.audit.changes import Changes, CurrentTables, current_tables
 from kgroups_spark.audit.decide_again import decide_again
 from kgroups_spark.audit.expiry_outcomes import expiry_outcome_counts
 from kgroups_spark.audit.findings import find
@@ -130,7 +130,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     is_new = bool(work.plan.new_ranges or work.plan.read_again or work.states.is_new or must_rewrite)
     is_new |= bool(work.plan.replaced)
     lake.replaced = work.replaced
-    then = tables_of_now(lake, before.audit_id) if before is not None and is_new else None
+    then = current_tables(lake, before.audit_id) if before is not None and is_new else None
     rebuilt = None
     if state.must_be_rebuilt:
         rebuilt = rebuild(work)
@@ -207,11 +207,11 @@ def _tidied(lake: Lake, audit_id: int) -> list[str]:
 
 
 def _summary(
-    lake: Lake, row: AuditRow, then: TablesOfNow | None, before: AuditRow | None, writer: LakeWriter
+    lake: Lake, row: AuditRow, then: CurrentTables | None, before: AuditRow | None, writer: LakeWriter
 ) -> AuditSummary:
     """The audit's summary. It has finished by now, so nothing here may fail."""
-    now, no_now = attempt("counting the tables", lambda: tables_of_now(lake))
+    now, no_now = attempt("counting the tables", lambda: current_tables(lake))
     outcomes, no_outcomes = attempt("counting what became of expiry", lambda: expiry_outcome_counts(lake, row))
     changes = None if then is None or before is None or now is None else Changes.between(before.audit_id, then, now)
     failures = tuple(note for note in (no_now, no_outcomes) if note)
-    return AuditSummary(row, now or TablesOfNow(), changes, writer.name, outcomes, failures)
+    return AuditSummary(row, now or CurrentTables(), changes, writer.name, outcomes, failures)

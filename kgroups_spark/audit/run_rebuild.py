@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from kgroups_spark import __version__
-from kgroups_spark.audit.changes import Changes, tables_of_now
+from kgroups_spark.audit.changes import Changes, current_tables
 from kgroups_spark.audit.findings import find
 from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.options import silent
@@ -129,7 +129,7 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     plan = AuditPlan([], before.cluster_id)
     work = AuditWork(lake, writer, plan, before, state, settings, options.progress, chosen_partitions=True)
     work = replace(work, states=StatePlan(before=before))
-    then = tables_of_now(lake, before.audit_id)
+    then = current_tables(lake, before.audit_id)
     states = audit_state_logs(work, from_history=True)
     if work.states.shards:
         work = replace(work, writer=NamingWriter.of(work.writer))
@@ -141,5 +141,5 @@ def _rebuild(options: RebuildOptions, lake: Lake, claim: Claim, writer: LakeWrit
     facts = replace(facts, columns=rebuilt.reported_with(facts.columns))
     facts = find(work, facts)
     row = claim.finish(**facts.columns)
-    now = tables_of_now(lake)
+    now = current_tables(lake)
     return RebuildSummary(row, now, Changes.between(before.audit_id, then, now), writer.name)

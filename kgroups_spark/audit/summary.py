@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kgroups_spark.audit.changes import Changes, TablesOfNow
+from kgroups_spark.audit.changes import Changes, CurrentTables
 from kgroups_spark.audit.expiry_outcomes import outcome_line
 from kgroups_spark.audit.result import Shortfall
 from kgroups_spark.counts import counted, sized
@@ -21,7 +21,7 @@ class AuditSummary:
     decided on (None: this audit made no new decisions). `failures`: notes on figures that could not be computed."""
 
     audit: AuditRow
-    now: TablesOfNow
+    now: CurrentTables
     changes: Changes | None
     writer: str
     outcomes: Mapping[str, int] | None = None

@@ -60,7 +60,7 @@ from kgroups_spark.times import format_time
 _DIFFERENCE, _FACTS = "difference", ("a", "b")
 LINES_AT_ONCE = 8192
 _LINE = StructType([StructField("line", StringType())])
-_TOLD = StructType([StructField("kind", StringType()), *_LINE.fields])
+_REPORTED = StructType([StructField("kind", StringType()), *_LINE.fields])
 _EXPLAINED = (GROUP, MEMBER, COMMITTED, PENDING)
 
 
@@ -175,7 +175,7 @@ class _History:
         return cls(stored, history, records, then.audit_id, kept_checkpoints(then).num_rows > 0)
 
     def reported(self, a: Side, b: Side, as_of_ms: int) -> Iterator[tuple[str, Any]]:
-        """The facts that tasks report of both (`_TOLD`)."""
+        """The facts that tasks report of both (`_REPORTED`)."""
         sides, history = [(side.rules, side.clean_up(as_of_ms, self.audit_id)) for side in (a, b)], self.history
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -184,9 +184,9 @@ class _History:
                 lines = ((kind, json.dumps(reported)) for kind, reported in _reported(replays))
                 while some := list(itertools.islice(lines, LINES_AT_ONCE)):
                     columns = [pa.array(column, pa.string()) for column in zip(*some, strict=True)]
-                    yield pa.RecordBatch.from_arrays(columns, names=_TOLD.names)
+                    yield pa.RecordBatch.from_arrays(columns, names=_REPORTED.names)
 
-        for row in self._mapped(history, task, _TOLD).collect():
+        for row in self._mapped(history, task, _REPORTED).collect():
             yield row.kind, json.loads(row.line)
 
     def explained(self, a: Release, b: Release, keys: Collection[tuple[int, str]]) -> Iterator[Difference]:

@@ -128,7 +128,7 @@ def _writer(lake: Lake, claim: Claim, name: Any) -> LakeWriter:
                 f"the lake at {lake.location} has a rebuild that did not finish: run kgroups audit or kgroups rebuild"
             )
         clear_up(lake, claim)
-        _restore_tables_of_now(writer, claim)
+        _restore_current_tables(writer, claim)
     return writer
 
 
@@ -138,7 +138,7 @@ def _audit_before(claim: Claim) -> AuditRow:
     return claim.before
 
 
-def _restore_tables_of_now(writer: LakeWriter, claim: Claim) -> None:
+def _restore_current_tables(writer: LakeWriter, claim: Claim) -> None:
     """Current tables as the last finished audit left them: this one will finish without rewriting them."""
     left = LakeAsOfAudit(writer.lake, _audit_before(claim).audit_id)
     for name, table in TABLES.items():

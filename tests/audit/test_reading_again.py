@@ -31,7 +31,7 @@ from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 from tests.nights.nights_here import Audited, how_of
 from tests.nights.reported_tables import CURRENT, VERSIONS, Row
 
-TOLD = (*CURRENT, *VERSIONS, "checkpoints", "transaction_markers", "quarantine")
+REPORTED = (*CURRENT, *VERSIONS, "checkpoints", "transaction_markers", "quarantine")
 
 
 def three_nights() -> list[Files]:
@@ -87,7 +87,7 @@ def test_both_writers_read_again_and_correct(
     last = audit(session, lake, folder, writer, **rules)
     assert not any(p.records_reread for p in last.audit.partitions or ())
     assert not any("corrected" in note for note in last.audit.notes or ())
-    for name in TOLD:
+    for name in REPORTED:
         reported, expected = (
             [row for row in found if row.get("reason") != NIGHT]
             for found in (rows(lake, name), in_one_process.rows(name))

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kgroups_spark.audit.changes import Changes, TablesOfNow
+from kgroups_spark.audit.changes import Changes, CurrentTables
 from kgroups_spark.audit.result import Shortfall, gone_before_we_came
 from kgroups_spark.audit.summary import AuditSummary
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress
@@ -30,8 +30,8 @@ AUDIT = AuditRow(
     quarantined={},
     notes=(),
 )
-THEN = TablesOfNow({(0, "a"): "Stable", (0, "b"): "Stable", (1, "b"): "Empty"}, {"group_members": 2}, expiring=1)
-NOW = TablesOfNow(
+THEN = CurrentTables({(0, "a"): "Stable", (0, "b"): "Stable", (1, "b"): "Empty"}, {"group_members": 2}, expiring=1)
+NOW = CurrentTables(
     {(0, "a"): "Empty", (0, "b"): "Stable", (2, "c"): "Stable"}, {"group_members": 3, "committed_offsets": 4}
 )
 
@@ -87,9 +87,9 @@ def test_no_difference_is_said_too():
 
 
 def test_many_changes_are_summed_up():
-    now = TablesOfNow({(0, f"group-{n}"): "Empty" for n in range(5)})
+    now = CurrentTables({(0, f"group-{n}"): "Empty" for n in range(5)})
     moved = Counter({("Stable", "Empty"): 9, ("Empty", "Stable"): 5, ("Empty", "Dead"): 2, ("Dead", "Empty"): 1})
-    changes = replace(Changes.between(1, TablesOfNow(), now), moved=moved)
+    changes = replace(Changes.between(1, CurrentTables(), now), moved=moved)
     assert list(changes.lines()) == [
         "since audit 1: 5 groups are new (group-0, group-1, group-2 and 2 more); "
         "states changed: 9 Stable to Empty, 5 Empty to Stable, 2 Empty to Dead, 1 others"

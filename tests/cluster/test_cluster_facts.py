@@ -137,7 +137,7 @@ def test_brokers_before_4_1_list_no_groups_and_nothing_is_missing() -> None:
 
 
 def test_of_many_groups_with_configs_some_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_facts, "GROUPS_TOLD", 2)
+    monkeypatch.setattr(cluster_facts, "GROUPS_REPORTED", 2)
     monkeypatch.setattr(cluster_configs, "AT_ONCE", 3)
     groups = {f"g{number}": {"share.session.timeout.ms": str(number)} for number in range(7)}
     brokers = FakeBrokers(group_configs=groups)
