@@ -1,4 +1,4 @@
--- What Java's String.hashCode says of the text
+-- The hash code of the text, as Java's String.hashCode has it
 --
 -- argument text STRING: Any text
 -- returns INT
