@@ -34,7 +34,7 @@ HISTORY = [name for name, table in TABLES.items() if table.kind == "history" and
 def audit_night(work: AuditWork) -> AuditResult:
     """Reads and replays what is new; history and the current tables are committed when it returns."""
     say = work.progress
-    with sink_of(work.writer, for_replay=True, corrects=bool(work.plan.read_again)) as sink:
+    with sink_of(work.writer, for_replay=True) as sink:
         with tasks_reported(work.spark, say, work.reading):
             reported = read_ranges(work.spark, sink, work.hands, work.read_context())
             if more := read_on(work.plan, reported):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,7 @@ from kgroups_spark.history.names import HistoryNames
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import AuditRow
-from kgroups_spark.lake.store import TableFile
-from kgroups_spark.lake.writer import is_of_night
+from kgroups_spark.lake.saved_states import newest_state, rows_of_state
 from kgroups_spark.tables.schemas import CHECKPOINTS
 
 # Tables that history cannot tell anything of, or not yet.
@@ -48,11 +47,30 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequ
     before = claim.before
     if before is None:
         return SavedState(None)
-    newest = newest_state(lake, CHECKPOINTS, before.audit_id, is_of_night)
+    newest = newest_state(lake, CHECKPOINTS, before.audit_id)
     why = _gone(made_again) or _difference(before, release_version) or left_undone(claim, before)
-    if newest is None and before.partitions:
-        why = why or f"state rebuilt from history: the lake has none of audit {before.audit_id}"
+    why = why or _missing(lake, before, newest)
     return SavedState(newest, why, kept_audit_id=newest)
+
+
+def _missing(lake: Lake, before: AuditRow, newest: int | None) -> str | None:
+    """Why the newest state is not that of the last finished audit; None: it is. A state that ends elsewhere than that
+    audit did is an older one, which somebody restored or left as the only one."""
+    read = {each.offsets_partition: each.end_offset for each in before.partitions or ()}
+    if newest is None:
+        return f"state rebuilt from history: the lake has none of audit {before.audit_id}" if read else None
+    columns = ["offsets_partition", "log_offset"]
+    rows = lake.rows(CHECKPOINTS, columns=columns, conditions=rows_of_state(CHECKPOINTS, newest))
+    places = rows.group_by(columns).aggregate([]).to_pydict()
+    saved = dict(zip(*(places[name] for name in columns), strict=True))
+    for each in before.partitions or ():
+        number, end_offset = each.offsets_partition, each.end_offset
+        if saved.get(number) != end_offset and (number in saved or each.last_batch_offset is not None):
+            return (
+                f"state rebuilt from history: audit {before.audit_id} had read partition {number} up to offset "
+                f"{end_offset}, and its state is {f'that before {saved[number]}' if number in saved else 'gone'}"
+            )
+    return None
 
 
 def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[str, Any]:
@@ -65,15 +83,6 @@ def intention(release_version: str, source: str, gone: Sequence[str]) -> dict[st
         "source": source,
         "notes": (_gone(gone),) if _gone(gone) else None,
     }
-
-
-def newest_state(
-    lake: Lake, name: str, audit_id: int, is_one: Callable[[TableFile], bool] = lambda file: True
-) -> int | None:
-    """The newest audit, up to this one, whose state a table has; None: it has none. `is_one`: which of its files hold
-    such states; each file holds rows of one audit alone."""
-    wrote = (file.bound("minValues", "audit_id") for file in filter(is_one, lake.table(name).files()))
-    return max((each for each in wrote if each is not None and each <= audit_id), default=None)
 
 
 def _gone(made_again: Sequence[str]) -> str | None:

@@ -24,11 +24,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgroups_spark.audit.saved_state import newest_state
 from kgroups_spark.coordinator.state_rows import StateRow
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.lake.parts_reader import dataset_of
+from kgroups_spark.lake.saved_states import newest_state
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, TRANSACTION_LOG
 from kgroups_spark.sources.partition_log import FETCHERS_PER_BROKER, LeaderLost
 from kgroups_spark.state_logs.partition import Place, StateShardRead, StateShardWork, left_as_it_was, read_and_replay

@@ -172,7 +172,7 @@ class AuditWork:
     def shard_task(self, progress: list[RangeProgress], as_of_ms: int, stored: Stored) -> ShardTask:
         """The facts that the tasks of stage 2 need; `stored`: how they get what the lake has stored."""
         again = read_again(self.plan, progress, partial(groups_with_versions, self.lake))
-        task = ShardTask(self.night(progress, as_of_ms), self.ends(progress), again)
+        task = ShardTask(self.night(progress, as_of_ms), self.ends(progress), self.state.audit_id, again)
         if not self.has_decoded_again:
             return task
         quarantine = stored.table("decoded_again", "quarantine", DECODED_AGAIN)

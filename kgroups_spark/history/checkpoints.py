@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import STATE_FORMATS
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.stored_history import Checkpoint
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.internal import KEEP
@@ -29,7 +31,14 @@ class Rows(Protocol):
 def kept_checkpoints(lake: Rows) -> pa.Table:
     """The places of a lake's kept states, and by which rules they were made: PLACE and RULES, each once."""
     columns, is_one = [*PLACE, *RULES], [*IS_KEPT, Condition("log", "is null")]
-    return lake.rows(CHECKPOINTS, columns=columns, conditions=is_one).group_by(columns).aggregate([])
+    return kept_rows(lake, columns, is_one).group_by(columns).aggregate([])
+
+
+def kept_rows(lake: Rows, columns: list[str], conditions: list[Condition]) -> pa.Table:
+    """Rows of checkpoints, also of a lake that no claim has brought to the layout with that table yet."""
+    if isinstance(lake, Lake) and not lake.has(CHECKPOINTS):
+        lake = LakeAsOfAudit.last_finished(lake)
+    return lake.rows(CHECKPOINTS, columns=columns, conditions=conditions)
 
 
 def usable_checkpoints(kept: pa.Table, release_version: str) -> dict[int, Checkpoint]:

@@ -13,12 +13,13 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.lake.saved_states import rows_of_state
 from kgroups_spark.lake.store import TableFile
-from kgroups_spark.lake.writer import LakeWriter, is_of_night
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart, part_schema
 from kgroups_spark.replay.stored_rows import Dealt, StoredFile, StoredTable
 from kgroups_spark.tables.conditions import Condition, all_may_hold
-from kgroups_spark.tables.internal import KEEP, NIGHT, REREAD
+from kgroups_spark.tables.internal import KEEP, REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, arrow_schema
 from kgroups_spark.tasks.packed_rows import packed_by_shard
 from kgroups_spark.tasks.replay_stage import deal_shards, shards_of, shards_of_parts
@@ -84,20 +85,21 @@ class Stored:
         return StoredTable(label, name, log.path, tuple(columns), tuple(map(_file, files)))
 
     def give(self, name: str, then: LakeAsOfAudit, written_by: int | None = None) -> None:
-        """Gives the shards the rows of a small table as an audit left it; `written_by`: of checkpoints the state of the
-        night of that audit."""
+        """Gives the shards the rows of a table as an audit left it; `written_by`: of checkpoints the files with the
+        state of that audit, and maybe with other rows."""
         version = then.version(name)
         if version is None:
             return
+        conditions = [] if written_by is None else rows_of_state(name, written_by)
         if not self.by_reference:
             rows = then.read(name)
-            if written_by is not None:
-                rows = rows.where((F.col("audit_id") == written_by) & (F.col("reason") == NIGHT))
+            for each in conditions:
+                rows = rows.where(each.of(F.col(each.column), F.lit))
             self.packed.append(packed_by_shard(rows, name, part_schema(name)))
             return
         log = self.lake.table(name)
         for file in log.files(version):
-            if written_by is None or (is_of_night(file) and file.bound("minValues", "audit_id") == written_by):
+            if all_may_hold(conditions, file.bound):
                 self.parts.append(HistoryPart(name, f"{log.path}/{unquote(file.path)}"))
 
     def shards(self, hands: Sequence[Sequence[int]]) -> DataFrame:

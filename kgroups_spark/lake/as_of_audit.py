@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,5 +86,5 @@ class LakeAsOfAudit:
         """Rows of checkpoints in a lake that has not been brought to them; None: it has, or never had any."""
         if self.lake.version > LAST_LAYOUT or not self.lake.place.has(OLDER_CHECKPOINTS):
             return None
-        older = self.lake.place.read(OLDER_CHECKPOINTS).where(f"audit_id <= {self.audit_id}")
-        return older.mapInArrow(checkpoint_batches, TABLES[CHECKPOINTS].schema)
+        batches = partial(checkpoint_batches, newest=self.audit_id)
+        return self.lake.place.read(OLDER_CHECKPOINTS).mapInArrow(batches, TABLES[CHECKPOINTS].schema)

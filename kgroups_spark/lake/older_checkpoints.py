@@ -40,7 +40,8 @@ def as_checkpoints(older: pa.Table) -> pa.Table:
     return pa.table(arrays, schema=arrow_schema(CHECKPOINTS))
 
 
-def checkpoint_batches(older: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same for mapInArrow."""
+def checkpoint_batches(older: Iterator[pa.RecordBatch], newest: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The same for mapInArrow; of audits up to the `newest` (None: of all)."""
     for batch in older:
-        yield from as_checkpoints(pa.Table.from_batches([batch])).to_batches()
+        rows = as_checkpoints(pa.Table.from_batches([batch]))
+        yield from (rows if newest is None else rows.filter(pc.field("audit_id") <= newest)).to_batches()

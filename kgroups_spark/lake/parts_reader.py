@@ -14,7 +14,7 @@ from kgroups_spark.tables.schemas import arrow_schema
 # Texts that repeat from row to row.
 DICTIONARIES = {
     "offset_commits": ["group_id", "topic", "topic_id"],
-    "checkpoints": ["entry_type", "group_id", "topic", "topic_id"],
+    "checkpoints": ["reason", "entry_type", "group_id", "topic", "topic_id"],
     "offset_expiry": ["group_id", "topic", "decision", "reason", "base"],
 }
 

@@ -20,6 +20,7 @@ from kgroups_spark.lake.fence import Fence, Transaction, named_if_lost, until_no
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.parts_writer import Part, PartWriter
+from kgroups_spark.lake.saved_states import is_of_night, may_be_of
 from kgroups_spark.lake.store import AlreadyWritten, Removal, TableFile
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.tables.internal import NIGHT
@@ -142,11 +143,5 @@ def _by(audit_id: int) -> str:
 
 
 def _goes(table: str, keep_audit: int | None, file: TableFile) -> bool:
-    # Each file holds rows of one audit alone: tables that keep some are never optimised.
-    is_kept = keep_audit is not None and file.bound("minValues", "audit_id") == keep_audit
+    is_kept = keep_audit is not None and may_be_of(keep_audit, file)
     return not is_kept and (table != CHECKPOINTS or is_of_night(file))
-
-
-def is_of_night(file: TableFile) -> bool:
-    """Whether a file of checkpoints holds states of nights alone: no other has any."""
-    return {file.bound(which, "reason") for which in ("minValues", "maxValues")} == {NIGHT}

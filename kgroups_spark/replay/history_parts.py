@@ -33,8 +33,8 @@ _COLUMNS: dict[str, list[str] | None] = {
     "group_records": None,
     "quarantine": None,
     "group_traffic": None,
-    # Only the entries of a saved state: the rest is the same in all rows.
-    CHECKPOINTS: ["offsets_partition", *ENTRIES.names],
+    # The entries of saved states, and whose they are.
+    CHECKPOINTS: ["audit_id", "offsets_partition", "reason", *ENTRIES.names],
     "offset_expiry": None,
     **{name: [*columns] for name, columns in DECIDED_BY.items() if name != HELD_GROUPS},
 }

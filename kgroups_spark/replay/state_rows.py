@@ -21,7 +21,7 @@ from kgroups_spark.coordinator.transactions import OpenTransaction
 from kgroups_spark.offsets.records import OFFSET_RECORDS, as_type
 from kgroups_spark.offsets.state import NOTED_PRODUCERS, OPEN_TRANSACTIONS, REMOVED_OFFSETS, OffsetState
 from kgroups_spark.replay.shard_state import ShardState
-from kgroups_spark.tables.internal import CHECKPOINTS, STATE_OFFSET
+from kgroups_spark.tables.internal import CHECKPOINTS, NIGHT, STATE_OFFSET
 from kgroups_spark.tables.rows import constant, where
 from kgroups_spark.tables.schemas import arrow_schema
 
@@ -92,6 +92,13 @@ def _offsets_of_entries(entries: pa.Table) -> pa.Table:
     }
     arrays = [columns[f.name] if f.name in columns else as_type(entries.column(f.name), f.type) for f in OFFSET_RECORDS]
     return pa.table(arrays, schema=OFFSET_RECORDS)
+
+
+def entries_of_night(rows: pa.Table, audit_id: int) -> pa.Table:
+    """The state that an audit left (ENTRIES), among rows of checkpoints: others may stand in the same files."""
+    is_one = pc.and_(pc.equal(rows.column("audit_id"), audit_id), pc.equal(rows.column("reason"), NIGHT))
+    rows = rows if pc.all(is_one).as_py() else rows.filter(is_one)
+    return rows.select(ENTRIES.names)
 
 
 def loaded(entries: pa.Table, release: Release) -> ShardState:

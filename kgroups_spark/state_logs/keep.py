@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.state_rows import MARK, STATE_FORMAT
-from kgroups_spark.history.checkpoints import IS_KEPT
+from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows
 from kgroups_spark.history.log_ends import believed_until, log_ends, reported_first
 from kgroups_spark.history.reduction import UNKNOWN, Contest, Decided, Ends, Rule, flags, is_given, looked_up, numbers
 from kgroups_spark.lake.lake import Lake
@@ -131,7 +131,7 @@ def _ends(moment_ms: int, believed_ms: int, name: str, path: str | None, lots: I
 def states_reduced_to(lake: Lake) -> dict[tuple[str, int], int]:
     """Below which log offset each partition is, or may be, reduced."""
     columns, of_logs = ["log", "offsets_partition", "log_offset"], Condition("log", "is not null")
-    rows = lake.rows(CHECKPOINTS, columns=columns, conditions=[*IS_KEPT, of_logs])
+    rows = kept_rows(lake, columns, [*IS_KEPT, of_logs])
     newest = rows.group_by(columns[:2]).aggregate([("log_offset", "max")])
     return {(row["log"], row["offsets_partition"]): row["log_offset_max"] for row in newest.to_pylist()}
 

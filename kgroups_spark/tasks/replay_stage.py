@@ -28,7 +28,7 @@ from kgroups_spark.replay.history_parts import HistoryPart, PartReader
 from kgroups_spark.replay.read_again import CorrectedReplay, ReadAgain
 from kgroups_spark.replay.read_by import ReadBy
 from kgroups_spark.replay.replay_shard import Night, Output
-from kgroups_spark.replay.state_rows import checkpoint_rows, loaded, saved
+from kgroups_spark.replay.state_rows import checkpoint_rows, entries_of_night, loaded, saved
 from kgroups_spark.replay.stored_history import StoredHistory, StoredShard
 from kgroups_spark.replay.stored_rows import Dealt, StoredTable
 from kgroups_spark.storage.s3 import with_storage
@@ -76,6 +76,7 @@ class ShardTask:
     """All that a task needs besides its shards.
 
     ends          by offsets partition where the history that is replayed ends
+    state_of      the audit whose saved state is gone on from; None: there is none
     read_again    by offsets partition what was read again
     stored        the history that is replayed, in the place of parts
     decoded_again quarantine, of which this audit has decoded records again that group_traffic does not count yet
@@ -86,6 +87,7 @@ class ShardTask:
 
     night: Night
     ends: Mapping[int, int]
+    state_of: int | None = None
     read_again: Mapping[int, ReadAgain] = field(default_factory=dict)
     stored: StoredHistory | None = None
     decoded_again: tuple[StoredTable, Dealt] | None = None
@@ -154,6 +156,7 @@ class ShardTask:
         new = [part for part in parts if not part.is_again]
         ranges = reader.ranges(parts, offsets_partition)
         entries = reader.rows([part for part in new if part.table == CHECKPOINTS], CHECKPOINTS, offsets_partition)
+        entries = entries.slice(0, 0) if self.state_of is None else entries_of_night(entries, self.state_of)
         state = loaded(entries, self.night.release)
         of = (offsets_partition, self.night, state, reader.history(new, offsets_partition))
         if offsets_partition in self.read_again:

@@ -95,8 +95,8 @@ class Sink(Protocol):
 
 
 @contextmanager
-def sink_of(writer: LakeWriter, *, for_replay: bool = False, corrects: bool = False) -> Iterator[Sink]:
-    """The sink of an audit; `for_replay`: some of its rows only the replay gets. `corrects`: logs are read again."""
+def sink_of(writer: LakeWriter, *, for_replay: bool = False) -> Iterator[Sink]:
+    """The sink of an audit; `for_replay`: some of its rows only the replay gets."""
     with ExitStack() as stack:
         if writer.name == "parts":
             folders = {ROWS: writer.lake.uri}
@@ -104,7 +104,7 @@ def sink_of(writer: LakeWriter, *, for_replay: bool = False, corrects: bool = Fa
                 folders[PASSED_ON] = folders[AGAIN] = stack.enter_context(_work_folder(writer))
             yield PartsSink(folders, writer.audit_id)
         else:
-            yield RowsSink(stack, corrects)
+            yield RowsSink(stack)
 
 
 @contextmanager
@@ -228,7 +228,6 @@ class RowsSink:
     """The rows stay in frames, as PACKED; these are kept until the stack is left."""
 
     stack: ExitStack
-    corrects: bool = False
     rows: Counter[str] = field(default_factory=Counter)
     actions: list[_Action] = field(default_factory=list)
 
@@ -284,9 +283,9 @@ class RowsSink:
         """The rows of a table."""
         frames = [frame for frame, made in self.actions if made.rows[name]] or [self.actions[-1].frame]
         rows = reduce(DataFrame.unionByName, [unpacked(frame, name) for frame in frames])
-        if name != CHECKPOINTS or not self.corrects:
+        if name != CHECKPOINTS:
             return rows
-        # A night finds the files of a state without a look at their rows: they hold nothing else.
+        # Files that hold a night's state and nothing else say so by their statistics.
         return rows.where(F.col("reason") == NIGHT).unionByName(rows.where(F.col("reason") != NIGHT))
 
 

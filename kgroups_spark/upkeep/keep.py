@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.history.checkpoints import IS_KEPT, reduced_to
+from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows, reduced_to
 from kgroups_spark.history.horizons import Horizons, horizons
 from kgroups_spark.history.reduction import flags, numbers, topic_offsets_that_stay, traffic_that_stays
 from kgroups_spark.history.shard_states import kept_states
@@ -29,8 +29,9 @@ from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.lake.ledger import AuditRow
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.replaced import NOTHING
+from kgroups_spark.lake.saved_states import is_of_night
 from kgroups_spark.lake.store import TableFile
-from kgroups_spark.lake.writer import LakeWriter, is_of_night
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.offsets.numbers import Flags
 from kgroups_spark.state_logs.keep import STATE_TABLES, StateHorizons, kept_places, states_reduced_to
 from kgroups_spark.tables.conditions import Condition
@@ -329,7 +330,7 @@ _Newest = Mapping[tuple[str | None, int], int]
 
 def _newest_kept(lake: Lake) -> _Newest:
     columns = ["log", "offsets_partition"]
-    rows = lake.rows(CHECKPOINTS, columns=[*columns, "audit_id"], conditions=IS_KEPT)
+    rows = kept_rows(lake, [*columns, "audit_id"], [*IS_KEPT])
     newest = rows.group_by(columns).aggregate([("audit_id", "max")]).to_pylist()
     return {(row["log"], row["offsets_partition"]): row["audit_id_max"] for row in newest}
 

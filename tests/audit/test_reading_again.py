@@ -19,6 +19,7 @@ from kgroups_spark.lake.lake import Lake
 from kgroups_spark.replay.corrected import corrections_of
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.replay.stored_history import StoredHistory
+from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.tables.internal import NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
@@ -66,10 +67,13 @@ def comparable(table: list[Row]) -> list[str]:
     )
 
 
+@pytest.mark.parametrize("decided", ["while planning", "while reading"])
 @by_each_writer
 def test_both_writers_read_again_and_correct(
-    session: Any, in_one_process: Audited, tmp_path: Path, writer: str
+    session: Any, in_one_process: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, decided: str
 ) -> None:
+    if decided == "while reading":  # as of a live log
+        monkeypatch.setattr(SegmentLog, "missing_from", lambda self, offset: None)
     first, second, third = three_nights()
     lake, folder = tmp_path / "lake", tmp_path / "log"
     write_folder(folder, first)

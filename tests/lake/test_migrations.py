@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.history.checkpoints import reduced_to
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.fence import Fence
 from kgroups_spark.lake.kernel import KernelTable
@@ -23,8 +24,10 @@ from kgroups_spark.lake.migrations import migrate
 from kgroups_spark.lake.writer_choice import choose_writer
 from kgroups_spark.reading.by_duckdb import duckdb_reader
 from kgroups_spark.reading.by_spark import SparkReader
+from kgroups_spark.state_logs.keep import states_reduced_to
 from kgroups_spark.tables.layout import LAKE_VERSION, LAKE_VERSION_PROPERTY
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.needed import with_what_they_need
 from kgroups_spark.views.spark_views import register_views
@@ -269,6 +272,16 @@ def test_corrections_and_kept_states_are_reported_before_during_and_after_their_
     assert ("checkpoints", "append") not in changes
     assert reported(rows_of(location, "checkpoints")) == expected
     assert not [name for name in ("state_corrections", "coordinator_state") if (Path(location) / name).exists()]
+
+
+@pytest.mark.parametrize("layout", some_of(3, *range(1, LAKE_VERSION)))
+def test_an_older_lake_says_how_far_it_is_reduced_before_it_is_brought_to_todays_layout(session, tmp_path, layout):
+    """As a log that was cut back and `maintain --keep --dry-run` ask, neither of which has a claim then."""
+    location = lake_of(layout, tmp_path)
+    lake = Lake.open(session, location)
+    assert (reduced_to(lake), states_reduced_to(lake)) == ({}, {})
+    run_maintain(session, MaintainOptions(lake=location, keep_ms=0, dry_run=True))
+    assert Lake.open(session, location).version == layout
 
 
 def test_columns_that_an_older_layout_lacks_are_null_and_then_added(spark, old):

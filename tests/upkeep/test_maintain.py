@@ -24,7 +24,8 @@ from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.claim import Claim, ClaimLost
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.ledger import Ledger
-from kgroups_spark.lake.writer import LakeWriter, is_of_night
+from kgroups_spark.lake.saved_states import is_of_night
+from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.internal import KEEP, NIGHT, STATE_OFFSET
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
 from kgroups_spark.upkeep.maintain import NO_TIMES, MaintainOptions, MaintainSummary, run_maintain
