@@ -41,8 +41,8 @@ OFFSETS_AT_ONCE = 250_000
 NAME = "expiring"
 SUMMARY = "which committed offsets expire, when, and why"
 DESCRIPTION = """\
-Prints one row for each group that loses committed offsets if things stay as they were when the last audit read the log:
-how many, the earliest moment, and the rule. The broker removes them at its first check after that moment. Nothing in
+Prints one row for each group that loses committed offsets if things stay as they were when the last audit read the log,
+with their number, the earliest moment, and the rule. The broker removes them at its first check after that moment. Nothing in
 the lake changes: retention and "if every group were empty" are arguments of the same rules that the audit used."""
 EXAMPLES = """\
 examples:
@@ -343,8 +343,9 @@ def expiring_groups(offsets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _closing_line(reader: LakeReader, found: Found, asked: Asked) -> str:
-    until = "" if asked.until_ms is None else f" until {format_time_for_people(to_datetime(asked.until_ms))} UTC"
+    until = "" if asked.until_ms is None else f" by {format_time_for_people(to_datetime(asked.until_ms))} UTC"
+    expire = "would expire" if asked.if_empty else "will expire"
     if_empty = " if every group were empty" if asked.if_empty else ""
     retention = format_duration(asked.retention_ms or reader.last_audit["retention_ms"])
     offsets = f"{counted(found.offsets, 'offset')} of {counted(len(found.groups), 'group')}"
-    return f"{offsets} will expire{until}{if_empty}, retention {retention} ({reader.known_as_of()})"
+    return f"{offsets} {expire}{until}{if_empty}, retention {retention} ({reader.known_as_of()})"

@@ -46,7 +46,7 @@ examples:
   kgroups findings --lake ./lake --finding expiry_overdue,lost_when_emptied --format json
 
 findings:
-""" + "\n".join(f"  {name:<32}{kind.severity:<9}{kind.summary}" for name, kind in KINDS.items())
+""" + "\n".join(f"  {name} ({kind.severity}): {kind.summary}" for name, kind in KINDS.items())
 
 COLUMNS = (
     Column("audit_id"),
@@ -92,13 +92,13 @@ def run(arguments: argparse.Namespace) -> int:
     rows = chosen_findings(reader, audits, arguments)
     if not rows:
         _require_groups(reader, arguments.group)
-    say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
-    if arguments.all_audits:
-        say_lines(removal_lines(reader))
     if arguments.format == "table":
         _print_for_eyes(rows)
     else:
         write_rows(rows, COLUMNS, arguments.format)
+    say(f"{severity_counts(rows)} ({_of_what(reader, audits)})")
+    if arguments.all_audits:
+        say_lines(removal_lines(reader))
     return 4 if arguments.fail_if_any and rows else 0
 
 
@@ -191,13 +191,15 @@ def _of_what(reader: LakeReader, audits: list[int]) -> str:
 
 def _print_for_eyes(rows: Rows) -> None:
     """A paragraph a finding: details are too long for a table's cell."""
-    width = screen_width(sys.stdout) or 100
+    width = screen_width(sys.stdout)
     several = len({row["audit_id"] for row in rows}) > 1
     for row in rows:
         audit = f"audit {row['audit_id']}: " if several else ""
         since = "" if row["since"] is None else f", since {format_time_for_people(row['since'])} UTC"
-        show(f"{audit}{row['severity']} {row['finding']}{_about(row)}{since}")
-        for line in filled(words(printable(row["detail"])), max(40, width - 4)):
+        heading = f"{audit}{row['severity']} {row['finding']}{_about(row)}{since}"
+        for line in [heading] if width is None else filled(words(printable(heading)), width):
+            show(line)
+        for line in filled(words(printable(row["detail"])), max(40, (width or 100) - 4)):
             show(f"    {line}")
 
 

@@ -76,7 +76,7 @@ def _why(row: Row, judgement: Verdict) -> str:
     said = (
         judgement.value
         if judgement.is_hanging
-        else "__transaction_state was not read, so that the coordinator may know better"
+        else "__transaction_state was not read, so the coordinator may know better"
     )
     return f"{name}; {said}"
 

@@ -65,9 +65,10 @@ def _hanging(answers: Answers) -> list[Headline]:
     if not rows:
         return []
     verb = "hangs" if len(rows) == 1 else "hang"
+    likely = "" if answers["lake"][0]["has_transaction_state"] else "likely "
     named = [row for row in rows if row["group_id"] is not None]
     whose = f", with offsets of {_names(named)}" if named else ""
-    return [Headline(f"{counted(len(rows), 'transaction')} {verb}{whose}.", "transactions", True)]
+    return [Headline(f"{counted(len(rows), 'transaction')} {likely}{verb}{whose}.", "transactions", True)]
 
 
 def _moved(answers: Answers) -> list[Headline]:
@@ -82,10 +83,8 @@ def _moved(answers: Answers) -> list[Headline]:
     groups = len({row["group_id"] for row in rows})
     again = sum(row["read_again"] for row in rows)
     were = "was" if groups == 1 else "were"
-    text = (
-        f"{counted(groups, 'group')} {were} rewound in the last 7 days and will read up to {counted(again, 'record')} "
-    )
-    return [Headline(f"{text}again: {_names(rows)}.", "moves", True)]
+    text = f"{counted(groups, 'group')} {were} rewound in the last 7 days, by up to {counted(again, 'record')}"
+    return [Headline(f"{text}: {_names(rows)}.", "moves", True)]
 
 
 def _errors(answers: Answers) -> list[Headline]:

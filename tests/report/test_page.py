@@ -258,8 +258,8 @@ def test_what_is_urgent_comes_first_in_words() -> None:
     )
     assert headlines(reader) == [
         "1 group loses 2 offsets within 7 days: a. 1 of those offsets is due now.",
-        "1 transaction hangs, with offsets of p.",
-        "1 group was rewound in the last 7 days and will read up to 5 records again: r.",
+        "1 transaction likely hangs, with offsets of p.",
+        "1 group was rewound in the last 7 days, by up to 5 records: r.",
         "2 warnings found: ghost_member, hanging_transaction.",
         "3 records could not be used.",
         "1 offset of 1 group would be lost at once if the last member left: c.",

@@ -18,13 +18,19 @@ def transactions_section(answers: Answers) -> Section:
     heading = "Open transactions"
     if not rows:
         return Section("transactions", heading, ["No transaction was open where the log ends."])
-    as_of = answers["lake"][0]["as_of"]
-    hanging = [row for row in rows if row["is_hanging"]]
+    lake = answers["lake"][0]
+    as_of, is_known = lake["as_of"], lake["has_transaction_state"]
+    hanging = sum(row["is_hanging"] for row in rows)
+    coordinator = (
+        "and by __transaction_state their coordinator will not end them"
+        if is_known
+        else "by their age alone, as __transaction_state was not read: their coordinator may still end them"
+    )
     sentences = [
-        f"{counted(len(rows), 'transaction')} had neither committed nor aborted where the log ends; {len(hanging):,} "
-        "hanging: open for longer than 15 minutes, Kafka’s default of transaction.max.timeout.ms, and as far as "
-        "__transaction_state was read, its coordinator will not end them. Consumers that ask for stable offsets wait "
-        "for them, and the log cleaner stops at their first record."
+        f"{counted(len(rows), 'transaction')} had neither committed nor aborted where the log ends; {hanging:,} "
+        f"{'hanging' if is_known else 'likely hanging'}: open for longer than 15 minutes, Kafka’s default of "
+        f"transaction.max.timeout.ms, {coordinator}. Consumers that ask for stable offsets wait for them, and the log "
+        "cleaner stops at their first record."
     ]
     columns = [
         Column("producer_id", "Producer id"),
