@@ -42,8 +42,9 @@ NAME = "expiring"
 SUMMARY = "which committed offsets expire, when, and why"
 DESCRIPTION = """\
 Prints one row for each group that loses committed offsets if things stay as they were when the last audit read the log,
-with their number, the earliest moment, and the rule. The broker removes them at its first check after that moment. Nothing in
-the lake changes: retention and "if every group were empty" are arguments of the same rules that the audit used."""
+with their number, the earliest moment, and the rule. The broker removes them at its first check after that moment.
+Nothing in the lake changes: retention and "if every group were empty" are arguments of the same rules that the audit
+used."""
 EXAMPLES = """\
 examples:
   kgroups expiring --lake ./lake                           everything that has a date

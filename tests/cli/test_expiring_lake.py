@@ -104,12 +104,15 @@ def test_the_engine_chooses_the_rows_that_the_rules_choose(
     options: list[str], current: dict[str, list[Row]], location: str, loaded: list[int], capsys
 ) -> None:
     assert main(["expiring", "--lake", location, "--format", "json", *options]) == 0
-    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    out, err = capsys.readouterr()
+    printed = [json.loads(line) for line in out.splitlines()]
     expected = in_python(options, current)
     names = ["offsets_partition", "group_id", "retention_ms", "reason", "expires_at", "group_type", "state"]
     names += ["topic", "partition", "decision"] if "--offsets" in options else ["offset_count"]
     assert sorted(map(str, named(printed, names))) == sorted(map(str, named(expected, names)))
     assert [row["expires_at"] for row in printed] == sorted(row["expires_at"] for row in printed)
+    assert f" {'would' if '--if-empty' in options else 'will'} expire" in err
+    assert (" by 20" in err) is ("--within" in options)
     if "--retention" not in options:
         # The ledger's row, and no more than is printed; of a group a row for each of its reasons.
         assert sum(loaded) <= 1 + len(printed) * (1 if "--offsets" in options else 2)

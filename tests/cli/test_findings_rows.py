@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,6 +21,11 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 Run = Callable[..., tuple[int, str, str]]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def finding(audit_id: int, name: str, group_id: str | None, **columns: Any) -> dict[str, Any]:
@@ -159,6 +165,24 @@ def test_for_eyes_each_is_a_paragraph_with_what_it_names(run: Run) -> None:
     assert run("--all-audits")[1].splitlines()[-2] == "audit 2: warning expiry_overdue of group billing"
 
 
+def test_a_heading_is_as_wide_as_the_terminal_and_the_closing_line_comes_last(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "48")
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setattr("sys.stderr", screen)
+    run("--severity", "error")
+    assert screen.getvalue().splitlines() == [
+        "error hanging_transaction of producer 7,",
+        "__consumer_offsets-9, since",
+        "2026-11-16 06:30:00 UTC",
+        "    What it is. Why it matters, and what to do.",
+        "1 error, 0 warnings, 0 notices (audit 3, as of",
+        "  2026-11-16 06:30:00 UTC)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -194,4 +218,4 @@ def test_an_audit_that_found_nothing_says_so(run: Run) -> None:
 def test_help_names_every_finding_and_rows_have_the_whole_table() -> None:
     assert [column.name for column in COLUMNS] == TABLES["findings"].schema.names
     for name, kind in KINDS.items():
-        assert f"  {name} " in EXAMPLES and kind.summary in EXAMPLES
+        assert f"  {name} ({kind.severity}): {kind.summary}" in EXAMPLES.splitlines()

@@ -160,17 +160,16 @@ def test_the_width_is_what_columns_says_else_the_terminals(columns, width, monke
 def test_a_sentence_on_a_terminal_goes_on_between_words(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stderr", Terminal())
-    say("18 offsets of 6 groups will expire until 2026-11-16 06:41:21 UTC, retention 7d")
+    say("18 offsets of 6 groups will expire by 2026-11-16 06:41:21 UTC, retention 7d")
     say("  a-command --with many --options that --somebody may --copy")
     assert sys.stderr.getvalue().splitlines() == [
-        "18 offsets of 6 groups will expire",
-        "  until 2026-11-16 06:41:21 UTC,",
-        "  retention 7d",
+        "18 offsets of 6 groups will expire by",
+        "  2026-11-16 06:41:21 UTC, retention 7d",
         "  a-command --with many --options that --somebody may --copy",
     ]
 
 
 def test_a_sentence_in_a_file_is_one_line(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    say("18 offsets of 6 groups will expire until 2026-11-16 06:41:21 UTC, retention 7d")
+    say("18 offsets of 6 groups will expire by 2026-11-16 06:41:21 UTC, retention 7d")
     assert capsys.readouterr().err.count("\n") == 1

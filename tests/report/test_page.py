@@ -224,6 +224,30 @@ def test_where_nothing_is_urgent_the_first_sentence_says_so() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("logs", "headline", "sentence"),
+    [
+        ([], "1 transaction likely hangs.", "1 likely hanging: open for longer than 15 minutes"),
+        (["__transaction_state"], "1 transaction hangs.", "1 hanging: open for longer than 15 minutes"),
+    ],
+    ids=["age alone", "Kafka's rule"],
+)
+def test_a_transaction_hangs_for_certain_only_where_its_coordinators_log_was_read(
+    logs: list[str], headline: str, sentence: str
+) -> None:
+    place = {"offsets_partition": 0, "producer_id": 2}
+    reader = read(
+        audits=[audit_row([partition_read(topic=log) for log in logs], rows_added={"findings": 1})],
+        open_transactions=[{**place, "transaction_start_offset": 2, "open_since": AS_OF - DAY}],
+        findings=[
+            {**place, "finding": "hanging_transaction", "severity": "warning", "detail": "d", "log_offset": 2},
+        ],
+    )
+    assert headline in headlines(reader)
+    [said] = [text for text in reader.of("p") if sentence in text]
+    assert ("by their age alone" in said) is (logs == [])
+
+
 def test_what_is_urgent_comes_first_in_words() -> None:
     reader = read(
         groups=[group_row("a"), group_row("b"), group_row("c", group_type="consumer", state="Stable", member_count=1)],
