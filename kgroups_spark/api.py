@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -10,15 +11,24 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import pyarrow as pa
 
-from kgroups_spark.audit.options import AuditOptions, silent
-from kgroups_spark.coordinator.releases import release
-from kgroups_spark.errors import UsageError
+from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
+from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
 from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.times import to_epoch_ms
+from kgroups_spark.terminal.options import (
+    WRITERS,
+    byte_count_value,
+    name_value,
+    option_value,
+    partition_count_value,
+    partition_values,
+    positive_duration_value,
+    release_value,
+    time_value,
+)
 from kgroups_spark.views import FUNCTIONS, VIEWS
 
 if TYPE_CHECKING:
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
     from kgroups_spark.reading.by_spark import SparkReader
 
 Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
 # The questions that Lake.ask answers.
 QUESTIONS = (*NAMES, *GROUP_NAMES)
@@ -148,11 +159,18 @@ def run_audit(
     bootstrap_servers: str | None = None,
     properties: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
-    as_of: datetime | None = None,
-    retention: timedelta | None = None,
+    as_of: datetime | str | None = None,
+    retention: timedelta | str | None = None,
     release_version: str | None = None,
-    partitions: Iterable[int] | None = None,
+    partitions: Iterable[int] | str | None = None,
+    include: Iterable[str] | str = STATE_LOGS,
+    offsets_partitions: int | None = None,
     full: bool = False,
+    accept_log_change: bool = False,
+    delete_retention: timedelta | str | None = None,
+    max_bytes_per_second: int | str | None = None,
+    strict: bool = False,
+    writer: str = "auto",
     take_over: bool = False,
     progress: Callable[[str], None] = silent,
 ) -> AuditSummary:
@@ -160,28 +178,39 @@ def run_audit(
 
     The log is that of the folders `segments`, or of the cluster at `bootstrap_servers` with Kafka's client
     `properties`. `spark` is a session that has Delta; None: the active one, else one on this machine. The other
-    arguments are the options of the command, which tells their defaults; `progress` is called with a few words at each
-    step. Answers the new row of the ledger (`.audit`), and lines for a person (`.lines()`).
+    arguments are the options of the command, which tells their defaults: a time is a datetime with a zone, a duration a
+    timedelta, `include` and `partitions` are lists, or each is text as there. `progress` is called with a few words at
+    each step. Answers the new row of the ledger (`.audit`), and lines for a person (`.lines()`).
 
     Raises UsageError for arguments that cannot be meant, KgroupsError for an audit that fails; what it wrote then does
-    not count.
+    not count. Where the command exits 3, `strict` raises a KgroupsError, too, with those lines; that audit counts.
 
-        >>> summary = run_audit("./new-lake", segments="./segments")
+        >>> summary = run_audit("./new-lake", segments="./segments", retention="14d")
         >>> summary.audit.audit_id
         1
     """
     folders = [segments] if isinstance(segments, str | os.PathLike) else list(segments)
     if bool(folders) == bool(bootstrap_servers):
         raise UsageError("an audit reads either segments or the cluster at bootstrap_servers: give one of them")
+    for name, value in (("properties", properties), ("max_bytes_per_second", max_bytes_per_second)):
+        if value is not None and not bootstrap_servers:
+            raise UsageError(f"{name} is about a live cluster: give bootstrap_servers, too")
+    chosen = _optional("partitions", partition_values, partitions)
     options = AuditOptions(
         lake=os.fspath(lake),
         segments=[os.fspath(folder) for folder in folders],
         client=_client(bootstrap_servers, properties) if bootstrap_servers else None,
-        as_of=None if as_of is None else to_epoch_ms(as_of),
-        retention_ms=None if retention is None else retention // timedelta(milliseconds=1),
-        release_version=None if release_version is None else _known_release(release_version),
-        partitions=None if partitions is None else sorted(set(partitions)),
+        as_of=_optional("as_of", time_value, as_of),
+        retention_ms=_optional("retention", positive_duration_value, retention),
+        release_version=_optional("release_version", release_value, release_version),
+        partitions=sorted(set(chosen)) if chosen else None,
+        include=_read("include", option_value(parse_state_logs), include),
+        offsets_partitions=_optional("offsets_partitions", partition_count_value, offsets_partitions),
         full=full,
+        accept_log_change=accept_log_change,
+        delete_retention_ms=_optional("delete_retention", positive_duration_value, delete_retention),
+        max_bytes_per_second=_optional("max_bytes_per_second", byte_count_value, max_bytes_per_second),
+        writer=_read("writer", name_value(WRITERS), writer),
         take_over=take_over,
         progress=progress,
     )
@@ -189,7 +218,10 @@ def run_audit(
     from kgroups_spark.session import spark_session
     from kgroups_spark.storage.s3 import is_s3
 
-    return run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
+    summary = run(spark or spark_session("kgroups audit", s3=is_s3(options.lake)), options)
+    if strict and summary.lacks_records:
+        raise KgroupsError("the audit counts, but not all that there was could be read or used:", *summary.lines())
+    return summary
 
 
 def _client(bootstrap_servers: str, properties: Mapping[str, str] | None) -> ClientProperties:
@@ -198,9 +230,26 @@ def _client(bootstrap_servers: str, properties: Mapping[str, str] | None) -> Cli
     return client_properties(bootstrap_servers, properties or {})
 
 
-def _known_release(version: str) -> str:
+def _read(name: str, read: Callable[[str], Value], given: object) -> Value:
+    """The value of an argument, as the command line reads it. Raises UsageError, which names the argument."""
+    if isinstance(given, datetime) and given.tzinfo is None:
+        raise UsageError(f"{name}: {given} has no zone: give it one, as in tzinfo=UTC")
     try:
-        release(version)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    return version
+        return read(_as_typed(given))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
+def _optional(name: str, read: Callable[[str], Value], given: object) -> Value | None:
+    return None if given is None else _read(name, read, given)
+
+
+def _as_typed(given: object) -> str:
+    """As it stands on a command line."""
+    if isinstance(given, datetime):
+        return given.isoformat()
+    if isinstance(given, timedelta):
+        return f"{given // timedelta(milliseconds=1)}ms"
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        return ",".join(map(str, given)) or "none"
+    return str(given)

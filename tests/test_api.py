@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import os
+import re
 import subprocess
 import sys
 import zipfile
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import kgroups_spark
 from kgroups_spark.api import Lake, LakeByDuckDb
+from kgroups_spark.audit.options import AuditOptions
+from kgroups_spark.cli import parse
+from kgroups_spark.commands import audit
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.report.queries import GROUP_NAMES
 from kgroups_spark.tables.schemas import TABLES
@@ -136,6 +142,97 @@ def test_an_audit_needs_one_source_and_a_release_that_is_known() -> None:
             kgroups_spark.run_audit("./new", **sources)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"release '9\.9' is unknown"):
         kgroups_spark.run_audit("./new", segments=".", release_version="9.9")
+
+
+@pytest.fixture
+def audited(monkeypatch: pytest.MonkeyPatch) -> list[AuditOptions]:
+    """The options of the audits that would have been run; each lacks records."""
+    seen: list[AuditOptions] = []
+
+    def run(_: object, options: AuditOptions) -> SimpleNamespace:
+        seen.append(options)
+        return SimpleNamespace(
+            lacks_records=True, lines=lambda: iter(["audit 1: ...", "  quarantine: 1 corrupt_batch"])
+        )
+
+    monkeypatch.setattr("kgroups_spark.audit.run.run_audit", run)
+    monkeypatch.setattr("kgroups_spark.session.spark_session", lambda *_, **__: None)
+    return seen
+
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=timezone(timedelta(hours=1)))
+AS_OPTIONS = [
+    ("as_of", NOON, "--as-of", "2026-11-16T11:00"),
+    ("as_of", "2026-11-16T11:00", "--as-of", "2026-11-16 11:00Z"),
+    ("retention", timedelta(days=7), "--retention", "7d"),
+    ("retention", "1d12h", "--retention", "36h"),
+    ("release_version", "3.9", "--release-version", "3.9"),
+    ("partitions", [3, 1, 3], "--partition", "1,3"),
+    ("partitions", "3,1", "--partition", "1,3"),
+    ("include", ["share-state"], "--include", "share-state"),
+    ("include", (), "--include", "none"),
+    ("include", "none", "--include", "none"),
+    ("offsets_partitions", 50, "--offsets-partitions", "50"),
+    ("full", True, "--full", None),
+    ("accept_log_change", True, "--accept-log-change", None),
+    ("delete_retention", timedelta(hours=1), "--delete-retention", "1h"),
+    ("max_bytes_per_second", "20m", "--max-bytes-per-second", "20000000"),
+    ("max_bytes_per_second", 20_000_000, "--max-bytes-per-second", "20m"),
+    ("writer", "parts", "--writer", "parts"),
+    ("take_over", True, "--take-over", None),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "option", "typed"), AS_OPTIONS, ids=lambda each: str(each).replace(" ", "_"))
+def test_an_audits_arguments_are_the_commands_options(
+    name: str, given: object, option: str, typed: str | None, audited: list[AuditOptions]
+) -> None:
+    is_live = name == "max_bytes_per_second"
+    source = {"bootstrap_servers": "localhost:1"} if is_live else {"segments": "s"}
+    kgroups_spark.run_audit("./new", **source, **{name: given})  # type: ignore[arg-type]
+    words = ["--bootstrap-server=localhost:1"] if is_live else ["--segments=s"]
+    arguments = parse(["audit", "--lake=./new", *words, option, *([] if typed is None else [typed])])
+    assert audited == [audit.options_of(arguments, arguments.lake, ["s"][is_live:], audited[0].client)]
+
+
+def test_an_audit_has_an_argument_for_each_option_of_the_command() -> None:
+    renamed = {"bootstrap_server": "bootstrap_servers", "command_config": "properties", "partition": "partitions"}
+    options = {name for name in vars(parse(["audit", "--lake=x"])) if name not in ("run", "command", "known")}
+    options -= {"all_commands"}
+    taken = set(inspect.signature(kgroups_spark.run_audit).parameters) - {"spark", "progress"}
+    assert taken == {renamed.get(name, name) for name in options}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"as_of": datetime(2026, 11, 16)}, "as_of: 2026-11-16 00:00:00 has no zone"),
+        ({"as_of": "yesterday"}, "as_of: invalid time 'yesterday'"),
+        ({"retention": 7}, "retention: '7' has no unit: say 7ms"),
+        ({"retention": timedelta(0)}, "retention: must be longer than 0"),
+        ({"delete_retention": timedelta(days=-1)}, "delete_retention: '-86400000ms' is no duration"),
+        ({"partitions": [-1]}, "partitions: '-1' is no partition number"),
+        ({"partitions": []}, "partitions: 'none' is no partition number"),
+        ({"include": ["share"]}, "include: 'share' is unknown; there are share-state, transaction-state, none"),
+        ({"offsets_partitions": 0}, "offsets_partitions: invalid number of partitions '0'"),
+        ({"writer": "sparc"}, "writer: 'sparc' is unknown; did you mean spark?"),
+        ({"max_bytes_per_second": "20m"}, "max_bytes_per_second is about a live cluster: give bootstrap_servers"),
+        ({"properties": {}}, "properties is about a live cluster"),
+    ],
+    ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
+)
+def test_a_wrong_argument_of_an_audit_is_named(
+    arguments: dict[str, object], message: str, audited: list[AuditOptions]
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        kgroups_spark.run_audit("./new", segments="s", **arguments)  # type: ignore[arg-type]
+    assert audited == []
+
+
+def test_a_strict_audit_that_lacks_records_raises_its_summary(audited: list[AuditOptions]) -> None:
+    with pytest.raises(KgroupsError, match=r"the audit counts, but.*\n.*\n  quarantine: 1 corrupt_batch"):
+        kgroups_spark.run_audit("./new", segments="s", strict=True)
+    kgroups_spark.run_audit("./new", segments="s")
 
 
 def test_the_page_is_linked() -> None:

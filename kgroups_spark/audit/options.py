@@ -18,6 +18,15 @@ def silent(_: str) -> None:
 STATE_LOGS = ("share-state", "transaction-state")
 
 
+def parse_state_logs(text: str) -> tuple[str, ...]:
+    """`share-state,transaction-state`, one of them, or `none`. Raises ValueError."""
+    names = [] if text.strip() == "none" else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in STATE_LOGS:
+            raise ValueError(f"{name!r} is unknown; there are {', '.join(STATE_LOGS)}, none")
+    return tuple(names)
+
+
 @dataclass(frozen=True)
 class AuditOptions:
     """The options of `kgroups audit`. Times and durations in ms; None: the default that the command's help names.
@@ -39,7 +48,6 @@ class AuditOptions:
     accept_log_change: bool = False
     delete_retention_ms: int | None = None
     max_bytes_per_second: int | None = None
-    strict: bool = False
     writer: str = "auto"
     take_over: bool = False
     progress: Callable[[str], None] = silent

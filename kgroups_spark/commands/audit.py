@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kgroups_spark.audit.options import STATE_LOGS
+from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
 from kgroups_spark.errors import UsageError
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.reading.file_systems import require_readable
@@ -21,6 +21,7 @@ from kgroups_spark.terminal.options import (
     add_writer_option,
     byte_count_value,
     lake_location,
+    option_value,
     partition_values,
     positive_duration_value,
     release_value,
@@ -112,7 +113,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--include",
-        type=state_logs_value,
+        type=option_value(parse_state_logs),
         default=STATE_LOGS,
         metavar="L",
         help="which other logs to read as well, if they are there: share-state (__share_group_state), "
@@ -146,15 +147,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "which writer adds to history: parts (pyarrow, one commit a table) where the lake allows it, spark anywhere",
     )
     add_take_over_option(parser)
-
-
-def state_logs_value(text: str) -> tuple[str, ...]:
-    """`share-state,transaction-state`, one of them, or `none`."""
-    names = [] if text.strip() == "none" else [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in STATE_LOGS:
-            raise argparse.ArgumentTypeError(f"{name!r} is unknown; there are {', '.join(STATE_LOGS)}, none")
-    return tuple(names)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -228,27 +220,35 @@ def audit(
 ) -> AuditSummary:
     """The result of the audit; with a progress line while it runs."""
     spark = start_spark("audit", lake)
-    from kgroups_spark.audit.options import AuditOptions
     from kgroups_spark.audit.run import run_audit
 
     with work_reported("the audit failed, and what it wrote does not count") as progress:
-        options = AuditOptions(
-            lake=lake,
-            segments=segments,
-            client=client,
-            as_of=arguments.as_of,
-            retention_ms=arguments.retention,
-            release_version=arguments.release_version,
-            partitions=sorted(set(arguments.partition)) if arguments.partition else None,
-            include=arguments.include,
-            offsets_partitions=arguments.offsets_partitions,
-            full=arguments.full,
-            accept_log_change=arguments.accept_log_change,
-            delete_retention_ms=arguments.delete_retention,
-            max_bytes_per_second=arguments.max_bytes_per_second,
-            strict=arguments.strict,
-            writer=arguments.writer,
-            take_over=arguments.take_over,
-            progress=progress,
-        )
-        return run_audit(spark, options)
+        return run_audit(spark, options_of(arguments, lake, segments, client, progress))
+
+
+def options_of(
+    arguments: argparse.Namespace,
+    lake: str,
+    segments: list[str],
+    client: ClientProperties | None,
+    progress: Callable[[str], None] = silent,
+) -> AuditOptions:
+    """The options as the audit takes them."""
+    return AuditOptions(
+        lake=lake,
+        segments=segments,
+        client=client,
+        as_of=arguments.as_of,
+        retention_ms=arguments.retention,
+        release_version=arguments.release_version,
+        partitions=sorted(set(arguments.partition)) if arguments.partition else None,
+        include=arguments.include,
+        offsets_partitions=arguments.offsets_partitions,
+        full=arguments.full,
+        accept_log_change=arguments.accept_log_change,
+        delete_retention_ms=arguments.delete_retention,
+        max_bytes_per_second=arguments.max_bytes_per_second,
+        writer=arguments.writer,
+        take_over=arguments.take_over,
+        progress=progress,
+    )

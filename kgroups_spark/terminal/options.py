@@ -56,7 +56,7 @@ class OptionParser(argparse.ArgumentParser):
         return [option for action in shown for option in action.option_strings if option.startswith("-")]
 
 
-def _option_value(parse: Callable[[str], T]) -> Callable[[str], T]:
+def option_value(parse: Callable[[str], T]) -> Callable[[str], T]:
     """A reader whose ValueError argparse shows as it stands."""
 
     def read(text: str) -> T:
@@ -74,19 +74,19 @@ def _positive(duration_ms: int) -> int:
     return duration_ms
 
 
-time_value = _option_value(parse_time)
-duration_value = _option_value(parse_duration)
-positive_duration_value = _option_value(lambda text: _positive(parse_duration(text)))
+time_value = option_value(parse_time)
+duration_value = option_value(parse_duration)
+positive_duration_value = option_value(lambda text: _positive(parse_duration(text)))
 
 
-@_option_value
+@option_value
 def release_value(text: str) -> str:
     """A Kafka release whose rules are known, as typed."""
     releases.release(text)
     return text
 
 
-@_option_value
+@option_value
 def partition_values(text: str) -> list[int]:
     """Partition numbers with commas between them."""
     words = [word.strip() for word in text.split(",")]
@@ -95,7 +95,7 @@ def partition_values(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-@_option_value
+@option_value
 def partition_count_value(text: str) -> int:
     """A number of partitions, at least 1."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
@@ -103,7 +103,7 @@ def partition_count_value(text: str) -> int:
     return int(text)
 
 
-@_option_value
+@option_value
 def positive_count_value(text: str) -> int:
     """A whole number, at least 1."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**12):
@@ -111,7 +111,7 @@ def positive_count_value(text: str) -> int:
     return int(text)
 
 
-@_option_value
+@option_value
 def byte_count_value(text: str) -> int:
     """A number of bytes, at least 1: plain, or with k, m or g (powers of ten) behind it."""
     match = re.fullmatch(r"([0-9]{1,15})([kmg]?)b?", text.strip().lower())
@@ -122,13 +122,13 @@ def byte_count_value(text: str) -> int:
 
 def names_value(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> Callable[[str], list[str]]:
     """A reader of names with commas between them, ignoring case, in the spelling of `known`."""
-    read = _option_value(lambda text: [_known_name(word.strip(), known, aliases or {}) for word in text.split(",")])
+    read = option_value(lambda text: [_known_name(word.strip(), known, aliases or {}) for word in text.split(",")])
     return _completed_by(read, known)
 
 
 def name_value(known: Sequence[str]) -> Callable[[str], str]:
     """A reader of one name, ignoring case, in the spelling of `known`."""
-    return _completed_by(_option_value(lambda text: _known_name(text.strip(), known, {})), known)
+    return _completed_by(option_value(lambda text: _known_name(text.strip(), known, {})), known)
 
 
 def _completed_by(read: Callable[[str], T], known: Sequence[str]) -> Callable[[str], T]:
