@@ -15,7 +15,7 @@ from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_lo
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
+from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, to_rows
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import (
@@ -63,7 +63,8 @@ class Lake(ABC, Generic[Answer]):
         """The answer to one query: a pyarrow.Table by DuckDB, a DataFrame by Spark.
 
         A parameter `group` stands in the query as `:group`; it is a str, int, bool, None, datetime with a zone, or a
-        list of str. Raises KgroupsError for what the engine refuses, and for what is no query.
+        list of str. Raises UsageError for one that does not stand there, KgroupsError for what the engine refuses, and
+        for what is no query.
 
             >>> lake.sql("SELECT state, member_count FROM groups WHERE group_id = :group", group=GROUP).to_pylist()
             [{'state': 'Stable', 'member_count': 1}]
@@ -81,10 +82,18 @@ class Lake(ABC, Generic[Answer]):
 
     def rows(self, query: str, **parameters: Any) -> Rows:
         """The answer to one query as dicts: times as datetimes with a zone, structs and maps as dicts."""
+        self._require_in(query, parameters)
         return to_rows(self._reader.arrow(query, parameters))
 
+    def _require_in(self, query: str, parameters: Iterable[str]) -> None:
+        known = parameters_in(query, self._reader.engine)
+        for name in parameters:
+            if name not in known:
+                raise UsageError(f"parameter {name} does not stand in the query as :{name}{did_you_mean(name, known)}")
+
     def ask(self, question: str, **parameters: Any) -> Rows:
-        """The answer to one of QUESTIONS, which the report asks. Raises UsageError for any other.
+        """The answer to one of QUESTIONS, which the report asks. Raises UsageError for any other, and for parameters
+        that are not the question's.
 
         `events`, `offsets`, `owners`, `rewound` and `states` are about one group: they take `group_id`; `offsets` and
         `rewound` take `since` and `until`, too.
@@ -95,6 +104,12 @@ class Lake(ABC, Generic[Answer]):
         if question not in QUESTIONS:
             raise UsageError(f"there is no question {question}{did_you_mean(question, QUESTIONS)}")
         text = group_query(question) if question in GROUP_NAMES else query(question)
+        needed = parameters_in(text, self._reader.engine)
+        if missing := [name for name in needed if name not in parameters]:
+            raise UsageError(f"question {question} needs {', '.join(missing)}")
+        if unknown := [name for name in parameters if name not in needed]:
+            takes = f"it takes {', '.join(needed)}" if needed else "it takes none"
+            raise UsageError(f"question {question} has no parameter {unknown[0]}; {takes}")
         return self.rows(text, **parameters)
 
     @property
@@ -114,6 +129,7 @@ class LakeByDuckDb(Lake[pa.Table]):
     _reader: DuckDbReader
 
     def sql(self, query: str, **parameters: Any) -> pa.Table:
+        self._require_in(query, parameters)
         return self._reader.arrow(query, parameters)
 
 
@@ -123,6 +139,7 @@ class LakeBySpark(Lake["DataFrame"]):
     _reader: SparkReader
 
     def sql(self, query: str, **parameters: Any) -> DataFrame:
+        self._require_in(query, parameters)
         return self._reader.frame(query, parameters)
 
 

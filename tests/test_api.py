@@ -21,6 +21,7 @@ from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.cli import parse
 from kgroups_spark.commands import audit
 from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.reading.reader import parameters_in
 from kgroups_spark.report.queries import GROUP_NAMES
 from kgroups_spark.tables.schemas import TABLES
 from tests.pages import ROOT, blocks
@@ -134,6 +135,31 @@ def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Pat
         kgroups_spark.open_lake("./nothing")
     with pytest.raises(KgroupsError, match="this is not one query"):
         lake.sql("DROP TABLE groups")
+
+
+def test_a_parameter_that_is_missing_or_not_asked_for_is_refused(folder: Path) -> None:
+    lake = kgroups_spark.open_lake("./lake")
+    for parameters, message in (
+        ({}, "question states needs group_id"),
+        ({"group_id": GROUP, "since": 1}, "question states has no parameter since; it takes group_id"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            lake.ask("states", **parameters)
+    with pytest.raises(UsageError, match="question offsets needs group_id, since, until"):
+        lake.ask("offsets")
+    with pytest.raises(UsageError, match="question lake has no parameter group_id; it takes none"):
+        lake.ask("lake", group_id=GROUP)
+    for ask in (lake.sql, lake.rows):
+        with pytest.raises(UsageError, match=r"grup does not stand in the query as :grup; did you mean group\?"):
+            ask("SELECT :group", group=GROUP, grup=GROUP)
+        with pytest.raises(UsageError, match="parameter group does not stand in the query as :group"):
+            ask("SELECT * FROM groups WHERE group_id = ':group'", group=GROUP)
+
+
+def test_parameters_are_found_by_each_dialects_texts() -> None:
+    text = r"SELECT 'it\'s :a', :b, `:c`, x::int, ':d' -- :e"
+    assert parameters_in(text, "spark") == ["b"]
+    assert parameters_in("SELECT 'a\\', :b, \":c\", 'it''s :d' || :b /* :e */", "duckdb") == ["b"]
 
 
 def test_an_audit_needs_one_source_and_a_release_that_is_known() -> None:

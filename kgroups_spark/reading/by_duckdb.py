@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.interruption import run_interruptibly
-from kgroups_spark.reading.reader import NAMES_ARE_LISTED, NO_QUERY, ROWS_AT_ONCE, LakeReader, SqlError
+from kgroups_spark.reading.reader import NAMES_ARE_LISTED, NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.tables.conditions import Condition
 
 if TYPE_CHECKING:
@@ -145,9 +145,6 @@ _BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
 # EXPLAIN with its options, which are words in parentheses.
 _EXPLAIN = re.compile(rf"^{_BLANK}*EXPLAIN\b(?:{_BLANK}*(?:ANALYZE\b|\([\s\w,]*\)))*", re.IGNORECASE | re.DOTALL)
 
-# A text, a quoted name, a comment, a cast, or a parameter, which alone has a group.
-_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)""", re.DOTALL)
-
 
 def _with_dollars(query: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The query with :name as DuckDB's $name, and the parameters that stand in it: it refuses others."""
@@ -160,4 +157,4 @@ def _with_dollars(query: str, parameters: Mapping[str, Any]) -> tuple[str, dict[
         used[name] = parameters[name]
         return f"${name}"
 
-    return _PARAMETER.sub(dollar, query), used
+    return PARAMETER[DuckDbReader.engine].sub(dollar, query), used

@@ -7,6 +7,7 @@ DuckDB's reader of Delta does not know, by Spark, which takes about ten. The row
 from __future__ import annotations
 
 import argparse
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -45,6 +46,19 @@ NO_QUERY = (
 
 
 NAMES_ARE_LISTED = "kgroups sql .tables lists tables, views and functions, .describe NAME the columns of one"
+
+
+# In each dialect a text, a quoted name, a comment, a cast, or a parameter, which alone has a group.
+_NO_TEXT = r"--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)"
+PARAMETER = {
+    "duckdb": re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|{_NO_TEXT}""", re.DOTALL),
+    "spark": re.compile(rf"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|{_NO_TEXT}""", re.DOTALL),
+}
+
+
+def parameters_in(query: str, engine: Literal["duckdb", "spark"]) -> list[str]:
+    """The names that stand in the query as :name, each once."""
+    return list(dict.fromkeys(filter(None, PARAMETER[engine].findall(query))))
 
 
 class LakeReader(ABC):
