@@ -15,8 +15,9 @@ from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_lo
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, to_rows
+from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, require_lake, to_rows
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
+from kgroups_spark.tables.layout import is_path
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import (
     WRITERS,
@@ -160,6 +161,7 @@ def open_lake(location: str | os.PathLike[str], spark: SparkSession | None = Non
     """
     place = os.fspath(location)
     if spark is None:
+        require_lake(place if is_path(place) else f"./{place}")  # only Spark knows schemas
         reader = duckdb_reader(place, must=True)
         assert reader is not None
         return LakeByDuckDb(reader)

@@ -131,8 +131,9 @@ def test_internal_tables_are_not_offered_and_wrong_names_are_refused(folder: Pat
         lake.table("comitted_offsets")
     with pytest.raises(UsageError, match="no question expiring_group; did you mean expiring_groups"):
         lake.ask("expiring_group")
-    with pytest.raises(UsageError, match=r"no lake at \./nothing"):
-        kgroups_spark.open_lake("./nothing")
+    for name in ("./nothing", "nothing"):
+        with pytest.raises(UsageError, match=r"no lake at \./nothing: there is no such folder; to create one: kgroups"):
+            kgroups_spark.open_lake(name)
     with pytest.raises(KgroupsError, match="this is not one query"):
         lake.sql("DROP TABLE groups")
 
