@@ -12,7 +12,7 @@ from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_lo
 from kgroups_spark.errors import UsageError
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.reading.file_systems import require_readable
-from kgroups_spark.reading.reader import require_lake_path
+from kgroups_spark.reading.reader import require_free, require_lake_path
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.options import (
     add_lake_option,
@@ -172,6 +172,7 @@ def check_sources(arguments: argparse.Namespace) -> None:
             "folder with __consumer_offsets-<p> folders in it"
         )
     require_lake_path(lake_location(arguments))
+    require_free(lake_location(arguments))
     require_readable(arguments.segments)
     if not arguments.segments or any("://" in folder for folder in arguments.segments):
         return  # how to get there is known to Spark's Hadoop

@@ -38,15 +38,13 @@ from kgroups_spark.tables.layout import (
     is_path,
     lake_version_in,
     require_known_version,
+    require_nothing_else,
 )
 from kgroups_spark.tables.schemas import TABLES, Table, arrow_schema
 from kgroups_spark.tables.spark_types import struct_in_array
 
 # A log of many small commits: Delta's default of 10 makes every tenth night slow.
 CHECKPOINT_INTERVAL = 100
-
-# Where tasks leave what is not yet in a table; Spark and Delta do not look into folders that begin with a low line.
-WORK_FOLDER = "_work"
 
 Answer = TypeVar("Answer")
 
@@ -240,12 +238,8 @@ class Lake:
             )
 
     def _require_nothing_else_there(self) -> None:
-        strangers = sorted(set(self.place.names()) - set(TABLES) - {WORK_FOLDER})
-        if strangers:
-            an_empty_one = "an empty schema" if self.is_in_catalog else "a new folder or an empty one"
-            raise UsageError(
-                f"{self.location} is no lake and not empty: it holds {', '.join(strangers[:3])}; name {an_empty_one}"
-            )
+        an_empty_one = "an empty schema" if self.is_in_catalog else "a new folder or an empty one"
+        require_nothing_else(self.location, self.place.names(), an_empty_one)
 
     def _create_tables(self) -> None:
         in_parallel([partial(self.create_table, table) for name, table in TABLES.items() if name != "audits"])

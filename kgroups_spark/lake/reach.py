@@ -10,9 +10,10 @@ import pyarrow.fs
 
 from kgroups_spark.errors import UsageError
 from kgroups_spark.lake.failures import reason_of
-from kgroups_spark.lake.lake import WORK_FOLDER, Lake
+from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.storage.s3 import with_storage
+from kgroups_spark.tables.layout import WORK_FOLDER
 
 # As many workers as are asked in one go: one that lacks a mount, a package or an access key should be among them.
 MOST_PROBES = 16

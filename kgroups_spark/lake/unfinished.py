@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from kgroups_spark.lake.claim import Claim
 from kgroups_spark.lake.fence import Fence, first_change_of, until_nobody_interferes
-from kgroups_spark.lake.lake import WORK_FOLDER, Lake, in_parallel
+from kgroups_spark.lake.lake import Lake, in_parallel
 from kgroups_spark.lake.last_finished import APP_ID, REBUILD_APP_ID, UPKEEP_APP_ID
 from kgroups_spark.lake.store import TableFile
+from kgroups_spark.tables.layout import WORK_FOLDER
 from kgroups_spark.tables.schemas import TABLES
 
 

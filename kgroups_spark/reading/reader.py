@@ -22,7 +22,7 @@ from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.last_finished import IS_FINISHED
 from kgroups_spark.reading.spark import has_pyspark, may_have_catalog, require_pyspark, start_spark
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.layout import is_path
+from kgroups_spark.tables.layout import is_path, require_nothing_else
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import lake_location
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
@@ -218,6 +218,13 @@ def require_lake_path(location: str) -> None:
             )
     elif Path(location).is_file():
         raise UsageError(f"--lake {location} is a file; name a folder")
+
+
+def require_free(location: str) -> None:
+    """Raises UsageError for a local folder that is no lake and holds something else; an audit would refuse it, too."""
+    folder = Path(location)
+    if ":" not in location and folder.is_dir() and not (folder / "audits").is_dir():
+        require_nothing_else(location, (each.name for each in folder.iterdir()), "a new folder or an empty one")
 
 
 def require_lake(location: str) -> None:

@@ -24,13 +24,13 @@ from pyspark.sql import functions as F
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.failures import reported_in_one_line
-from kgroups_spark.lake.lake import WORK_FOLDER
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import Part, PartWriter, lake_file_system
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.replay.history_parts import HistoryPart
 from kgroups_spark.storage.s3 import with_storage
 from kgroups_spark.tables.internal import NIGHT
+from kgroups_spark.tables.layout import WORK_FOLDER
 from kgroups_spark.tables.schemas import CHECKPOINTS, LOG_TABLES, TABLES
 from kgroups_spark.tasks.outputs import (
     AGAIN,

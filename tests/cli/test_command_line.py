@@ -101,6 +101,10 @@ BAD_USAGE = [
     ("dump . --format table", "kgroups: --format: 'table' is unknown; there are json"),
     (f"audit --lake {__file__} --segments .", f"kgroups: --lake {__file__} is a file; name a folder"),
     (f"groups --lake {__file__}", f"kgroups: --lake {__file__} is a file; name a folder"),
+    *(
+        (f"{words} --lake {SEGMENTS}", f"kgroups: {SEGMENTS} is no lake and not empty: it holds ")
+        for words in ("audit --segments .", "demo")
+    ),
     ("demo --segments .", "kgroups: unknown option --segments"),
 ]
 
