@@ -14,7 +14,7 @@ class KnownTimes:
     """The moments that a lake's history covers, in log time; null: the log has no times.
 
     `begins`: the oldest record. `incomplete_to`: where the newest records stood when an audit last found offsets
-    missing; what an older moment needs may have been compacted away before it was read. `ends`: the newest record, of a
+    missing; what an older moment needs may have been compacted away before it was read, or damaged. `ends`: the newest record, of a
     live cluster also when it was last read.
     """
 
@@ -55,8 +55,9 @@ class KnownTimes:
             return [why]
         if self.known(moment) == "incomplete" and self.incomplete_to is not None:
             return [
-                f"the log up to {_shown(self.incomplete_to)} had been compacted before it was read: as of an earlier "
-                "moment groups, members and offsets may be missing, or older ones may be shown (view known_history)"
+                f"offsets are missing in the log up to {_shown(self.incomplete_to)} (compacted before it was read, or "
+                "damaged): as of an earlier moment groups, members and offsets may be missing, or older ones may be "
+                "shown (view known_history)"
             ]
         return []
 

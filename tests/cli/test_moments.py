@@ -124,10 +124,10 @@ def test_a_live_log_is_known_up_to_when_it_was_read(tmp_path: Path, capsys: Capt
 
 
 @pytest.mark.parametrize("missing", [0, 5])
-def test_a_moment_in_a_compacted_log(tmp_path: Path, capsys: Captured, missing: int, chosen: Chosen) -> None:
+def test_a_moment_in_a_log_with_offsets_missing(tmp_path: Path, capsys: Captured, missing: int, chosen: Chosen) -> None:
     """Records that were only read once more are no holes."""
     location, moment = lake(tmp_path, missing=missing), format_time(MIDDLE)
-    note = "had been compacted before it was read"
+    note = "offsets are missing in the log up to "
     commands = (
         ["groups"], ["describe", "--all-groups"], ["export-offsets", "--group", GROUP],
         ["sql", f"SELECT count(*) FROM groups_as_of('{moment}')"],

@@ -1,4 +1,4 @@
--- The history's knowledge of a moment. complete: all there was; incomplete: the log had been compacted before it was read, so that groups, members and offsets may be missing, or older ones may be shown; before, after: the moment lies outside of the history, which says nothing of it
+-- The history's knowledge of a moment. complete: all there was; incomplete: offsets are missing in the log (compacted before it was read, or damaged), so that groups, members and offsets may be missing, or older ones may be shown; before, after: the moment lies outside of the history, which says nothing of it
 --
 -- argument ts TIMESTAMP: The moment; null: now, which is complete
 -- returns STRING

@@ -1,7 +1,7 @@
 -- One row: what moments the history can say something of (known_as_of)
 --
 -- begins: Oldest log time in history: what there was before is not known; null: the log has no times
--- incomplete_to: Newest log time when an audit last found offsets missing in what was new: the log up to here had been compacted before it was read; null: no audit has
+-- incomplete_to: Newest log time when an audit last found offsets missing in what was new: the log up to here had been compacted before it was read, or is damaged; null: no audit has
 -- ends: Newest log time when the last audit read the log, of a live cluster also when that was: what came after is not known; null: the log has no times
 
 -- What an audit read of its own: without the records that it read once more, from where the audit before had ended.
