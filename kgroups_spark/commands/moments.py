@@ -14,8 +14,8 @@ class KnownTimes:
     """The moments that a lake's history covers, in log time; null: the log has no times.
 
     `begins`: the oldest record. `incomplete_to`: where the newest records stood when an audit last found offsets
-    missing; what an older moment needs may have been compacted away before it was read, or damaged. `ends`: the newest record, of a
-    live cluster also when it was last read.
+    missing; what an older moment needs may have been compacted away before it was read, or damaged. `ends`: the newest
+    record, of a live cluster also when it was last read.
     """
 
     begins: datetime | None
