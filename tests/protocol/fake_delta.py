@@ -49,6 +49,7 @@ class Version:
     transactions: tuple[tuple[str, int], ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     schema_json: str | None = None
+    changes_rows: bool = True
     name: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
@@ -189,7 +190,7 @@ class FakeTable(TableLog):
         removed = frozenset(file.path for file in _files(log) if remove is not None and remove(file))
         if remove is not None and removes not in (None, len(removed)):
             raise ChangedMeanwhile(f"{len(removed)} of {removes}")
-        version = Version(added, removed, transactions)
+        version = Version(added, removed, transactions, changes_rows=changes_rows)
         while True:
             _refuse_repeated(log, transactions)
             if self._store.put(self.path, len(log), version):

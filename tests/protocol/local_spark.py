@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import uuid
 import zlib
@@ -18,6 +19,7 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,6 +59,24 @@ class LocalSpark(FakeSpark):
         fields = _struct(schema) if isinstance(schema, str) else schema
         made = [row if isinstance(row, dict) else dict(zip(fields.names, row, strict=True)) for row in rows]
         return LocalFrame([pa.Table.from_pylist(made, schema=_arrow_schema(fields))])
+
+    def sql(self, statement: str) -> Any:
+        found = re.fullmatch(r"VACUUM delta\.`(.*)` RETAIN (\d+) HOURS( DRY RUN)?", statement)
+        if found is None:
+            return super().sql(statement)
+        return LocalFrame([_vacuumed(self.store, found[1], int(found[2]), dry=found[3] is not None)])
+
+
+def _vacuumed(store: FakeStore, path: str, hours: int, *, dry: bool) -> pa.Table:
+    """Deletes old files that no version has: the versions here are younger than what VACUUM retains. Their paths."""
+    known = {unquote(file.path) for version in store.log(path) for file in version.adds}
+    old = time.time() - hours * 3600
+    files = [
+        file for file in folder_of(path).glob("*.parquet") if file.name not in known and file.stat().st_mtime < old
+    ]
+    for file in () if dry else files:
+        file.unlink()
+    return pa.table({"path": [str(file) for file in files]})
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
@@ -212,7 +232,7 @@ def _actions(version: Version) -> Iterator[dict[str, Any]]:
     for app_id, number in version.transactions:
         yield {"txn": {"appId": app_id, "version": number}}
     for path in version.removes:
-        yield {"remove": {"path": path, "dataChange": True}}
+        yield {"remove": {"path": path, "dataChange": version.changes_rows}}
     for file in version.adds:
         yield {
             "add": {
@@ -220,7 +240,7 @@ def _actions(version: Version) -> Iterator[dict[str, Any]]:
                 "partitionValues": {},
                 "size": file.size,
                 "modificationTime": int(time.time() * 1000),
-                "dataChange": True,
+                "dataChange": version.changes_rows,
                 "stats": json.dumps(file.stats),
             }
         }

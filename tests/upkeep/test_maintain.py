@@ -28,7 +28,8 @@ from kgroups_spark.lake.saved_states import is_of_night
 from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.tables.internal import KEEP, NIGHT, STATE_OFFSET
 from kgroups_spark.tables.schemas import CHECKPOINTS, TABLES
-from kgroups_spark.upkeep.maintain import NO_TIMES, MaintainOptions, MaintainSummary, run_maintain
+from kgroups_spark.upkeep.maintain import LEAST_VACUUM_MS, NO_TIMES, MaintainOptions, MaintainSummary, run_maintain
+from kgroups_spark.upkeep.optimize import vacuumable
 from tests.crash.commit_points import CommitPoint, photographs
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import contents, copy_until, rows, versions
@@ -38,6 +39,7 @@ from tests.records.build import message
 
 NOW = [name for name, table in TABLES.items() if table.kind == "current"]
 HISTORY = [name for name, table in TABLES.items() if table.kind == "history"]
+TWO_TABLES = ("offset_commits", "group_events")
 
 
 def audit(spark, lake, segments):
@@ -229,20 +231,32 @@ def test_a_night_finds_the_files_of_its_state_and_a_replay_of_history_takes_the_
     assert of_night and others
 
 
-def test_by_spark_a_whole_maintenance_leaves_what_one_in_this_process_does(spark, kept, tmp_path):
-    """Dry and wet, with all that upkeep asks of Spark and Delta: OPTIMIZE, VACUUM, tasks, transactions."""
-    lake = shutil.copytree(kept.before, tmp_path / "lake")
+def leave_old_and_young(lake):
+    """Files of tasks that failed in the folder of offset_commits: the old one, and all that lie there now."""
     old, young = (lake / "offset_commits" / f"part-of-a-task-that-failed-{age}.parquet" for age in ("old", "young"))
     for file in (old, young):
         file.write_bytes(b"x" * 1000)
     eight_days_ago = old.stat().st_mtime - 8 * 86_400
     os.utime(old, (eight_days_ago, eight_days_ago))
+    return old, set((lake / "offset_commits").glob("*.parquet"))
+
+
+def changes_of(lake, name):
+    """Whether the two newest commits change rows, the last one first. A stream over the table sees the one that
+    removed rows; it skips the one that only moved rows to other files."""
+    return [{action["dataChange"] for action in actions} for actions in newest_actions(lake, name, 2)]
+
+
+def test_dry_and_wet_a_maintenance_leaves_the_same_and_deletes_old_files_alone(session, kept, tmp_path):
+    """In a soak with all that upkeep asks of Spark and Delta: OPTIMIZE, VACUUM, tasks, transactions."""
+    lake = shutil.copytree(kept.before, tmp_path / "lake")
+    old, files = leave_old_and_young(lake)
     (lake / "_work" / "audit-1-of-a-dead-process").mkdir(parents=True)
-    before, files = contents(lake), set((lake / "offset_commits").glob("*.parquet"))
-    foreseen = maintain(spark, lake, keep_ms=kept.keep_ms, dry_run=True)
+    before = contents(lake)
+    foreseen = maintain(session, lake, keep_ms=kept.keep_ms, dry_run=True)
     assert contents(lake) == before
     assert set((lake / "offset_commits").glob("*.parquet")) == files
-    summary = maintain(spark, lake, keep_ms=kept.keep_ms)
+    summary = maintain(session, lake, keep_ms=kept.keep_ms)
     assert foreseen.bytes_freed == summary.bytes_freed == 1000
     assert foreseen.rows_removed == summary.rows_removed == kept.summary.rows_removed
     assert contents(lake) == contents(kept.after)
@@ -251,9 +265,19 @@ def test_by_spark_a_whole_maintenance_leaves_what_one_in_this_process_does(spark
     # Only old files that no version needs are deleted.
     assert files - set((lake / "offset_commits").glob("*.parquet")) == {old}
     assert not list((lake / "_work").iterdir())
-    # A stream over the table sees the commit that removed rows; it skips the one that only moved rows to other files.
-    changes = [{action["dataChange"] for action in actions} for actions in newest_actions(lake, "group_events", 2)]
-    assert changes == [{False}, {True}]
+    assert changes_of(lake, "group_events") == [{False}, {True}]
+
+
+def test_delta_deletes_the_old_file_alone_and_tells_streams_of_one_commit(spark, kept, tmp_path, monkeypatch):
+    """The same of two tables by Spark: VACUUM takes it seconds a table."""
+    monkeypatch.setattr("kgroups_spark.upkeep.maintain.TABLES", {name: TABLES[name] for name in TWO_TABLES})
+    lake = shutil.copytree(kept.before, tmp_path / "lake")
+    old, files = leave_old_and_young(lake)
+    assert vacuumable(Lake.open(spark, str(lake)), "offset_commits", LEAST_VACUUM_MS) == 1000
+    assert set((lake / "offset_commits").glob("*.parquet")) == files
+    assert maintain(spark, lake, keep_ms=kept.keep_ms).bytes_freed == 1000
+    assert files - set((lake / "offset_commits").glob("*.parquet")) == {old}
+    assert changes_of(lake, "group_events") == [{False}, {True}]
 
 
 def test_keep_can_be_repeated_and_one_kept_state_of_each_partition_is_enough(session, kept, log, tmp_path):
