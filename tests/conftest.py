@@ -22,8 +22,6 @@ from tests.spark_classes import with_shared_classes
 # last lets the others wait for it. Whatever is not named here comes behind.
 LONG_FILES = (
     "platforms/test_standalone.py",
-    "upkeep/test_maintain.py",
-    "cli/test_hive_lake.py",
     "broker/test_coordinators.py",
     "audit/test_run.py",
     "audit/test_rebuild.py",
@@ -39,6 +37,7 @@ LONG_FILES = (
     "audit/test_many_nights.py",
     "views/test_readers.py",
     "cli/test_engines.py",
+    "upkeep/test_maintain.py",
 )
 
 # Folders and files whose tests start Spark, brokers, a browser or notebooks as processes of their own.

@@ -1,5 +1,6 @@
 """A lake in a schema of a Hive metastore that lasts (embedded Derby), each night in a process of its own, as users run
-it: found by the commands through SPARK_CONF_DIR in the first night, through spark-submit's properties in the second."""
+it: found by the commands through SPARK_CONF_DIR in the first night, through spark-submit's properties in the second.
+Part of the soak: what a session's catalog shows is tried in tests/lake/test_catalog_schema.py."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from tests.chosen import by_each_writer
 from tests.nights.lakes import contents, copy_until, rows
 from tests.recorded_logs import CORPORA
 from tests.small_lakes import FOR_SMALL_LAKES
+
+pytestmark = pytest.mark.soak
 
 ROOT = Path(__file__).parents[2]
 
