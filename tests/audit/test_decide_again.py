@@ -135,8 +135,8 @@ def session_of(request: pytest.FixtureRequest) -> Callable[[WriterName], SparkSe
     [
         ("parts", 0),
         ("parts", 50_000),
-        pytest.param("spark", 0, marks=pytest.mark.spark),
-        pytest.param("spark", 50_000, marks=pytest.mark.spark),
+        pytest.param("spark", 0, marks=[pytest.mark.soak, pytest.mark.spark]),
+        pytest.param("spark", 50_000, marks=[pytest.mark.soak, pytest.mark.spark]),
     ],
 )
 def test_decisions_over_a_lake_are_those_of_the_twin(
