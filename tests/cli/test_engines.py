@@ -40,7 +40,7 @@ def reported(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted(row.items())).replace("zoneinfo.ZoneInfo(key='UTC')", "UTC") for row in rows)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", some_of(8, *TABLES))
 def test_tables(readers: Readers, name: str) -> None:
     one, other = (reported(reader.rows(name)) for reader in readers)
     assert one == other
@@ -64,18 +64,19 @@ def test_the_last_audit(readers: Readers) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    some_of(
-        3,
-        "SELECT * FROM groups_as_of(:moment)",
-        "SELECT * FROM committed_offsets_as_of(:moment) WHERE group_id = :group",
-        "SELECT * FROM expiring(:late)",
-        "SELECT group_id, sum(log_offset) AS total, count(*) AS n, max(log_timestamp) AS newest "
-        "FROM offset_commits WHERE log_timestamp <= :moment GROUP BY group_id",
+    [
         "SELECT :group AS text, ':group' AS quoted, :number AS n, :flag AS flag, :nothing AS nothing, :moment AS t",
         "SELECT * FROM group_members WHERE array_contains(:groups, group_id) -- :no 'comment",
-        "SELECT * FROM lag WHERE offsets_partition = 1",
-        "SELECT group_id, offsets_partition_of(group_id) AS place FROM groups",
-    ),
+        *one_of(
+            "SELECT * FROM groups_as_of(:moment)",
+            "SELECT * FROM committed_offsets_as_of(:moment) WHERE group_id = :group",
+            "SELECT * FROM expiring(:late)",
+            "SELECT group_id, sum(log_offset) AS total, count(*) AS n, max(log_timestamp) AS newest "
+            "FROM offset_commits WHERE log_timestamp <= :moment GROUP BY group_id",
+            "SELECT * FROM lag WHERE offsets_partition = 1",
+            "SELECT group_id, offsets_partition_of(group_id) AS place FROM groups",
+        ),
+    ],
 )
 def test_queries(readers: Readers, query: str) -> None:
     rows = readers[0].sql("SELECT group_id, count(*) AS n FROM group_members GROUP BY group_id ORDER BY n DESC, 1")

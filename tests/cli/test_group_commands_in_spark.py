@@ -51,7 +51,7 @@ def readers(spark: SparkSession) -> tuple[ArrowReader, SparkArrowReader]:
 @pytest.mark.parametrize(
     "line",
     some_of(
-        4,
+        2,
         "describe --group g --format json",
         f"describe --group g --as-of {10**12} --members --format json",
         f"describe --group g --as-of {10**12 + 1500} --format json",

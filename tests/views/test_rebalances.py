@@ -123,7 +123,10 @@ def versions(log: str, name: str) -> dict[tuple[int, str], list[Row]]:
     return found
 
 
-@pytest.mark.parametrize("log", some_of(5, *LOGS))
+some_logs = pytest.mark.parametrize("log", some_of(5, *LOGS))
+
+
+@some_logs
 def test_every_generation_and_every_epoch_is_reported_once(log: str) -> None:
     """Read from the records' own values, one after the other."""
     numbers = defaultdict(list)
@@ -147,7 +150,7 @@ def test_every_generation_and_every_epoch_is_reported_once(log: str) -> None:
     assert reported or log == "share-4.3"
 
 
-@pytest.mark.parametrize("log", LOGS)
+@some_logs
 def test_a_consumer_group_has_finished_when_the_coordinator_calls_it_stable(log: str) -> None:
     """Stable, or Empty, for the first time at the epoch: what the state machine makes of all members together. Unless
     it was the last one behind who left: a record later the next epoch begins."""
@@ -174,7 +177,7 @@ def test_a_consumer_group_has_finished_when_the_coordinator_calls_it_stable(log:
         assert row["outcome"] in ("finished", "running", "superseded", "removed")
 
 
-@pytest.mark.parametrize("log", LOGS)
+@some_logs
 def test_members_are_those_that_came_and_went(log: str) -> None:
     """Members by their versions, at one rebalance and at the next."""
     members = versions(log, "group_member_versions")
