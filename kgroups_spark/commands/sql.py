@@ -44,7 +44,7 @@ examples:
   kgroups sql --lake ./lake .tables                             what there is to ask
   kgroups sql --lake ./lake '.describe offset_history'          columns, and what they mean
   kgroups sql --lake ./lake "SELECT group_id, state FROM groups WHERE member_count = 0"
-  kgroups sql --lake ./lake "SELECT * FROM committed_offsets_as_of('2026-11-15 08:00Z') WHERE group_id = 'billing'"
+  kgroups sql --lake ./lake "SELECT * FROM committed_offsets_as_of('2026-11-15 08:00Z')"
   kgroups sql --lake ./lake --file report.sql --format csv > report.csv"""
 
 POINTED = (".tables", ".describe", ".help", ".quit")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+EXAMPLES = "examples:"  # the heading of lines that can be pasted into a shell
 _GAP = re.compile(r" {2,}")  # between an example and what it does
+_COMMAND_PART = re.compile(r"""(?:--\S+ (?=[^-]))?(?:"[^"]*"|'[^']*'|[^\s"'])+""")  # a word, an option with its value
 _POINT = re.compile(r"\d\. ")  # of a list
 
 
@@ -15,13 +17,18 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Descriptions and epilogs are written in lines of 120 columns: as they stand where these fit.
 
     Else lines that begin at the margin are prose, up to the next blank or indented line. An indented line is an
-    example, or a point of a list, with the lines that are indented further.
+    example, or a point of a list, with the lines that are indented further. An example in several lines is still a
+    command of a shell: each but the last ends with a backslash, none inside of quotes.
     """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if all(len(line) <= width for line in text.splitlines()):
             return super()._fill_text(text, width, indent)
-        return "\n".join(indent + line for item in _items(text) for line in _filled(item, width))
+        heading, lines = "", []
+        for item in _items(text):
+            heading = heading if item[0].startswith(" ") else item[0]
+            lines += _filled(item, width, _command if heading == EXAMPLES else _wrapped)
+        return "\n".join(indent + line for line in lines)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """The lines of an option's help. argparse's own break `share-state` at its hyphen."""
@@ -50,7 +57,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _filled(item: list[str], width: int) -> list[str]:
+def _filled(item: list[str], width: int, example_lines: Callable[[str, int, int, int], list[str]]) -> list[str]:
     indent = _indent(item[0])
     if not indent:
         return _wrapped(" ".join(item), width, 0, 0) or [""]
@@ -60,9 +67,22 @@ def _filled(item: list[str], width: int) -> list[str]:
     if _POINT.match(example):
         return _wrapped(" ".join([example, *rest]), width, indent, indent + 3)
     return [
-        *_wrapped(example, width, indent, indent + 4),
+        *example_lines(example, width, indent, indent + 4),
         *_wrapped(" ".join(rest), width, indent + 4, indent + 4),
     ]
+
+
+def _command(text: str, width: int, first: int, others: int) -> list[str]:
+    start, *parts = _COMMAND_PART.findall(text)
+    lines = [" " * first + start]
+    for number, part in enumerate(parts, 1):
+        room = width if number == len(parts) else width - len(" \\")
+        if len(lines[-1]) + 1 + len(part) <= room:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(" " * others + part)
+    return lines
 
 
 def _wrapped(text: str, width: int, first: int, others: int) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
 import pytest
 
 from kgroups_spark.cli import command_line
@@ -41,8 +44,8 @@ def test_where_it_does_not_prose_is_filled_and_comments_go_below_their_examples(
         "",
         "examples:",
         "  kgroups audit --lake ./lake            a short comment",
-        "  kgroups expiring --lake ./lake --until",
-        "      2026-11-23T08:00",
+        "  kgroups expiring --lake ./lake \\",
+        "      --until 2026-11-23T08:00",
         "      a comment of its own line",
     ]
 
@@ -65,4 +68,29 @@ def test_no_word_of_a_help_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     before = {name: text.split() for name, text in helps().items()}
     monkeypatch.setenv("COLUMNS", "80")
-    assert {name: text.split() for name, text in helps().items()} == before
+    assert {name: text.replace(" \\\n", " ").split() for name, text in helps().items()} == before
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The words that a shell makes of each example, where a line that ends with a backslash goes on in the next."""
+    examples = re.sub(r"\\\n +", "", text.partition("examples:\n")[2].partition("\n\n")[0]).splitlines()
+    return [shlex.split(re.split(" {3,}", line.strip())[0]) for line in examples if line.startswith("  kgroups ")]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_an_example_can_be_pasted_however_narrow_the_screen(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    before = {name: [" ".join(words) for words in commands_in(text)] for name, text in helps().items()}
+    assert sum(map(len, before.values())) > 40
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert {name: [" ".join(words) for words in commands_in(text)] for name, text in helps().items()} == before
+
+
+def test_no_example_is_cut_inside_of_quotes() -> None:
+    text = "examples:\n  kgroups sql --lake ./lake \"SELECT 'a b' FROM groups\" --format csv > 'my report.csv'"
+    assert HelpFormatter("kgroups")._fill_text(text, 40, "").splitlines() == [
+        "examples:",
+        "  kgroups sql --lake ./lake \\",
+        "      \"SELECT 'a b' FROM groups\" \\",
+        "      --format csv > 'my report.csv'",
+    ]
