@@ -86,7 +86,7 @@ def _refusals(location: str) -> Iterator[None]:
             yield
         except duckdb.Error as error:
             # Raised by a function of ours: its own words.
-            said = str(error).removeprefix("Invalid Input Error: ").split("\n")
+            said = str(error).removeprefix("Invalid Input Error: ").expandtabs(4).split("\n")
             hint = (NAMES_ARE_LISTED,) if said[0].startswith("Catalog Error: ") else ()
             raise SqlError(*said, *hint) from error
 

@@ -27,6 +27,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_lake(tmp_path_factory.mktemp("lakes") / "lake", tables_of("kip848-4.3") | {"audits": ledger({})})
 
 
+def test_what_duckdb_says_has_blanks_for_tabs(lake: str, capsys: Captured) -> None:
+    assert main(["sql", "--lake", lake, "SELECT * FROM groups_as_of()"]) == 1
+    assert capsys.readouterr().err.splitlines()[1:] == ["Candidate macros:", "    groups_as_of(ts)"]
+
+
 @pytest.mark.parametrize(
     ("text", "complete", "rest"),
     [
