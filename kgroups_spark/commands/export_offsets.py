@@ -38,6 +38,7 @@ from kgroups_spark.reading.group_options import (
 from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, open_lake
 from kgroups_spark.terminal.options import add_engine_option, add_lake_option, time_value
 from kgroups_spark.terminal.output import csv_rows, say, say_lines
+from kgroups_spark.terminal.output_file import require_place
 from kgroups_spark.times import format_time_for_people, to_datetime
 
 NAME = "export-offsets"
@@ -67,8 +68,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the CSV and tells how it is imported."""
     groups = asked_groups(arguments)
-    if arguments.output is not None and Path(arguments.output).exists():
-        raise UsageError(f"{arguments.output} is there already: name another file, or remove it")
+    if arguments.output is not None:
+        require_place(arguments.output, "offsets.csv")
+        if Path(arguments.output).exists():
+            raise UsageError(f"{arguments.output} is there already: name another file, or remove it")
     reader = open_lake(arguments)
     reader.require_audit()
     require_known(reader, groups or ())

@@ -87,9 +87,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _is_text(where: str) -> Iterator[None]:
-    """Raises UsageError if what the block reads is none."""
+    """Raises UsageError if what the block reads is none, or cannot be read."""
     try:
         yield
+    except OSError as error:
+        raise UsageError(f"{where}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{where} is no text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}"

@@ -529,6 +529,12 @@ def test_a_file_is_written_once(kgroups: Any, tmp_path: Path) -> None:
     assert file.read_text() == written
 
 
+def test_a_file_in_no_folder_is_bad_usage(kgroups: Any, tmp_path: Path) -> None:
+    code, out, err = kgroups(f"export-offsets --group nightly-settlement --output {tmp_path}/no/offsets.csv")
+    assert (code, out) == (2, "")
+    assert err == f"kgroups: --output {tmp_path}/no/offsets.csv: there is no folder {tmp_path}/no; make it first\n"
+
+
 def test_nothing_to_export_is_an_error(kgroups: Any, tmp_path: Path) -> None:
     file = tmp_path / "offsets.csv"
     code, _, err = kgroups(f"export-offsets --group newsletter-2024 --output {file}")

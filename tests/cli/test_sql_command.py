@@ -97,8 +97,8 @@ def test_several_statements_from_a_file_and_from_stdin(
         monkeypatch.setattr("sys.stdin", stdin)
         assert main(["sql", "--lake", lake, "--format", "csv"]) == 0
     assert capsys.readouterr().out == from_file
-    assert main(["sql", "--lake", lake, "--file", str(tmp_path / "nowhere.sql")]) == 1
-    assert "nowhere.sql: No such file" in capsys.readouterr().err
+    assert main(["sql", "--lake", lake, "--file", str(tmp_path / "nowhere.sql")]) == 2
+    assert capsys.readouterr().err == f"kgroups: {tmp_path}/nowhere.sql: No such file or directory\n"
     assert main(["sql", "--lake", lake, "SELECT 1", "--file", str(file)]) == 2
 
 
