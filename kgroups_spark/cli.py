@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 failed; 2 bad usage; 3 an audit with --strict that quarant
 
 import argparse
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -189,13 +190,15 @@ def _with_program(lines: Sequence[str]) -> list[str]:
 
 def _os_error_text(error: OSError) -> str:
     """`/var/lib/kafka/x: Permission denied`."""
-    if error.filename is None:
-        return str(error)
-    return f"{error.filename}: {error.strerror}"
+    if error.filename is None and error.errno == errno.ENOSPC and error.strerror == os.strerror(errno.ENOSPC):
+        # Of stdout: errors of other files that are written here name them.
+        _drop_stdout()
+        return f"stdout: {error.strerror}"
+    return str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 def _drop_stdout() -> None:
-    """Else Python's own flush at exit would complain about the closed pipe."""
+    """Else Python's own flush at exit would complain about the closed pipe, or the full disk."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -270,6 +270,9 @@ def _write(lines: Iterable[str], output: str | None) -> None:
             file.flush()
     except FileExistsError:
         raise UsageError(f"{output} has come to be there meanwhile: name another file, or remove it") from None
+    except OSError as error:
+        error.filename = output  # Python names it only where it was opened
+        raise
 
 
 @contextmanager

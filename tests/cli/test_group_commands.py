@@ -535,6 +535,17 @@ def test_a_file_in_no_folder_is_bad_usage(kgroups: Any, tmp_path: Path) -> None:
     assert err == f"kgroups: --output {tmp_path}/no/offsets.csv: there is no folder {tmp_path}/no; make it first\n"
 
 
+def test_a_full_disk_is_named_by_its_file(kgroups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> Iterator[str]:
+        yield "half"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(export_offsets, "csv_lines", full)
+    code, _, err = kgroups(f"export-offsets --group nightly-settlement --output {tmp_path}/offsets.csv")
+    assert (code, err) == (1, f"kgroups: {tmp_path}/offsets.csv: No space left on device\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_to_export_is_an_error(kgroups: Any, tmp_path: Path) -> None:
     file = tmp_path / "offsets.csv"
     code, _, err = kgroups(f"export-offsets --group newsletter-2024 --output {file}")

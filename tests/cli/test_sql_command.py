@@ -32,6 +32,19 @@ def test_what_duckdb_says_has_blanks_for_tabs(lake: str, capsys: Captured) -> No
     assert capsys.readouterr().err.splitlines()[1:] == ["Candidate macros:", "    groups_as_of(ts)"]
 
 
+def test_a_full_disk_behind_stdout_is_named(lake: str) -> None:
+    for query in ("SELECT 1", "SELECT * FROM range(20000)"):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "kgroups_spark", "sql", "--lake", lake, query],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (1, "kgroups: stdout: No space left on device\n")
+
+
 @pytest.mark.parametrize(
     ("text", "complete", "rest"),
     [
