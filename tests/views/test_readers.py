@@ -23,7 +23,6 @@ from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.reading.by_spark import SparkReader
 from kgroups_spark.tables.schemas import STATE_LOG_TABLES, TABLES, arrow_schema
-from kgroups_spark.upkeep import maintain
 from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 from kgroups_spark.views.duckdb_views import duckdb_views
 from kgroups_spark.views.needed import with_what_they_need
@@ -47,8 +46,6 @@ NOW = [name for name, table in TABLES.items() if table.kind == "current" and nam
 # (test_state_as_of.py has them).
 EMPTY = ("stale_offsets", "replaced_ranges", "known_state_history", "transactional_producers")
 RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
-# In a soak all are; VACUUM takes Spark a second a table.
-MAINTAINED = ("offset_commits", "group_versions")
 Contents = dict[str, list[str]]
 
 
@@ -89,15 +86,15 @@ def lived_in(
     """Two nights; a third that is killed as late as can be, and comes again by this writer; then upkeep."""
     lived = LivedIn(tmp_path_factory.mktemp("lived in") / "lake")
     chosen = Chosen("lived in", every=request.param == "spark")
+    by: Any = {"parts": local, "spark": spark}[request.param]
     for log in logs[:2]:
         night(local, lived, log, "parts")
     with watched(spark, lived, chosen, killed_at=("audits", 2)), pytest.raises(Killed):
         night(local, lived, logs[2], "parts")
     with watched(spark, lived, chosen, by_spark=True):
-        lived.summary = night(spark if request.param == "spark" else local, lived, logs[2], request.param)
-    with watched(spark, lived, chosen), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(maintain, "TABLES", {name: TABLES[name] for name in chosen.some(TABLES, 6, always=MAINTAINED)})
-        run_maintain(spark, MaintainOptions(lake=str(lived.path)))
+        lived.summary = night(by, lived, logs[2], request.param)
+    with watched(spark, lived, chosen):
+        run_maintain(by, MaintainOptions(lake=str(lived.path)))
     return lived
 
 
