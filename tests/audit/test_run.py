@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import zipfile
 from datetime import UTC, datetime
+from itertools import product
 from operator import itemgetter
 
 import pytest
@@ -133,7 +134,7 @@ def test_a_second_audit_of_the_same_log_adds_nothing_and_changes_nothing(session
     assert after == before
 
 
-def test_findings_ask_spark_where_pyarrow_does_not_reach(spark, whole, monkeypatch):
+def test_findings_ask_spark_where_pyarrow_does_not_reach(spark, whole, monkeypatch, chosen):
     year_2100 = datetime(2100, 1, 1, tzinfo=UTC)
     questions = [
         ("groups", ["offsets_partition", "group_id", "state_since", "resolved_regex_topics"], ()),
@@ -151,11 +152,10 @@ def test_findings_ask_spark_where_pyarrow_does_not_reach(spark, whole, monkeypat
 
     by_arrow = answers()
     assert [bool(rows) for _, rows in by_arrow] == [True] * 5 + [False]
-    for reach in (False, True):
+    for reach, small in chosen.some(product((False, True), (0, SMALL_TABLE_ROWS)), 1, always=[(False, 0)]):
         monkeypatch.setattr(Lake, "files_in_reach", reach)
-        for small in (0, SMALL_TABLE_ROWS):
-            monkeypatch.setattr("kgroups_spark.audit.findings.SMALL_TABLE_ROWS", small)
-            assert answers() == by_arrow
+        monkeypatch.setattr("kgroups_spark.audit.findings.SMALL_TABLE_ROWS", small)
+        assert answers() == by_arrow, (reach, small)
 
 
 def test_findings_read_a_small_table_once_by_spark_too(spark, whole, monkeypatch):

@@ -178,7 +178,7 @@ def test_every_function_of_spark_is_allowed_or_left_out_for_a_reason(by_spark: S
 
 @pytest.mark.spark
 def test_spark_runs_what_people_ask(by_spark: SparkReader, chosen: Chosen) -> None:
-    for query in chosen.some(hostile.SPARK_GOOD, 8):
+    for query in chosen.some(hostile.SPARK_GOOD, 3):
         by_spark.arrow(query)
 
 

@@ -70,7 +70,7 @@ def test_readers_of_a_night_killed_before_any_commit_see_the_night_before(sessio
 
 def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(session, nights, killed, chosen, tmp_path):
     history = contents(nights.lake, HISTORY_AND_STATE)
-    for point in chosen.some(killed.lakes, 2):
+    for point in chosen.some(killed.lakes, 1):
         lake = killed.copied(point, tmp_path)
         clear(session, lake)
         assert contents(lake, HISTORY_AND_STATE) == history, point
@@ -79,7 +79,7 @@ def test_clearing_up_after_a_night_killed_before_any_commit_leaves_no_trace(sess
 def test_the_night_after_one_killed_before_any_commit_is_as_if_nothing_had_happened(
     session, nights, killed, chosen, tmp_path
 ):
-    for point in chosen.some(killed.lakes, 2):
+    for point in chosen.some(killed.lakes, 1):
         lake = killed.copied(point, tmp_path)
         audit(session, lake, nights.second)
         assert_lake_is_sound(lake, nights.expected)
@@ -104,7 +104,7 @@ def test_nights_broken_one_after_another_leave_no_trace(session, nights, killed,
         if (point, when) == (first_of_its_own, BEFORE):
             assert contents(lake, HISTORY_AND_STATE) == history
 
-    for point in chosen.some(points[2:-1], 2):
+    for point in chosen.some(points[2:-1], 1):
         when = chosen.one((BEFORE, AFTER))
         broken_at(point, when, lambda: audit(session, lake, nights.second), cleared_up)
         assert current_tables(session, lake) == now, (point, when)
@@ -117,7 +117,7 @@ def test_a_lake_whose_making_breaks_is_made_all_the_same(session, nights, chosen
     lake = tmp_path / "lake"
     points = commit_points(lambda: Lake.create(session, str(tmp_path / "undisturbed")))
     assert [point[1] for point in points] == ["create"] * len(TABLES)
-    for point in chosen.some(points, 2, always=points[-1:]):
+    for point in chosen.some(points, 1, always=points[-1:]):
         when = BEFORE if point == points[-1] else chosen.one((BEFORE, AFTER))
         broken_at(point, when, lambda: audit(session, lake, nights.first))
         assert not Lake(session, str(lake)).exists()
@@ -132,7 +132,7 @@ def test_the_first_audit_killed_before_any_commit_leaves_no_trace(session, night
     killed = Killed(photographs(lake, tmp_path / "killed", lambda: audit(session, lake, nights.first)))
     for point, copy in killed.lakes.items():
         assert not any(current_tables(session, copy).values()), point
-    for point in chosen.some(killed.lakes, 2):
+    for point in chosen.some(killed.lakes, 1):
         copy = killed.copied(point, tmp_path)
         clear(session, copy)
         assert not any(contents(copy, HISTORY_AND_STATE).values()), point

@@ -218,7 +218,7 @@ def test_commands_without_spark_end_with_one_line(
         "report is drawn": (page, "kgroups_spark.report.page:html", 0.05),
         "query by DuckDB": (("sql", "--lake", lake, "SELECT count(*) FROM range(1000000000000)"), arrow, 0.5),
     }
-    for name in chosen.some(moments, 2):
+    for name in chosen.some(moments, 1):
         sent = chosen.one(ENDS)
         print(name, sent)  # noqa: T201
         assert_ended(start_signalled(kgroups, *moments[name], sent), *ENDS[sent])

@@ -70,12 +70,12 @@ def hostile_log(seed: int) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("seed", some_of(12, *range(60)))
+@pytest.mark.parametrize("seed", some_of(6, *range(60)))
 def test_keys_hold_for_hostile_logs(seed: int) -> None:
     require_keys(audit(one_file(hostile_log(seed)), How("4.3", chunk_bytes=(None, 1000)[seed % 2])))
 
 
-@pytest.mark.parametrize("seed", some_of(5, *range(20)))
+@pytest.mark.parametrize("seed", some_of(3, *range(20)))
 def test_keys_hold_for_damaged_logs(seed: int) -> None:
     rng = random.Random(seed)
     require_keys(audit(damaged(damaged(dense_log(seed), rng), rng), How(rng.choice(["4.3", "3.9"]))))
@@ -83,7 +83,7 @@ def test_keys_hold_for_damaged_logs(seed: int) -> None:
 
 def test_keys_hold_for_logs_that_are_cut(chosen: Chosen) -> None:
     """Into nights, and each night of a partition into ranges, which hold records of the same groups and hours."""
-    for seed in chosen.some(range(60), 3):
+    for seed in chosen.some(range(60), 1):
         files, rng = dense_log(seed), np.random.default_rng(seed)
         cuts = random_cuts(files, rng, nights=int(rng.integers(1, 4)), ranges=int(rng.integers(2, 5)))
         how = How(("4.3", "3.9")[seed % 2], chunk_bytes=(None, 256)[seed // 2 % 2])
@@ -156,7 +156,7 @@ def test_keys_of_commits_are_forgotten_above_so_many_bytes_and_rows_are_the_same
         forgotten += 1
         begun(self)
 
-    for log in chosen.some(sorted(logs(release)), 2):
+    for log in chosen.some(sorted(logs(release)), 1):
         files = logs(release)[log]
         whole = reported(audit(files, How(release, chunk_bytes=512)), files)
         with monkeypatch.context() as small:

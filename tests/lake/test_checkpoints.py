@@ -17,6 +17,7 @@ from kgroups_spark.lake.last_finished import APP_ID
 from kgroups_spark.lake.log_files import KEPT_MS, files_before, old_versions, remove_old_versions, tidy_logs
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.views.duckdb_views import _go_back_to
+from tests.chosen import one_of
 
 INTERVAL = 3
 SIXTY_DAYS_S = 60 * 86_400
@@ -63,7 +64,7 @@ def commit_by_spark(spark, table, number):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("writer", ["kernel", "spark"])
+@pytest.mark.parametrize("writer", one_of("kernel", "spark"))
 def test_the_checkpoint_of_an_audit_that_is_killed_leaves_the_version_that_readers_go_back_to(spark, lake, writer):
     table = table_of(lake, CLEANED_BY_US)
     commit_until(table, 2 * INTERVAL - 1)

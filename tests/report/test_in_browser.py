@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator
 
 from kgroups_spark.report.page import report_page
+from tests.chosen import one_of
 from tests.report.browser import DESKTOP, PHONE, browser_path, chromium, opened
 from tests.report.hostile_lakes import hostile_lake
 from tests.report.made_lakes import HOSTILE, asked, many_groups, tables
@@ -45,7 +46,7 @@ def column(figure: Locator, number: int) -> list[str]:
     return figure.locator(f"tbody tr td:nth-child({number})").all_inner_texts()
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", one_of(False, True))
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("lake", ["many", "empty", "hostile"])
 def test_a_page_asks_for_nothing_complains_of_nothing_and_fits(
@@ -216,7 +217,7 @@ def test_on_a_phone_no_word_of_a_table_breaks(browser: Browser, pages: dict[str,
         assert it.page.locator("td.text:not(.has-long-word)").count() > 50
 
 
-@pytest.mark.parametrize("size", [PHONE, (768, 1024), DESKTOP], ids=["phone", "tablet", "desktop"])
+@pytest.mark.parametrize("size", one_of(PHONE, (768, 1024), DESKTOP))
 def test_tables_of_usual_names_need_no_scrolling(
     browser: Browser, pages: dict[str, Path], size: tuple[int, int]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -68,6 +69,11 @@ class Reader(HTMLParser):
 def page_of(lake: dict[str, pa.Table], location: str = "lake") -> str:
     with asked(lake) as ask:
         return report_page(ask, location)
+
+
+@cache
+def page_of_many() -> str:
+    return page_of(many_groups(5000))
 
 
 def read(**rows: Any) -> Reader:
@@ -349,7 +355,7 @@ def test_of_a_group_with_many_offsets_and_events_the_first_are_shown() -> None:
 
 
 def test_where_all_groups_have_no_room_the_urgent_ones_are_there() -> None:
-    page = page_of(many_groups(5000))
+    page = page_of_many()
     parts = group_parts(page)
     assert 300 < len(parts) < 5000
     assert f"{5000 - len(parts):,} more groups are left out of this page" in page
@@ -438,7 +444,7 @@ def test_only_the_script_of_the_page_may_run() -> None:
 
 
 def test_five_thousand_groups_fit_into_five_megabytes() -> None:
-    page = page_of(many_groups(5000))
+    page = page_of_many()
     assert len(page.encode()) < 5_000_000
     [rows] = [
         json.loads(text)
