@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
+from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.reading.reader import LakeReader
 
 _NAMED_TOPICS = 5
@@ -116,21 +117,27 @@ def _named_topics(names: Collection[str]) -> str:
 
 
 def require_known_topics(reader: LakeReader, topics: Iterable[TopicPartitions], groups: Iterable[str] | None) -> None:
-    """Raises KgroupsError for a topic that no offset record or share partition of these groups (None: of any) is about,
-    with the nearest names."""
+    """Raises KgroupsError for a topic, or a partition of one, that no offset record or share partition of these groups
+    (None: of any) is about, with the nearest names, or the partitions that there are."""
     wanted = list(dict.fromkeys(topic for topic, _ in topics))
     if not wanted:
         return
     chosen, asked = of_groups(groups), of_topics(TopicPartitions(topic, ()) for topic in wanted)
     query = (
-        "SELECT DISTINCT topic FROM (SELECT group_id, topic FROM offset_commits UNION ALL "
-        "SELECT group_id, topic FROM share_partitions) AS named WHERE {} AND topic IS NOT NULL"
+        "SELECT DISTINCT {} FROM (SELECT group_id, topic, partition FROM offset_commits UNION ALL "
+        "SELECT group_id, topic, partition FROM share_partitions) AS named WHERE {} AND topic IS NOT NULL"
     )
     parameters = chosen.parameters | asked.parameters
-    found = {row["topic"] for row in reader.sql(query.format(f"{chosen.sql} AND {asked.sql}"), **parameters)}
+    found: dict[str, set[int]] = {}
+    for row in reader.sql(query.format("topic, partition", f"{chosen.sql} AND {asked.sql}"), **parameters):
+        found.setdefault(row["topic"], set()).add(row["partition"])
+    where = f"in the offset records{'' if groups is None else ' of these groups'} ({reader.known_as_of()})"
     for topic in wanted:
         if topic not in found:
-            names = {row["topic"] for row in reader.sql(query.format(chosen.sql), **chosen.parameters)}
-            whose = "" if groups is None else " of these groups"
+            names = {row["topic"] for row in reader.sql(query.format("topic", chosen.sql), **chosen.parameters)}
             nearest = did_you_mean(topic, names) or _named_topics(names)
-            raise KgroupsError(f"no topic {topic!r} in the offset records{whose} ({reader.known_as_of()}){nearest}")
+            raise KgroupsError(f"no topic {topic!r} {where}{nearest}")
+    for topic, partitions in topics:
+        if missing := sorted(set(partitions) - found[topic]):
+            there = f"there are partitions {number_ranges(sorted(found[topic]))}"
+            raise KgroupsError(f"no partition {missing[0]} of topic {topic!r} {where}; {there}")

@@ -47,6 +47,17 @@ def test_without_a_near_name_the_topics_that_there_are_are_named(lake: str, caps
     assert capsys.readouterr().err.rstrip().endswith(", ...")
 
 
+@pytest.mark.parametrize("command", ["history", "export-offsets"])
+def test_a_partition_that_is_not_there_brings_those_that_are(
+    command: str, lake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--all-groups", "--topic", "orders:0,9", "--lake", lake]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("kgroups: no partition 9 of topic 'orders' in the offset records (audit 1")
+    assert err.endswith("; there are partitions 0-5\n")
+
+
 def test_an_unknown_table_points_to_those_that_there_are(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "SELECT * FROM gruops", "--lake", lake]) == 1
     out, err = capsys.readouterr()
