@@ -17,7 +17,7 @@ from kgroups_spark.cli import main as kgroups
 
 def main(argv: Sequence[str]) -> int:
     """The exit code of `kgroups expiring --fail-if-any` with these options."""
-    return kgroups(["expiring", "--fail-if-any", *argv])
+    return kgroups(["expiring", "--fail-if-any", *argv], "expiring_groups.py")
 
 
 if __name__ == "__main__":

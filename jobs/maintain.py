@@ -16,7 +16,7 @@ from kgroups_spark.cli import main as kgroups
 
 def main(argv: Sequence[str]) -> int:
     """The exit code of `kgroups maintain` with these options."""
-    return kgroups(["maintain", *argv])
+    return kgroups(["maintain", *argv], "maintain.py")
 
 
 if __name__ == "__main__":

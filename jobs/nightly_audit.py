@@ -17,7 +17,7 @@ from kgroups_spark.cli import main as kgroups
 
 def main(argv: Sequence[str]) -> int:
     """The exit code of `kgroups audit` with these options."""
-    return kgroups(["audit", *argv])
+    return kgroups(["audit", *argv], "nightly_audit.py")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from kgroups_spark.cli import main as kgroups
 
 def main(argv: Sequence[str]) -> int:
     """The exit code of `kgroups rebuild` with these options."""
-    return kgroups(["rebuild", *argv])
+    return kgroups(["rebuild", *argv], "rebuild.py")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from kgroups_spark.cli import main as kgroups
 
 def main(argv: Sequence[str]) -> int:
     """The exit code of `kgroups report` with these options."""
-    return kgroups(["report", *argv])
+    return kgroups(["report", *argv], "report.py")
 
 
 if __name__ == "__main__":

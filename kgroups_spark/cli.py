@@ -99,11 +99,12 @@ def entry_point() -> None:
     sys.exit(code)
 
 
-def main(argv: Sequence[str]) -> int:
-    """The exit code of one command line; never raises for a user's mistake. Errors begin with `kgroups: `."""
+def main(argv: Sequence[str], script: str | None = None) -> int:
+    """The exit code of one command line; never raises for a user's mistake. Errors begin with `kgroups: `.
+    `script`: the name of the job that is this command."""
     with interruptible(), spoken_logs():
         try:
-            return _done(argv)
+            return _done(argv, script)
         except BrokenPipeError:
             _drop_stdout()
             return DONE  # whoever reads has had enough, as in `kgroups dump ... | head`
@@ -111,9 +112,9 @@ def main(argv: Sequence[str]) -> int:
             return _ended_by(error)
 
 
-def _done(argv: Sequence[str]) -> int:
+def _done(argv: Sequence[str], script: str | None) -> int:
     try:
-        arguments = parse(argv)
+        arguments = parse(argv, script)
         with wide_tables(getattr(arguments, "wide", False)):
             code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -142,9 +143,9 @@ def _ended_by(error: BaseException) -> int:
     return FAILED
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str], script: str | None = None) -> argparse.Namespace:
     """The options of one command, with `run` and `command` in it. Raises UsageError."""
-    parser = command_line()
+    parser = command_line(script)
     if not argv:
         parser.print_help(sys.stderr)
         say("")
@@ -156,19 +157,23 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         # argparse would take the value of an unknown option in front of the command for the command.
         _require_known("kgroups", argv[:1], parser.option_strings())
     arguments, unknown = parser.parse_known_args(argv)
-    _require_known(f"kgroups {arguments.command}", unknown, arguments.known)
+    _require_known(script or f"kgroups {arguments.command}", unknown, arguments.known)
     return arguments
 
 
-def command_line() -> OptionParser:
-    """The parser of all commands."""
+def command_line(script: str | None = None) -> OptionParser:
+    """The parser of all commands; `script` is what the user typed instead of `kgroups` and a command."""
     parser = OptionParser(prog="kgroups", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"kgroups {__version__}")
     add_lake_option(parser)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OptionParser)
     for command in COMMANDS:
         subparser = subparsers.add_parser(
-            command.NAME, help=command.SUMMARY, description=command.DESCRIPTION, epilog=command.EXAMPLES
+            command.NAME,
+            prog=script or f"kgroups {command.NAME}",
+            help=command.SUMMARY,
+            description=command.DESCRIPTION,
+            epilog=command.EXAMPLES,
         )
         command.add_options(subparser)
         subparser.set_defaults(run=command.run, known=subparser.option_strings(), all_commands=parser)

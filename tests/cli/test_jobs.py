@@ -29,6 +29,14 @@ def test_the_job_takes_the_options_of_the_command(capsys):
     assert capsys.readouterr().err.startswith("kgroups: unknown option --segmnts; did you mean --segments?")
 
 
+@pytest.mark.parametrize("name", ["expiring_groups", "maintain", "nightly_audit", "rebuild", "report"])
+def test_help_names_the_script(name, capsys):
+    assert job(name)(["--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: {name}.py [-h] ")
+    assert job(name)(["--nosuch"]) == 2
+    assert capsys.readouterr().err.endswith(f"(see {name}.py --help)\n")
+
+
 def test_run_as_a_script_it_exits_with_the_commands_code(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [str(JOB), "--lake", "./new"])
     with pytest.raises(SystemExit, match=r"^2$"):
