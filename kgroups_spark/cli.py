@@ -196,7 +196,7 @@ def _with_program(lines: Sequence[str]) -> list[str]:
 def _os_error_text(error: OSError) -> str:
     """`/var/lib/kafka/x: Permission denied`."""
     if error.filename is None and error.errno == errno.ENOSPC and error.strerror == os.strerror(errno.ENOSPC):
-        # Of stdout: errors of other files that are written here name them.
+        # It is of stdout: those of other files that are written here name them.
         _drop_stdout()
         return f"stdout: {error.strerror}"
     return str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
