@@ -61,7 +61,7 @@ def check(found: Audited) -> Audited:
 
 def test_every_log_is_audited_to_the_end(chosen: Chosen) -> None:
     """As of its newest time, and a month later, when whatever can be overdue is."""
-    for name in chosen.some(sorted(logs()), 4):
+    for name in chosen.some(sorted(logs()), 2):
         files, how = logs()[name], How(random.Random(name).choice(RELEASES), clock_ms=CLOCK_MS)
         cuts = random_cuts(files, np.random.default_rng(len(name)), nights=2, ranges=1)
         found = check(audit_nights(files, cuts, how))
@@ -86,7 +86,7 @@ def test_a_log_that_is_cleaned_faster_than_it_can_be_read_is_for_strict(
 
 def test_damaged_logs_are_audited_to_the_end(chosen: Chosen) -> None:
     names = sorted(logs())
-    for seed in chosen.some(range(200), 5):
+    for seed in chosen.some(range(200), 3):
         rng = random.Random(seed)
         files = damaged(logs()[rng.choice(names)], rng)
         check(audit(files, How(rng.choice(RELEASES), rng.choice([None, 1000]), clock_ms=CLOCK_MS)))

@@ -104,7 +104,7 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(spark, nights, disk, capfd,
     lake = disk.folder / "lake"
     shutil.copytree(nights.lake, lake)
     before = current_tables(spark, lake)
-    for free_kb in chosen.some(ROOM_KB[writer], 2):
+    for free_kb in chosen.some(ROOM_KB[writer], 1):
         disk.leave(free_kb << 10)
         capfd.readouterr()
         assert command(lake, nights.second, "--writer", writer) == 1

@@ -367,12 +367,12 @@ def test_software_of_the_older_layout_keeps_out_from_the_claim_on(session, old, 
         Claim.take(Lake.open(session, old), take_over=True)
 
 
-def test_a_table_of_neither_layout_is_named(spark, old):
-    spark.sql(f"ALTER TABLE delta.`{old}/topics` ADD COLUMNS (colour STRING)")
+def test_a_table_of_neither_layout_is_named(session, old):
+    session.sql(f"ALTER TABLE delta.`{old}/topics` ADD COLUMNS (colour STRING)")
     with pytest.raises(
         KgroupsError, match=f"table topics of .* neither of layout 1 nor of {LAKE_VERSION}: column colour is"
     ):
-        Claim.take(Lake.open(spark, old), take_over=True)
+        Claim.take(Lake.open(session, old), take_over=True)
 
 
 def test_the_writer_is_chosen_before_the_lake_is_brought_up(session, old):
