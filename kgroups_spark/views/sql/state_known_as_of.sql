@@ -5,19 +5,22 @@
 -- known STRING: complete: all there was; incomplete: records were gone before they were read, so that something may be missing, or an older state shown; before, after: the moment lies outside of the history
 
 -- DuckDB puts the text of an argument where its name stands: there, none of our names may be one that a caller uses.
-SELECT
-  kgroups_log AS log,
-  CASE
-    WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_begins THEN 'before'
-    WHEN CAST(ts AS TIMESTAMPTZ) > kgroups_ends THEN 'after'
-    WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_incomplete_to THEN 'incomplete'
-    ELSE 'complete'
-  END AS known
+SELECT kgroups_log AS log, kgroups_known AS known
 FROM (
   SELECT
-    log AS kgroups_log,
-    begins AS kgroups_begins,
-    incomplete_to AS kgroups_incomplete_to,
-    ends AS kgroups_ends
-  FROM main.known_state_history
-) AS kgroups_known_state_history
+    kgroups_log,
+    CASE
+      WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_begins THEN 'before'
+      WHEN CAST(ts AS TIMESTAMPTZ) > kgroups_ends THEN 'after'
+      WHEN CAST(ts AS TIMESTAMPTZ) < kgroups_incomplete_to THEN 'incomplete'
+      ELSE 'complete'
+    END AS kgroups_known
+  FROM (
+    SELECT
+      log AS kgroups_log,
+      begins AS kgroups_begins,
+      incomplete_to AS kgroups_incomplete_to,
+      ends AS kgroups_ends
+    FROM main.known_state_history
+  ) AS kgroups_known_state_history
+) AS kgroups_known_of_logs
