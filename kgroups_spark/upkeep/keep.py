@@ -23,6 +23,7 @@ from kgroups_spark.history.checkpoints import IS_KEPT, kept_rows, reduced_to
 from kgroups_spark.history.horizons import Horizons, horizons
 from kgroups_spark.history.reduction import flags, numbers, topic_offsets_that_stay, traffic_that_stays
 from kgroups_spark.history.shard_states import kept_states
+from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED
@@ -137,7 +138,8 @@ class Reduction:
     def old(self) -> OldAudits:
         """The audits of which findings and rows of the ledger are reduced."""
         columns = ["audit_id", "as_of", "rows_added"]
-        decided_by = pc.min(self.lake.rows("previous_offset_expiry", columns=["decided_by"])["decided_by"]).as_py()
+        then = LakeAsOfAudit.last_finished(self.lake)
+        decided_by = pc.min(then.rows("previous_offset_expiry", ["decided_by"])["decided_by"]).as_py()
         return old_audits(
             self.lake.rows("audits", columns=columns, conditions=[IS_FINISHED]), self.moment_ms, decided_by
         )
