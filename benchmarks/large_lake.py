@@ -159,7 +159,7 @@ def current_rows(
         "retention_ms": np.full(len(at), RETENTION_MS),
         "decision": np.full(len(at), "keep", dtype=object),
         "reason": np.where(is_empty[at], "within_retention", "group_active").astype(object),
-        "base": np.where(is_empty[at], "commit_timestamp", None),
+        "base": pa.array(np.full(len(at), "commit_timestamp"), mask=~is_empty[at]),
         "base_timestamp": pa.array(committed, mask=~is_empty[at]),
         "expires_at": pa.array(due, mask=~is_empty[at]),
         "expires_at_if_empty": due,

@@ -74,7 +74,7 @@ def _measure(options: argparse.Namespace, work: Path) -> int:
 
 def _lay_in(address: str, broker: object, log: Path, partitions: int) -> None:
     """Makes the topic, and the log's segments its own."""
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     from tests.broker.brokers import Broker
 
@@ -159,7 +159,7 @@ def _count(address: str, one_by_one: bool = False) -> int:
     )
     partitions = sorted(consumer.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions)
     consumer.assign([TopicPartition(TOPIC, number, 0) for number in partitions])
-    records, at_end = 0, set()
+    records, at_end = 0, set[int | None]()
     while len(at_end) < len(partitions):
         for message in [consumer.poll(1)] if one_by_one else consumer.consume(10_000, timeout=1):
             if message is None:

@@ -188,7 +188,9 @@ def _by_spark(lake: Lake, question: Question) -> Cost:
     """All columns of the rows that are asked for."""
     frame = lake.read(NAME).where(question.condition)
     rows, seconds = _least(lambda: len(frame.toArrow()))
-    jvm = int(lake.spark._jvm.java.lang.ProcessHandle.current().pid())
+    machine = lake.spark._jvm
+    assert machine is not None
+    jvm = int(machine.java.lang.ProcessHandle.current().pid())
     before = _read_bytes(jvm)
     frame.toArrow()
     return Cost("Spark", seconds, rows, len(frame.inputFiles()), (_read_bytes(jvm) - before) / 1e6)
