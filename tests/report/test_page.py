@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from kgroups_spark.report import figures
 from kgroups_spark.report.figures import Column, shown, table
 from kgroups_spark.report.page import report_page
+from kgroups_spark.report.sections.shared import day_of, last_days_plot
 from tests.chosen import one_of
 from tests.lake.table_rows import rows_of
 from tests.report.hostile_lakes import hostile_lake
@@ -252,6 +254,15 @@ def test_a_transaction_hangs_for_certain_only_where_its_coordinators_log_was_rea
     assert headline in headlines(reader)
     [said] = [text for text in reader.of("p") if sentence in text]
     assert ("by their age alone" in said) is (logs == [])
+
+
+@pytest.mark.parametrize("begins_behind", [timedelta(hours=1), timedelta(days=3)])
+def test_a_log_that_begins_behind_the_audits_moment_has_that_one_day(begins_behind: timedelta) -> None:
+    lake = {"as_of": AS_OF, "oldest_hour": AS_OF + begins_behind}
+    series = [("moved", "#123456")]
+    bars = [{"day": day_of(AS_OF + begins_behind), "series": "moved", "value": 1}]
+    found = last_days_plot({"lake": [lake]}, "moves", "Moves", bars, series, "events_by_day", "offset")
+    assert f"{AS_OF:%-d %b}" in found.svg
 
 
 def test_what_is_urgent_comes_first_in_words() -> None:

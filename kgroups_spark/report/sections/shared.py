@@ -44,10 +44,10 @@ def days_to_come_plot(answers: Answers, name: str, caption: str, rows: Sequence[
 def last_days_plot(
     answers: Answers, name: str, caption: str, rows: Sequence[Row], series: Any, asked: str, noun: str
 ) -> Plot:
-    """The days up to the audit, from the log's first on."""
+    """The days up to the audit's moment, from the log's first on. The log may begin behind that moment (--as-of)."""
     lake = answers["lake"][0]
     last = day_of(lake["as_of"])
-    first = max(last - timedelta(days=DAYS), day_of(lake["oldest_hour"] or last))
+    first = min(last, max(last - timedelta(days=DAYS), day_of(lake["oldest_hour"] or last)))
     partial = {last: f"until {lake['as_of']:%H:%M} UTC"}
     if not caption.endswith(AS_EACH_DAY_ENDED) and lake["oldest_hour"] not in (None, first) and first not in partial:
         partial[first] = f"from {lake['oldest_hour']:%H:%M} UTC"
