@@ -56,9 +56,10 @@ def saved_state(lake: Lake, claim: Claim, release_version: str, made_again: Sequ
 def _missing(lake: Lake, before: AuditRow, newest: int | None) -> str | None:
     """Why the newest state is not that of the last finished audit; None: it is. A state that ends elsewhere than that
     audit did is an older one, which somebody restored or left as the only one."""
-    read = {each.offsets_partition: each.end_offset for each in before.partitions or ()}
     if newest is None:
-        return f"state rebuilt from history: the lake has none of audit {before.audit_id}" if read else None
+        return (
+            f"state rebuilt from history: the lake has none of audit {before.audit_id}" if before.partitions else None
+        )
     columns = ["offsets_partition", "log_offset"]
     rows = lake.rows(CHECKPOINTS, columns=columns, conditions=rows_of_state(CHECKPOINTS, newest))
     places = rows.group_by(columns).aggregate([]).to_pydict()

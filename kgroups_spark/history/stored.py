@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
-from kgroups_spark.lake.lake import Lake
+from kgroups_spark.lake.lake import Lake, rows_where
 from kgroups_spark.lake.reach import tasks_read
 from kgroups_spark.lake.replaced import NOTHING
 from kgroups_spark.lake.saved_states import rows_of_state
@@ -72,10 +71,7 @@ class Stored:
     ) -> StoredTable:
         """A version of a table (None: the newest), without files and maybe rows that do not meet the conditions."""
         if not self.by_reference:
-            rows = self.lake.read(name, version, NOTHING)
-            for each in conditions:
-                rows = rows.where(each.of(F.col(each.column), F.lit))
-            rows = rows.select(*columns)
+            rows = rows_where(self.lake.read(name, version, NOTHING), conditions).select(*columns)
             schema = StoredTable(label, name, "", tuple(columns), None).schema
             self.packed.append(packed_by_shard(rows, label, schema))
             return StoredTable(label, name, "", tuple(columns), None)
@@ -92,9 +88,7 @@ class Stored:
             return
         conditions = [] if written_by is None else rows_of_state(name, written_by)
         if not self.by_reference:
-            rows = then.read(name)
-            for each in conditions:
-                rows = rows.where(each.of(F.col(each.column), F.lit))
+            rows = rows_where(then.read(name), conditions)
             self.packed.append(packed_by_shard(rows, name, part_schema(name)))
             return
         log = self.lake.table(name)

@@ -176,9 +176,7 @@ class Lake:
         schema = arrow_schema(name)
         columns = schema.names if columns is None else columns
         if not self.files_in_reach:
-            chosen = self.read(name, version, replaced)
-            for each in conditions:
-                chosen = chosen.where(each.of(F.col(each.column), F.lit))
+            chosen = rows_where(self.read(name, version, replaced), conditions)
             return chosen.select(*columns).toArrow().cast(pa.schema([schema.field(column) for column in columns]))
         files = self.table(name).files(version) if files is None else files
         paths = [file.path for file in files if all_may_hold(conditions, file.bound)]
@@ -249,6 +247,13 @@ class Lake:
     def create_table(self, table: Table) -> None:
         """Makes the table, empty; nothing if it is there."""
         self.commit(table.name, "create", partial(self.place.create, table, table_properties(table)))
+
+
+def rows_where(rows: DataFrame, conditions: Iterable[Condition]) -> DataFrame:
+    """The rows of a frame that meet all conditions."""
+    for each in conditions:
+        rows = rows.where(each.of(F.col(each.column), F.lit))
+    return rows
 
 
 def table_properties(table: Table) -> dict[str, str]:

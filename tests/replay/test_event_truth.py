@@ -42,7 +42,7 @@ WEEK = 7 * 86_400_000
 SEGMENTS = Path(__file__).parents[2] / "kgroups_spark" / "demo" / "segments"
 STORY = json.loads((Path(__file__).parents[1] / "data" / "story.json").read_text())
 
-# By recording and group what was done, and how often which event with which cause is reported of it.
+# The events that a recording's script caused, by recording and group: how often each comes, and with which cause.
 DONE: dict[str, dict[str, str]] = {
     "classic-4.3": {
         # audit-130db5 (active) and search-132aa6 (simple): committed on doomed, which was deleted, then

@@ -32,7 +32,7 @@ ids AS (
     coalesce(committed.committed_offset_count, 0) AS committed_offset_count,
     row_number() OVER (
       PARTITION BY topics.topic
-      -- An id that only a cluster reported of is newer than all that the log tells of.
+      -- An id that only a cluster reported is newer than every id in the log.
       ORDER BY
         coalesce(topics.seen_log_timestamp, in_cluster.seen_in_cluster_at) NULLS LAST, topics.topic_id
     ) AS number
