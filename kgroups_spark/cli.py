@@ -136,6 +136,8 @@ def _ended_by(error: BaseException) -> int:
         say_lines(_with_program(error.lines))
         return error.exit_code
     if isinstance(error, OSError):
+        if _is_stdout_full(error):
+            _drop_stdout()
         say(f"kgroups: {_os_error_text(error)}")
         return FAILED
     say_lines("".join(traceback.format_exception(error)).rstrip().split("\n"))
@@ -195,11 +197,13 @@ def _with_program(lines: Sequence[str]) -> list[str]:
 
 def _os_error_text(error: OSError) -> str:
     """`/var/lib/kafka/x: Permission denied`."""
-    if error.filename is None and error.errno == errno.ENOSPC and error.strerror == os.strerror(errno.ENOSPC):
-        # It is of stdout: those of other files that are written here name them.
-        _drop_stdout()
-        return f"stdout: {error.strerror}"
-    return str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
+    name = "stdout" if _is_stdout_full(error) else error.filename
+    return str(error) if name is None else f"{name}: {error.strerror}"
+
+
+def _is_stdout_full(error: OSError) -> bool:
+    """Whether the disk behind stdout is full: errors of other files that are written here name them."""
+    return error.filename is None and error.errno == errno.ENOSPC and error.strerror == os.strerror(errno.ENOSPC)
 
 
 def _drop_stdout() -> None:
