@@ -74,7 +74,7 @@ def _measure(options: argparse.Namespace, work: Path) -> int:
 
 def _lay_in(address: str, broker: object, log: Path, partitions: int) -> None:
     """Makes the topic, and the log's segments its own."""
-    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+    from confluent_kafka.admin import AdminClient, NewTopic
 
     from tests.broker.brokers import Broker
 
