@@ -15,7 +15,7 @@ import pyarrow as pa
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.decoding.range_decoder import RangeProgress
-from kgroups_spark.findings.evidence import Evidence, LargeRecord, Row, TimesOff, TransactionState
+from kgroups_spark.findings.evidence import Evidence, LargeRecord, MixedCommits, Row, TimesOff, TransactionState
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.findings.looked import FINDINGS, has_looked
@@ -30,14 +30,19 @@ from kgroups_spark.tables.schemas import TABLES, arrow_schema
 from kgroups_spark.times import to_datetime, to_epoch_ms
 
 
-def find(work: AuditWork, facts: LedgerFacts, progress: Sequence[RangeProgress] = ()) -> LedgerFacts:
+def find(
+    work: AuditWork,
+    facts: LedgerFacts,
+    progress: Sequence[RangeProgress] = (),
+    mixed: Sequence[MixedCommits] = (),
+) -> LedgerFacts:
     """Appends to `findings` what is odd as the tables stand now; the facts with the number of rows in them.
 
-    `progress`: what this audit read.
+    `progress`: what this audit read. `mixed`: what that committed in transactions and without.
     """
     work.progress("looking for what is odd")
     writer = work.writer
-    found = look(evidence_of(work, facts, progress))
+    found = look(replace(evidence_of(work, facts, progress), mixed_commits=mixed))
     rows = findings_table(found.findings, writer.audit_id)
     writer.append_table(FINDINGS, rows)
     reported = {

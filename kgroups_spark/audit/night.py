@@ -19,6 +19,7 @@ from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.findings.evidence import MixedCommits
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit
 from kgroups_spark.plan.read_on import read_on
@@ -48,7 +49,8 @@ def audit_night(work: AuditWork) -> AuditResult:
         sink.require_read_once()
     rows_added = Counter({name: rows for name, rows in sink.rows.items() if TABLES[name].kind == "history"})
     quarantined = quarantined_by_reason(progress, replayed.rows["quarantine"])
-    return AuditResult(moment, progress, rows_added, quarantined, work.plan)
+    mixed = [MixedCommits(*each) for of_shard in replayed.facts for each in of_shard]
+    return AuditResult(moment, progress, rows_added, quarantined, work.plan, mixed=mixed)
 
 
 def _replay(work: AuditWork, sink: Sink, progress: list[RangeProgress], moment: Moment) -> Made:

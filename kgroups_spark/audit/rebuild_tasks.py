@@ -95,7 +95,7 @@ class RebuildTask:
         assert self.replay.stored is not None
         return self.replay.stored
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
         """(table, rows) of one shard."""
         yield from self.replay.outputs(reader, offsets_partition, parts)
         for name in (*self.made_of_records, "quarantine"):

@@ -16,12 +16,12 @@ from kgroups_spark.history.shard_states import history_below, state_task
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.last_finished import REBUILD_APP_ID
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader
-from kgroups_spark.replay.replay_shard import Output
 from kgroups_spark.replay.stored_rows import StoredTable
 from kgroups_spark.tables.conditions import Condition, expression_of
 from kgroups_spark.tables.internal import NIGHT
 from kgroups_spark.tables.rows import constant
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
+from kgroups_spark.tasks.outputs import TaskOutput
 from kgroups_spark.tasks.replay_stage import ShardTask, replay_shards
 from kgroups_spark.tasks.sinks import sink_of
 
@@ -35,7 +35,7 @@ class RestoreTask:
     saved: StoredTable
     is_saved: pc.Expression
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
         """(checkpoints, rows)."""
         if offsets_partition in self.cut:
             yield from self.state.outputs(reader, offsets_partition, parts)

@@ -17,6 +17,7 @@ from kgroups_spark.coordinator.state_rows import STATE_FORMAT
 from kgroups_spark.counts import counted
 from kgroups_spark.decoding.hand_reader import MOST_ROUNDS, is_unsettled
 from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.findings.evidence import MixedCommits
 from kgroups_spark.lake.ledger import PartitionProgress, record_counts
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan
@@ -29,7 +30,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class AuditResult:
     """The results of the two stages: when the audit judges, how far each range was read, rows added by history table,
     quarantined by reason, and the plan as it could be followed (None: there was nothing to do). `states`: the same of
-    the two other logs."""
+    the two other logs. `mixed`: what was committed in transactions and without."""
 
     moment: Moment
     progress: list[RangeProgress] = field(default_factory=list)
@@ -37,6 +38,7 @@ class AuditResult:
     quarantined: Counter[str] = field(default_factory=Counter)
     plan: AuditPlan | None = None
     states: StateLogsResult = field(default_factory=StateLogsResult)
+    mixed: Sequence[MixedCommits] = ()
 
 
 def quarantined_by_reason(progress: list[RangeProgress], replay_failures: int) -> Counter[str]:

@@ -154,7 +154,7 @@ def _audit(work: AuditWork, claim: Claim, notes: list[str]) -> AuditSummary:
     facts = ledger_facts(work, result, [*notes, *_ask_for_topic_offsets(work, result)])
     if rebuilt is not None:
         facts = replace(facts, columns=rebuilt.reported_with(facts.columns))
-    facts = find(work, facts, result.progress)
+    facts = find(work, facts, result.progress, result.mixed)
     row = claim.finish(**facts.columns)
     summary = _summary(lake, row, then, before, writer)
     return replace(summary, shortfall=facts.shortfall, failures=(*summary.failures, *_tidied(lake, row.audit_id)))

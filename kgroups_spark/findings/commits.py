@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroups_spark.counts import counted
@@ -19,7 +17,6 @@ from kgroups_spark.findings.evidence import (
     group_of,
     listed,
     moment,
-    of_groups,
     per_group,
 )
 from kgroups_spark.findings.finding import Finding, at
@@ -31,9 +28,6 @@ STORM_IN_ALL = 36_000
 
 # offsets.retention.check.interval.ms, 10 minutes by default: no expiry is judged more finely.
 TIME_OFF_MS = 600_000
-
-# A reset by an admin commits each partition of a group without a transaction once.
-PLAIN_COMMITS = 2
 
 
 def commit_storm(evidence: Evidence) -> Iterator[Finding]:
@@ -65,46 +59,21 @@ def commit_storm(evidence: Evidence) -> Iterator[Finding]:
 
 
 def mixed_commits(evidence: Evidence) -> Iterator[Finding]:
-    """A partition that was committed in transactions, and without at least PLAIN_COMMITS times, in what was read."""
-    if not evidence.traffic.num_rows:
-        return
-    aggregates: list[Any] = [("commits", "sum"), ("transactional_commits", "sum")]
-    sums = evidence.traffic.group_by(GROUP).aggregate(aggregates)
-    both = pc.field("transactional_commits_sum") > 0
-    both &= pc.field("commits_sum") > pc.field("transactional_commits_sum")
-    groups = [group_of(row) for row in listed(sums.filter(both))]
-    if not groups:
-        return
-    slot = [*GROUP, "topic", "partition"]
-    commits = evidence.tables.rows(
-        "offset_commits",
-        [*slot, "is_transactional", "committed_offset", "log_offset"],
-        Condition("audit_id", "==", evidence.audit_id),
-        Condition("group_id", "in", sorted({group_id for _, group_id in groups})),
-    )
-    commits = of_groups(commits.filter(pc.is_valid(commits["committed_offset"])), groups)
-    commits = commits.append_column("in_transaction", pc.cast(commits["is_transactional"], pa.int32()))
-    counts = [("in_transaction", "sum"), ([], "count_all"), ("log_offset", "max")]
-    slots = commits.group_by(slot).aggregate(counts)
-    mixed = (pc.field("in_transaction_sum") > 0) & (
-        pc.field("count_all") >= pc.field("in_transaction_sum") + PLAIN_COMMITS
-    )
-    for key, rows in by_group(listed(slots.filter(mixed))).items():
-        first = rows[0]
-        plain = first["count_all"] - first["in_transaction_sum"]
-        more = f", and so {counted(len(rows) - 1, 'other partition')}" if len(rows) > 1 else ""
+    """A partition that was committed in transactions, and without more often than a reset does, in what was read."""
+    for each in sorted(evidence.mixed_commits):
+        more = f", and so {counted(each.partitions - 1, 'other partition')}" if each.partitions > 1 else ""
         yield Finding(
             "mixed_commits",
-            f"{first['topic']}-{first['partition']} of {key[1]} was committed {first['in_transaction_sum']:,} times in "
-            f"transactions and {plain:,} times without{more}. The one that stands later in the log wins, also over a "
-            "transaction that ends later: what was done exactly once may be done again. Most likely a consumer "
-            "commits beside the producer: set its enable.auto.commit=false, or find the second program with this "
-            "group.id",
-            group_id=key[1],
-            topic=first["topic"],
-            partition=first["partition"],
-            offsets_partition=key[0],
-            log_offset=first["log_offset_max"],
+            f"{each.topic}-{each.partition} of {each.group_id} was committed {each.transactional_commits:,} times in "
+            f"transactions and {each.plain_commits:,} times without{more}. The one that stands later in the log wins, "
+            "also over a transaction that ends later: what was done exactly once may be done again. Most likely a "
+            "consumer commits beside the producer: set its enable.auto.commit=false, or find the second program with "
+            "this group.id",
+            group_id=each.group_id,
+            topic=each.topic,
+            partition=each.partition,
+            offsets_partition=each.offsets_partition,
+            log_offset=each.log_offset,
         )
 
 

@@ -54,6 +54,20 @@ class TimesOff(NamedTuple):
     commits: int
 
 
+class MixedCommits(NamedTuple):
+    """The first partition of a group that was committed in transactions and without, how often in each way, how many
+    such partitions the group has, and where the last commit of this one stands."""
+
+    offsets_partition: int
+    group_id: str
+    topic: str
+    partition: int
+    transactional_commits: int
+    plain_commits: int
+    partitions: int
+    log_offset: int
+
+
 class TransactionState(NamedTuple):
     """Which partitions of `__transaction_state` were read, and up to when (None: up to now)."""
 
@@ -81,6 +95,7 @@ class Evidence:
     before: Sequence[Row] = ()
     transaction_state: TransactionState = field(default_factory=TransactionState)
     has_share_state: bool = False
+    mixed_commits: Sequence[MixedCommits] = ()
 
     @cached_property
     def groups(self) -> pa.Table:
@@ -98,8 +113,9 @@ class Evidence:
     @cached_property
     def traffic(self) -> pa.Table:
         """Facts of what this audit read."""
-        columns = [*GROUP, "hour", "commits", "transactional_commits"]
-        return self.tables.rows("group_traffic", columns, Condition("audit_id", "==", self.audit_id))
+        return self.tables.rows(
+            "group_traffic", [*GROUP, "hour", "commits"], Condition("audit_id", "==", self.audit_id)
+        )
 
     def before_until(self, duration_ms: int) -> datetime:
         """The moment at which a state must have begun to be that old."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.offsets.effects import Fold, fold
 from kgroups_spark.offsets.holding import Holdings, first_values, holdings, turning_records
+from kgroups_spark.offsets.mixed import Mixed, mixed_commits
 from kgroups_spark.offsets.moves import MOVES, Moves, Quiet, climbs, in_order, move_events, moves, placed_rows
 from kgroups_spark.offsets.numbers import I64, Flags, Markers
 from kgroups_spark.offsets.pending import noted_producers
@@ -87,6 +88,7 @@ class ReplayedOffsets:
     turns         Java: a group's first value, and the first behind each of its ends. Scala: records behind which a
                   group holds its first offset, or none any more (TURNS), in log order
     holdings      since when groups hold committed and pending offsets (HOLDINGS), by group and log offset
+    mixed         groups that this history commits in transactions and without
     folded        what became of each commit, where all groups were one range; None: there were several
     """
 
@@ -98,6 +100,7 @@ class ReplayedOffsets:
     transactions: Transactions
     turns: pa.Table
     holdings: pa.Table
+    mixed: Sequence[Mixed] = ()
     folded: FoldedRange | None = None
 
 
@@ -153,6 +156,7 @@ class _Replay:
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
     is_pending: list[np.ndarray] = field(default_factory=list)
     transactions: list[Transactions] = field(default_factory=list)
+    mixed: list[Mixed] = field(default_factory=list)
     # (group id, producer) and whether it is noted.
     noted: dict[tuple[str, int], bool] = field(default_factory=dict)
 
@@ -168,6 +172,7 @@ class _Replay:
         self._keep("moves", _move_rows(folded, moves(folded.fold, records), markers, self.slots))
         self._keep("unreadable", _some(records, ~commits.is_readable))
         self.transactions.append(transactions_of(_transactional(folded), markers))
+        self.mixed += mixed_commits(commits, folded.saved_rows)
         held = holdings(folded.fold)
         self._keep("holdings", _holding_rows(commits, held))
         if self.release.simple_groups_follow_offsets:
@@ -199,6 +204,7 @@ class _Replay:
             transactions,
             self._table("turns", TURNS).sort_by("log_offset"),
             self._table("holdings", HOLDINGS),
+            self.mixed,
         )
 
     def _keep(self, name: str, rows: pa.Table) -> None:

@@ -22,6 +22,7 @@ from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_difference import WAITING, Correction
 from kgroups_spark.coordinator.state_rows import STATE_FORMATS
 from kgroups_spark.coordinator.versions import MemberVersions, Version
+from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.replay import ALL_GROUPS
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.replay.replay_shard import Failure, Night, Output, ShardReplay
@@ -132,6 +133,11 @@ class HistoryReplay:
     @property
     def unreadable(self) -> pa.Table:
         return pa.concat_tables(self._unreadable)
+
+    @property
+    def mixed(self) -> Sequence[Mixed]:
+        """As of ShardReplay, of the history behind the last correction."""
+        return self._last.mixed
 
     def outputs(self) -> Iterator[Output]:
         """(table, rows): changes, then the current tables."""

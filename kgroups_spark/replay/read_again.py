@@ -15,6 +15,7 @@ from kgroups_spark.coordinator.releases import RULES_VERSION
 from kgroups_spark.coordinator.shard import Shard
 from kgroups_spark.coordinator.state_difference import Correction, corrections
 from kgroups_spark.coordinator.state_rows import STATE_FORMAT
+from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.replay.corrected import CorrectedPiece
 from kgroups_spark.replay.replay_shard import Night, Output, ShardReplay
@@ -62,6 +63,11 @@ class CorrectedReplay:
     @property
     def state(self) -> ShardState:
         return self._carried.state
+
+    @property
+    def mixed(self) -> Sequence[Mixed]:
+        """As of ShardReplay, of what is new."""
+        return self._carried.replay.mixed
 
     def outputs(self) -> Iterator[Output]:
         """(table, rows); rows of `checkpoints` hold the corrected entries."""

@@ -22,6 +22,7 @@ from kgroups_spark.coordinator.releases import Release, release
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.coordinator.versions import MemberVersions
 from kgroups_spark.expiry.clean_up import HELD_GROUPS, CleanUp, columns_needed
+from kgroups_spark.offsets.mixed import Mixed
 from kgroups_spark.offsets.replay import (
     ALL_GROUPS,
     OffsetHistory,
@@ -100,8 +101,9 @@ class ShardReplay:
     for table, rows in replay.outputs(): ...
     replay.state    where the next replay goes on
 
-    state, failures (group records at which a load fails) and unreadable (commits of versions that the release does not
-    read, OFFSET_RECORDS) are there once all changes have been taken.
+    state, failures (group records at which a load fails), unreadable (commits of versions that the release does not
+    read, OFFSET_RECORDS) and mixed (groups that the history commits in transactions and without) are there once all
+    changes have been taken.
     """
 
     def __init__(
@@ -131,6 +133,10 @@ class ShardReplay:
     @property
     def unreadable(self) -> pa.Table:
         return self._replayed[0].unreadable
+
+    @property
+    def mixed(self) -> Sequence[Mixed]:
+        return self._replayed[0].mixed
 
     @property
     def _replayed(self) -> tuple[ReplayedOffsets, Groups]:

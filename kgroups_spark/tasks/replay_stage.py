@@ -99,20 +99,27 @@ class ShardTask:
     def audit_id(self) -> int:
         return self.night.audit_id
 
-    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
-        """(table, rows) of one shard that are wanted, its new state among them."""
+    def outputs(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[TaskOutput]:
+        """(table, rows) of one shard that are wanted, its new state among them; a night adds its mixed commits as a
+        fact."""
         read_by = self.read_by
         if read_by is not None and self.stored is not None:
             shard = self.stored.shard(reader, offsets_partition, parts)
             read_by = read_by.and_corrected(shard.rows(CHECKPOINTS))
-        for table, rows in self._all(reader, offsets_partition, parts):
+        for output in self._all(reader, offsets_partition, parts):
+            if isinstance(output, Fact):
+                yield output
+                continue
+            table, rows = output
             if rows.num_rows and (self.tables is None or table in self.tables):
                 by = read_by if TABLES[table].kind == "history" else None
                 yield table, rows if by is None else by.with_audit_ids(rows)
 
-    def _all(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output]:
+    def _all(self, reader: PartReader, offsets_partition: int, parts: Sequence[HistoryPart]) -> Iterator[Output | Fact]:
         replay = self._replay(reader, offsets_partition, parts)
         yield from replay.outputs()
+        if self.stored is None and replay.mixed:
+            yield Fact([(offsets_partition, *each) for each in replay.mixed])
         yield CHECKPOINTS, self._checkpoint(offsets_partition, saved(replay.state))
         before = [part for part in parts if part.table == EXPIRY]
         if before:

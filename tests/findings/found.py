@@ -6,18 +6,21 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
 from kgroups_spark.audit.findings import findings_table
-from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, TimesOff, moment
+from kgroups_spark.findings.evidence import Condition, Evidence, LargeRecord, MixedCommits, TimesOff, moment
 from kgroups_spark.findings.finders import all_findings
 from kgroups_spark.findings.finding import Finding
 from kgroups_spark.tables.conditions import expression_of
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.times import to_epoch_ms
 from tests.expiry import twin
+from tests.offsets.mixed_twin import mixed_of
 from tests.twin.object_nights import ObjectTables
 
 DAY = 86_400_000
@@ -66,6 +69,7 @@ def evidence_of(
         [LargeRecord(p.offsets_partition, *fields) for p in audited.progress for fields in p.large_records],
         [TimesOff(p.offsets_partition, *fields) for p in audited.progress for fields in p.times_off],
         before=before,
+        mixed_commits=_mixed(audited),
     )
 
 
@@ -82,6 +86,12 @@ def findings(audited: ObjectTables, *, tables: Mapping[str, list[Row]] | None = 
     keys = [tuple(v for k, v in row.items() if k not in ("detail", "since", "severity")) for row in rows.to_pylist()]
     assert len(set(keys)) == len(keys)
     return found
+
+
+def _mixed(audited: ObjectTables) -> list[MixedCommits]:
+    rows = sorted(audited.rows("offset_commits"), key=itemgetter("offsets_partition"))
+    by_shard = groupby(rows, key=itemgetter("offsets_partition"))
+    return [MixedCommits(number, *each) for number, of_shard in by_shard for each in mixed_of(of_shard)]
 
 
 def _offset_expiry(

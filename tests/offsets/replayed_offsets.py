@@ -17,6 +17,7 @@ from kgroups_spark.offsets.state import GroupRange, OffsetState
 from kgroups_spark.replay import offset_rows as tables
 from tests.coordinator.replay_row import ReplayRow
 from tests.offsets.log_tables import history_of
+from tests.offsets.mixed_twin import mixed_of
 from tests.offsets.twin import Twin, groups_alone
 
 CONSTANTS = {"audit_id": 1, "offsets_partition": 0}
@@ -35,6 +36,11 @@ def current_tables(found: ReplayedOffsets, groups: Sequence[str]) -> dict[str, l
     }
 
 
+def assert_mixed(found: ReplayedOffsets, rows: Sequence[ReplayRow]) -> None:
+    """The records that were replayed count, and not those of the saved state."""
+    assert list(found.mixed) == mixed_of(history_of(rows).commits(GroupRange()).to_pylist())
+
+
 def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GROUPS) -> None:
     twin, found = Twin(rows, rules), replayed(rows, rules, ranges=ranges)
     now = current_tables(found, list(twin.shard.groups))
@@ -46,6 +52,7 @@ def assert_as_the_twin(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GRO
     failures = tables.failure_rows(found, **CONSTANTS)
     assert pairs(failures, "log_offset", "detail") == twin.failures
     history = history_of(rows)
+    assert_mixed(found, rows)
     ended = tables.ended_columns(found.transactions, history.markers).to_pylist()
     assert [tuple(row.values()) for row in ended] == twin.ended
     assert_removals(found, twin)

@@ -24,6 +24,7 @@ from tests.offsets.random_logs import random_log
 from tests.offsets.replayed_offsets import (
     Row,
     assert_as_the_twin,
+    assert_mixed,
     current_tables,
     replayed,
     state_rows,
@@ -45,6 +46,8 @@ def assert_cut_anywhere(rows: Sequence[ReplayRow], rules: Release, ranges=ALL_GR
         for name in ("moves", "tombstones", "unreadable"):
             one, two, both = (without_slots(getattr(each, name)) for each in (head, tail, whole))
             assert one + two == both, (name, cut)
+        assert_mixed(head, rows[:cut])
+        assert_mixed(tail, rows[cut:])
         assert ended_of(head, rows[:cut]) + ended_of(tail, rows[cut:]) == ended_of(whole, rows), cut
 
 
