@@ -11,6 +11,8 @@ from kgroups_spark.records.headers import PADDING
 
 # The least that is shown: whoever gets on slowly looks at no more at once.
 LEAST_SPAN = 1 << 12
+# The first look is no larger: most files end within it, and memory costs what is asked for, not what is filled.
+FIRST_ROOM = 1 << 16
 # So many bytes before `position` can still be asked for.
 LEAD = 1 << 10
 
@@ -40,9 +42,11 @@ class Window:
         self._file_ended = False
         self._start = 0
         self._span: int | None = None
-        self._allocate(size)
+        self._allocate(min(size, FIRST_ROOM))
         file.seek(position)
         self._fill()
+        if not self._file_ended and self._room < size:
+            self._enlarge(size)
 
     def bytes_at(self, place: int, end: int) -> memoryview:
         """The bytes of the file from `place`, at most LEAD before `position`, to `end`."""
@@ -72,10 +76,7 @@ class Window:
             self._to_front(self._buffer)
             self._fill()
         else:
-            old = self._buffer
-            self._allocate(2 * self._room)
-            self._to_front(old)
-            self._fill()
+            self._enlarge(2 * self._room)
             self._span = None if self._span is None else 2 * self._span
         self._show()
 
@@ -91,6 +92,12 @@ class Window:
     def _allocate(self, size: int) -> None:
         self._room = size
         self._buffer = np.zeros(LEAD + size + PADDING, np.uint8)
+
+    def _enlarge(self, size: int) -> None:
+        old = self._buffer
+        self._allocate(size)
+        self._to_front(old)
+        self._fill()
 
     def _to_front(self, source: NDArray[np.uint8]) -> None:
         lead = self.lead

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,25 @@ def test_a_batch_larger_than_the_chunk_is_read() -> None:
     rows, corrupt, _ = read_all(log, chunk_bytes=256)
     assert rows == read_log(log)
     assert corrupt == []
+
+
+def test_a_small_file_needs_little_memory() -> None:
+    log = batch(0, [(b"k", b"v")])
+    tracemalloc.start()
+    try:
+        assert len(read_all(log)[0]) == 1
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_large_file_comes_in_chunks_as_large_as_asked_for() -> None:
+    log = b"".join(batch(n, [(b"k", bytes(1_000))]) for n in range(1_000))
+    for chunk_bytes, least in ((1 << 24, len(log)), (500_000, 400_000)):
+        parts = [
+            part for part in read_segment(io.BytesIO(log), chunk_bytes=chunk_bytes) if isinstance(part, RecordColumns)
+        ]
+        assert max(int(part.batches.size.sum()) for part in parts) >= least
 
 
 def test_a_file_without_bytes_has_no_records() -> None:
