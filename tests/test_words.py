@@ -52,12 +52,20 @@ def texts(path: Path) -> Iterator[tuple[str, str]]:
 def texts_around(path: Path) -> Iterator[tuple[str, str]]:
     """Docstrings, comments and names of tests; their other strings are data."""
     text = path.read_text()
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             name = "" if isinstance(node, ast.Module) else node.name.replace("_", " ")
             line = 1 if isinstance(node, ast.Module) else node.lineno
             yield f"{path.relative_to(ROOT)}:{line}", f"{name}\n\n{ast.get_docstring(node) or ''}"
     yield from comments(path, text)
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all statements in it: definitions stand among them, and expressions are most of a module."""
+    yield node
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(node, name, ()):
+            yield from statements(each)
 
 
 def comments(path: Path, text: str) -> Iterator[tuple[str, str]]:
