@@ -23,7 +23,7 @@ from kgroups_spark.sources.segment_log import SegmentLog
 from kgroups_spark.tables.internal import NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
-from tests.chosen import by_each_writer
+from tests.chosen import by_each_writer, one_of
 from tests.logs.cleaner import Files, GrowingLog
 from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.nights.cleaned_nights import Nights, write_folder
@@ -33,6 +33,8 @@ from tests.nights.nights_here import Audited, how_of
 from tests.nights.reported_tables import CURRENT, VERSIONS, Row
 
 REPORTED = (*CURRENT, *VERSIONS, "checkpoints", "transaction_markers", "quarantine")
+# Those of which the log has records.
+PARTITIONS = (0, 1)
 
 
 def three_nights() -> list[Files]:
@@ -67,7 +69,7 @@ def comparable(table: list[Row]) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("decided", ["while planning", "while reading"])
+@pytest.mark.parametrize("decided", one_of("while planning", "while reading"))
 @by_each_writer
 def test_both_writers_read_again_and_correct(
     session: Any, in_one_process: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, decided: str
@@ -109,8 +111,9 @@ def assert_history_alone_says_the_same(session: Any, path: Path) -> None:
     """The replay of the history and of what was corrected, from nothing."""
     lake = Lake.open(session, str(path))
     stored = Stored.of(lake)
-    history = StoredHistory(stored.tables(), dealt(dict.fromkeys(range(50), 1), 1))
-    task = ShardTask(Night(3, "4.3", 50, Topics()), dict.fromkeys(range(50), 0), stored=history)
+    assert {row["offsets_partition"] for name in VERSIONS for row in rows(path, name)} == {*PARTITIONS}
+    history = StoredHistory(stored.tables(), dealt(dict.fromkeys(PARTITIONS, 1), 1))
+    task = ShardTask(Night(3, "4.3", 50, Topics()), dict.fromkeys(PARTITIONS, 0), stored=history)
     for name in (*CURRENT, *VERSIONS):
         found = shard_rows(stored.shards(history.dealt.hands), replace(task, tables=frozenset({name})), name).toArrow()
         assert comparable(found.to_pylist()) == comparable(rows(path, name)), name
