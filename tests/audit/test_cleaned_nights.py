@@ -71,7 +71,7 @@ def assert_holds_all_it_saw(nights: Nights) -> None:
 def test_what_goes_after_it_was_read_changes_nothing(release: str, chosen: Chosen) -> None:
     logs = list(some_logs(release, ("",), 12)) + [(seed, f"dense {seed}", dense_log(seed, 40)) for seed in range(4)]
     shrunk = 0
-    for number in chosen.some(range(len(logs)), 2):
+    for number in chosen.some(range(len(logs)), 1):
         seed, name, files = logs[number]
         log = GrowingLog(files)
         nights = nights_of(log, seed, how_of(release), 0.6, before=False)

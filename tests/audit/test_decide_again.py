@@ -23,7 +23,7 @@ from kgroups_spark.lake.writer import LakeWriter
 from kgroups_spark.lake.writer_choice import WriterName
 from kgroups_spark.plan.audit_plan import AuditPlan
 from kgroups_spark.tables.internal import NIGHT, REREAD
-from tests.chosen import by_each_writer
+from tests.chosen import by_each_writer, one_of
 from tests.expiry import twin_cases
 from tests.expiry.cases import NOW, R
 from tests.expiry.frames import AUDIT_ID, arrow_table
@@ -130,15 +130,8 @@ def session_of(request: pytest.FixtureRequest) -> Callable[[WriterName], SparkSe
     return lambda writer: request.getfixturevalue("local" if writer == "parts" else "spark")
 
 
-@pytest.mark.parametrize(
-    ("writer", "small_rows"),
-    [
-        ("parts", 0),
-        ("parts", 50_000),
-        pytest.param("spark", 0, marks=[pytest.mark.soak, pytest.mark.spark]),
-        pytest.param("spark", 50_000, marks=[pytest.mark.soak, pytest.mark.spark]),
-    ],
-)
+@pytest.mark.parametrize("writer", ["parts", pytest.param("spark", marks=[pytest.mark.soak, pytest.mark.spark])])
+@pytest.mark.parametrize("small_rows", one_of(0, 50_000))
 def test_decisions_over_a_lake_are_those_of_the_twin(
     session_of: Callable[[WriterName], SparkSession],
     tmp_path: Path,

@@ -20,6 +20,7 @@ from kgroups_spark.tasks.sinks import RowsSink
 from kgroups_spark.upkeep import keep
 from kgroups_spark.upkeep.keep import Reduction
 from kgroups_spark.upkeep.reduce_stage import BY_SHARD, Reduced, packed_shards, reduce_packed
+from tests.chosen import one_of
 from tests.history.test_history_reduction import as_tables, in_order, random_tables
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import rows
@@ -56,7 +57,7 @@ def state_records(rng: random.Random) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", one_of(*range(4)))
 def test_files_are_reduced_by_tasks_as_rows_are(local, seed, tmp_path, monkeypatch) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(keep, "ROWS_PER_TASK", rng.choice([1, 40, 1 << 20]))

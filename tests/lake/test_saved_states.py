@@ -13,6 +13,7 @@ from kgroups_spark.lake.saved_states import is_of_night, newest_state, rows_of_s
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.schemas import CHECKPOINTS
 from tests.audit.test_reading_again import REPORTED, comparable, three_nights
+from tests.chosen import one_of
 from tests.nights.cleaned_nights import Nights
 from tests.nights.nights_here import Audited, how_of
 from tests.protocol.local_spark import in_memory
@@ -28,6 +29,13 @@ def nights_and(change: Callable[[Audited], None] | None = None) -> Audited:
         change(nights.audited)
     nights.audit(third)
     return nights.audited
+
+
+# By the offsets partition whose state is gone; None: those of all.
+WHY_REBUILT = {
+    None: r"audit 2 had read partition 0 up to offset \d+, and its state is that before \d+$",
+    1: r"audit 2 had read partition 1 up to offset \d+, and its state is gone$",
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +59,9 @@ def joined(audited: Audited, is_one: Callable[[TableFile], bool]) -> None:
     audited._read = {}
 
 
-@pytest.mark.parametrize("is_one", [is_of_night, lambda _: True], ids=["states of two nights", "corrections, too"])
-def test_a_night_goes_on_from_the_newest_state_in_files_that_were_joined(
-    undisturbed: Audited, is_one: Callable[[TableFile], bool]
-) -> None:
+@pytest.mark.parametrize("files", one_of("states of two nights", "corrections, too"))
+def test_a_night_goes_on_from_the_newest_state_in_files_that_were_joined(undisturbed: Audited, files: str) -> None:
+    is_one: Callable[[TableFile], bool] = is_of_night if files == "states of two nights" else lambda _: True
     found = nights_and(lambda audited: joined(audited, is_one))
     assert not [note for note in found.newest.notes or () if "rebuilt" in note]
     for name in REPORTED:
@@ -85,17 +92,11 @@ def taken_away(audited: Audited, offsets_partition: int | None) -> None:
     audited._read = {}
 
 
-@pytest.mark.parametrize(
-    ("offsets_partition", "why"),
-    [
-        (None, r"audit 2 had read partition 0 up to offset \d+, and its state is that before \d+$"),
-        (1, r"audit 2 had read partition 1 up to offset \d+, and its state is gone$"),
-    ],
-    ids=["of all shards", "of one shard"],
-)
+@pytest.mark.parametrize("offsets_partition", one_of(None, 1))
 def test_a_newest_state_that_is_gone_is_rebuilt_and_no_older_one_taken(
-    undisturbed: Audited, offsets_partition: int | None, why: str
+    undisturbed: Audited, offsets_partition: int | None
 ) -> None:
+    why = WHY_REBUILT[offsets_partition]
     found = nights_and(lambda audited: taken_away(audited, offsets_partition))
     (note,) = (note for note in found.newest.notes or () if "rebuilt" in note)
     assert re.match(f"state rebuilt from history: {why}", note), note

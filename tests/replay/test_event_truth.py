@@ -32,7 +32,7 @@ from kgroups_spark.coordinator.shard import Shard
 from tests.coordinator.events_twin import events_of
 from tests.coordinator.log_rows import replay_rows
 from tests.coordinator.no_topics import NoTopics
-from tests.logs.corpora import ANSWERS, every_corpus
+from tests.logs.corpora import ANSWERS, some_corpora
 from tests.logs.log_files import read_folder, read_zip, segments_of
 from tests.nights.nights_here import How, audit
 from tests.nights.reported_tables import Row
@@ -339,7 +339,7 @@ def how(corpus: str) -> How:
     return How(ANSWERS[corpus]["release"], retention_ms=ANSWERS[corpus].get("retention_ms", WEEK))
 
 
-@every_corpus
+@some_corpora
 def test_what_was_done_is_reported_with_its_cause_and_nothing_else(corpus: str) -> None:
     found: dict[str, Counter[str]] = {}
     for row in recorded(corpus):
@@ -360,7 +360,7 @@ def counted(text: str) -> Iterator[tuple[str, int]]:
         yield event, int(number)
 
 
-@every_corpus
+@some_corpora
 def test_offsets_that_were_rewound_are_reported_with_their_cause(corpus: str) -> None:
     found: dict[str, set[str]] = {}
     for row in recorded(corpus):
@@ -370,7 +370,7 @@ def test_offsets_that_were_rewound_are_reported_with_their_cause(corpus: str) ->
     assert found == {cause: set(groups) for cause, groups in REWOUND.get(corpus, {}).items()}
 
 
-@every_corpus
+@some_corpora
 def test_the_slow_twin_tells_the_same_of_recordings(corpus: str) -> None:
     version = tuple(map(int, ANSWERS[corpus]["release"].split(".")))
     files, theirs = read_zip(CORPORA)[corpus], []

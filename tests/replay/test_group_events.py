@@ -35,8 +35,8 @@ def events(audited: Reported) -> list[Row]:
     return audited.rows("group_events")
 
 
-@pytest.mark.parametrize("version", some_of(2, *RELEASES))
-@pytest.mark.parametrize("seed", some_of(1, *range(12)))
+@pytest.mark.parametrize("version", one_of(*RELEASES))
+@pytest.mark.parametrize("seed", one_of(*range(12)))
 def test_events_do_not_depend_on_nights_ranges_and_chunks(version: str, seed: int) -> None:
     files = EventLog(seed).files
     whole = by_objects(files, How(version, retention_ms=HOUR))
@@ -196,8 +196,9 @@ def acts_at(log: EventLog, log_offset: int) -> int:
 
 @pytest.mark.parametrize("version", one_of(*RELEASES))
 @pytest.mark.parametrize(
-    ("acts", "expected"),
-    [
+    "case",
+    some_of(
+        4,
         (["tombstone", "tombstone"], [("offset_removed", 0)]),
         (["value", "tombstone", "tombstone"], [("offset_removed", 1)]),
         (["value", "tombstone", "tombstone", "value", "tombstone"], [("offset_removed", 1), ("offset_removed", 4)]),
@@ -208,10 +209,11 @@ def acts_at(log: EventLog, log_offset: int) -> int:
         (["group tombstone", "group tombstone"], [("group_removed", 0)]),
         (["group", "group tombstone", "group tombstone"], [("group_removed", 1)]),
         (["group tombstone", "group", "group tombstone"], [("group_removed", 0), ("group_removed", 2)]),
-    ],
-    ids=lambda each: ",".join(each) if each and isinstance(each[0], str) else "",
+    ),
+    ids=lambda case: ",".join(case[0]),
 )
-def test_each_removal_is_reported_once(version: str, acts: list[str], expected: list[tuple[str, int]]) -> None:
+def test_each_removal_is_reported_once(version: str, case: tuple[list[str], list[tuple[str, int]]]) -> None:
+    acts, expected = case
     found = removals(version, *acts)
     wanted = {name for name, _ in expected} or {"offset_removed"}
     assert [each for each in found if each[0] in wanted] == expected
