@@ -71,8 +71,7 @@ def calls(lake: str, *words: str) -> int:
 @pytest.mark.parametrize("form", one_of("table", "json"))
 @pytest.mark.parametrize(
     "words",
-    some_of(
-        2,
+    one_of(
         "describe --all-groups",
         "describe --all-groups --members",
         "describe --all-groups --state",

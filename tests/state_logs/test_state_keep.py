@@ -10,6 +10,7 @@ import pytest
 from kgroups_spark.state_logs.keep import STATE_RULES, STATE_TABLES
 from kgroups_spark.tables.internal import KEEP
 from kgroups_spark.upkeep.reduce_stage import Reduced
+from tests.chosen import one_of
 from tests.lake.table_rows import rows_of as table_rows
 from tests.nights.state_nights import StateNights
 from tests.records.build import batch
@@ -41,7 +42,10 @@ def log_of(topic, seed):
     return b"".join(batch(n, [record], base_timestamp=1000 * n) for n, record in enumerate(records))
 
 
-@pytest.fixture(scope="module", params=[(topic, seed) for topic in RELEASES for seed in SEEDS])
+CASES = [case for topic in RELEASES for case in one_of(*((topic, seed) for seed in SEEDS))]
+
+
+@pytest.fixture(scope="module", params=CASES)
 def both(request):
     """The nights as they are, and those whose history is reduced."""
     topic, seed = request.param

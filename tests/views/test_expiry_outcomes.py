@@ -21,7 +21,7 @@ from tests.views.random_logs import tables_of as tables_of_logs
 QUERY = "SELECT offsets_partition, decision, outcome, outcome_log_offset, removed_after_ms FROM expiry_outcomes"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", some_of(8, *CASES), ids=lambda case: case.name)
 def test_one_offset(case: Case) -> None:
     assert rows_of(in_duckdb(tables_of((case,))), QUERY) == expected_rows((case,))
 

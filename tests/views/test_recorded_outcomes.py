@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.chosen import one_of
 from tests.expiry.twin import expires, judge_offset
 from tests.lake.table_rows import rows_of as table_rows
 from tests.logs.corpora import ANSWERS
@@ -25,7 +26,7 @@ FILES, RELEASE = FILES_BY_RELEASE["4.3"], (4, 3)
 RETENTION_MS = ANSWERS["expiry-4.3-after"]["retention_ms"]
 
 
-@pytest.mark.parametrize("partition", segments_of(FILES))
+@pytest.mark.parametrize("partition", one_of(*segments_of(FILES)))
 def test_each_check_of_a_broker_is_reported(partition: int) -> None:
     restarted_at = ANSWERS["expiry-4.3-before"]["ends"][str(partition)]
     checks = [(begin, behind, removed) for begin, _, behind, removed in tombstone_batches(FILES, partition)]

@@ -45,11 +45,11 @@ def said(lake: duckdb.DuckDBPyConnection, source: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("time", one_of(*AHEAD))
 def test_history_is_that_of_a_log_in_which_they_have_no_time(time: int, chosen: Chosen) -> None:
     differed = 0
-    for seed in chosen.some(range(20), 2, always=[0]):  # log 0 shows that the times matter: its snapshots have them
+    for seed in chosen.some(range(20), 1, always=[0]):  # log 0 shows that the times matter: its snapshots have them
         ahead, without = views(seed, time), views(seed, NONE)
         moments = [row["at"] for row in rows_of(ahead, "SELECT DISTINCT log_timestamp AS at FROM offset_commits")]
         moments = [at for at in moments if at is not None and at < STARTED]
-        for at in random.Random(seed).sample(moments, 4):
+        for at in random.Random(seed).sample(moments, 2):
             for state in STATES:
                 call = f"{state}_as_of(TIMESTAMPTZ '{at:%Y-%m-%d %H:%M:%S.%f}Z')"
                 assert said(ahead, call) == said(without, call), (seed, call)
