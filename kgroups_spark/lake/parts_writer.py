@@ -30,6 +30,8 @@ ROWS_PER_GROUP = 32_768
 # A row of the ledger has an entry for each partition of __consumer_offsets, and nearly all who ask want one row.
 ROWS_PER_GROUP_OF = {"audits": 128}
 
+COMPRESSION = "zstd"
+
 NO_FOOTER: Mapping[str, str] = {}
 
 # Rising or rarely repeating numbers: packed differences take half the bytes of a dictionary and no more time.
@@ -77,7 +79,7 @@ class PartWriter:
         name = f"part-{self.audit_id:08d}-{uuid.uuid4()}.zstd.parquet"
         storage, folder = lake_file_system(self.lake_uri)
         with storage.open_output_stream(posixpath.join(folder, self.table_name, name)) as sink:
-            in_order = (table.select(schema.names).cast(schema) for table in itertools.chain([first], tables))
+            in_order = (_fitted(table, schema) for table in itertools.chain([first], tables))
             rows_per_group = ROWS_PER_GROUP_OF.get(self.table_name, ROWS_PER_GROUP)
             metadata = _write_parquet(sink, schema, in_order, statistics, rows_per_group, footer)
             size = sink.tell()
@@ -92,6 +94,12 @@ def lake_file_system(lake_uri: str) -> tuple[pa.fs.FileSystem, str]:
 
 def _as_table(batch: pa.Table | pa.RecordBatch) -> pa.Table:
     return batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+
+
+def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns in their order, of their types. Rows of a task mostly have them: the writer itself refuses a null."""
+    table = table.select(schema.names)
+    return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def _schema_to_write(table_name: str, given: pa.Schema) -> pa.Schema:
@@ -121,7 +129,7 @@ def _write_parquet(
     with pq.ParquetWriter(
         sink,
         schema,
-        compression="zstd",
+        compression=COMPRESSION,
         use_dictionary=[name for name in schema.names if name not in PACKED],
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         write_statistics=list(statistics),

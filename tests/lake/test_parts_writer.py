@@ -110,6 +110,19 @@ def test_a_null_where_none_is_allowed_is_refused(writer):
         writer.write(rows.set_column(column, "group_id", pa.nulls(1, pa.string())))
 
 
+def test_a_null_in_a_column_that_says_it_has_none_is_refused(writer):
+    schema = arrow_schema("offset_commits")
+    columns = {field.name: pa.nulls(1, field.type) for field in schema}
+    with pytest.raises(ValueError, match="null"):
+        writer.write(pa.Table.from_arrays(list(columns.values()), schema=schema))
+
+
+def test_columns_are_compressed_by_zstd(writer):
+    part = writer.write(rows_of("offset_commits", {"group_id": "b"}))
+    group = pq.read_metadata(Path(writer.lake_uri) / "offset_commits" / part.path).row_group(0)
+    assert {group.column(index).compression for index in range(group.num_columns)} == {"ZSTD"}
+
+
 def test_a_value_that_does_not_fit_its_column_is_refused(writer):
     rows = rows_of("offset_commits", {})
     column = rows.schema.get_field_index("partition")
