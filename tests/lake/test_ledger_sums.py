@@ -53,7 +53,7 @@ def totals(audits: pa.dataset.Dataset, entries: pa.Table | None) -> list[Row]:
         if entries is not None:
             connection.register("ledger_sums", entries)
             text = text.replace("FROM audit_partitions", "FROM ledger_sums")
-        connection.execute(text)
+        connection.execute(text.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMPORARY VIEW"))
         return connection.sql("SELECT * FROM log_totals ORDER BY offsets_partition").to_arrow_table().to_pylist()
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import shutil
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -28,29 +27,32 @@ WITHOUT_RECORD_VIEWS = tuple(name for name in VIEWS if name not in RECORD_VIEWS)
 
 def in_duckdb(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
     """Every view and function over these tables; the others are empty."""
-    with NamedTemporaryFile(suffix=".duckdb") as file:
-        # DuckDB keeps it open.
-        shutil.copyfile(_database(), file.name)
-        connection = duckdb.connect(file.name, config=ONE_THREAD)
+    # The tables are those of this connection alone: DuckDB registers them as temporary views.
+    connection = _database().cursor()
     connection.execute("SET TimeZone = 'UTC'")
-    for name in TABLES:
-        connection.register(name, tables.get(name, arrow_schema(name).empty_table()))
+    for name, no_rows in _empty_tables().items():
+        connection.register(name, tables.get(name, no_rows))
     return connection
 
 
 @cache
-def _database() -> Path:
-    """A file with the views and functions. To make them, each of which DuckDB binds, takes ten times as long as to open
-    a copy of it."""
+def _empty_tables() -> dict[str, pa.Table]:
+    return {name: arrow_schema(name).empty_table() for name in TABLES}
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """The views and functions, which nobody changes. To make them, each of which DuckDB binds, takes a hundred times as
+    long as another connection to them."""
     folder = TemporaryDirectory()
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "views.duckdb"
     with duckdb.connect(path, config=ONE_THREAD) as connection:
-        for name in TABLES:
-            connection.register(name, arrow_schema(name).empty_table())
+        for name, no_rows in _empty_tables().items():
+            connection.register(name, no_rows)
         for name in (*VIEWS, *FUNCTIONS):
             connection.execute(view_sql(name, "duckdb"))
-    return path
+    return duckdb.connect(path, read_only=True, config=ONE_THREAD)
 
 
 class InSpark:
