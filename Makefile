@@ -7,7 +7,7 @@
 #             same by Spark and Delta (--beside-spark 100), then audits that are killed as processes (--kills 40).
 #             SOAK_TESTS="-k maintain" and SOAK_ARGS="--disturbances 50 --beside-spark 5 --kills 5" shorten it; --seed N
 #             repeats what a run printed.
-#             Only here: all releases, logs, seeds and places to cut at of the laws over logs, of which each run of
+#             Only here: all releases, logs, recordings, seeds and cuts of the laws over logs, of which each run of
 #             `make test` takes others; each command in each form over large, long and hostile lakes; nights by Spark's
 #             writer, but for one of audit/test_run.py; clearing up, the next night and upkeep after a kill at every
 #             commit point; ten nights with both writers; a rebuild killed before every table; every size of a full disk;

@@ -76,7 +76,7 @@ TRUE_OF_RECORDINGS = {
 }
 
 
-@pytest.mark.parametrize("corpus", sorted(ANSWERS))
+@pytest.mark.parametrize("corpus", some_of(6, *sorted(ANSWERS)))
 def test_recordings_raise_what_was_done_and_nothing_else(corpus: str) -> None:
     answers = ANSWERS[corpus]
     version = tuple(map(int, answers["release"].split(".")))

@@ -79,7 +79,7 @@ def test_whatever_changes_at_any_moment(change: Callable[[Broker], Steps], tmp_p
     moments = range(1, 2 + audit_disturbed(change, tmp_path / "undisturbed", "full", 10**6))
     assert len(moments) > 15
     cases = list(itertools.product(moments, HOW, [True, False]))
-    for number, (moment, how, at_once) in enumerate(chosen.some(cases, 4)):
+    for number, (moment, how, at_once) in enumerate(chosen.some(cases, 2)):
         audit_disturbed(change, tmp_path / str(number), how, moment, all_at_once=at_once)
 
 
