@@ -177,6 +177,8 @@ class ShardReplay:
             yield "group_events", move_event_rows(moves, events.moves, times, **self._constants)
         self.failures = replay.failures
         yield from self._failures(offsets)
+        # They refer to each other, and tasks run without the collector of cycles: the shard would stay.
+        groups.events = None
         return groups
 
     def _climbs(self, offsets: ReplayedOffsets, history: OffsetHistory, times: GroupTimes) -> Iterator[pa.Table]:

@@ -16,7 +16,8 @@ from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.offsets.state import GroupRange
 from kgroups_spark.tables.schemas import arrow_schema
 
-# Commits of a shard that are folded at once, some 90 bytes each and as many again while they are.
+# Stored commits of a shard that are folded at once, some 90 bytes each and three times as many again while they are.
+# For each lot all files are opened again, those of every night.
 ROWS_AT_ONCE = 2_000_000
 # Records of neighbouring shards whose rows a task reads together.
 RECORDS_AT_ONCE = 1_000_000

@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from kgroups_spark.offsets.state import GroupRange
+from kgroups_spark.replay import history_parts
 from kgroups_spark.replay.history_parts import HistoryPart, PartReader, part_schema
 from tests.lake.table_rows import rows_of
 
@@ -26,3 +28,19 @@ def test_columns_are_those_of_the_table(tmp_path: Path, by_spark: bool) -> None:
     read = PartReader().rows(parts, NAME, 3)
     assert read.schema == part_schema(NAME)
     assert [(row["commit_timestamp"], row["value_version"]) for row in read.to_pylist()] == [(THEN, None), (THEN, 4)]
+
+
+def test_commits_are_folded_by_ranges_of_groups_of_about_as_many_rows(tmp_path: Path, monkeypatch) -> None:
+    """Three parts, each sorted by group, with four row groups of 10 commits of ten groups."""
+    monkeypatch.setattr(history_parts, "COMMITS_AT_ONCE", 40)
+    name, groups = "offset_commits", [f"g{number}" for number in range(10)]
+    parts = [HistoryPart(name, str(tmp_path / f"{part}.parquet")) for part in range(3)]
+    for part, (_, place, _) in enumerate(parts):
+        rows = [{"offsets_partition": 3, "group_id": each, "log_offset": 4 * part} for each in groups for _ in range(4)]
+        pq.write_table(rows_of(name, *rows), place, row_group_size=10)
+    reader = PartReader()
+    ranges = reader.ranges(parts, 3)
+    sizes = [len(reader.rows(parts, name, 3, each)) for each in ranges]
+    assert sizes == [24, 24, 36, 24, 12]
+    assert [len(reader.rows(parts, name, number)) for number in (3, 4)] == [120, 0]
+    assert reader.ranges(parts, 4) == [GroupRange()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from kgroups_spark.coordinator import rows as shard_rows
+from kgroups_spark.coordinator.groups import Groups
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
 from kgroups_spark.coordinator.shard import Shard
@@ -20,6 +22,7 @@ from kgroups_spark.replay.shard_history import ShardHistory
 from kgroups_spark.replay.shard_state import ShardState
 from kgroups_spark.tables.rows import table_batch
 from kgroups_spark.tables.schemas import TABLES, arrow_schema
+from kgroups_spark.tasks.cycle_collector import no_cycle_collector
 from tests.coordinator.no_topics import NoTopics
 from tests.coordinator.replay_row import ReplayRow, replay
 from tests.offsets.log_tables import history_tables
@@ -95,3 +98,12 @@ def test_columns_and_groups_say_what_objects_say(chosen):
                 assert_same(replayed(log, version)[0], of_objects(log, version))
             except AssertionError as error:
                 raise AssertionError(f"release {version}, seed {seed}") from error
+
+
+def test_a_shard_that_was_replayed_is_gone_without_the_collector_of_cycles(chosen):
+    """Tasks run without it: what refers to itself would stay until the last shard of the task."""
+    log = random_log(chosen.random.randrange(1 << 32), records=200)
+    gc.collect()
+    with no_cycle_collector():
+        replayed(log, chosen.one(RELEASES))
+        assert [each for each in gc.get_objects() if isinstance(each, Groups | ShardReplay)] == []
