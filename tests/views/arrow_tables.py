@@ -25,10 +25,13 @@ ONE_THREAD = {"threads": 1}
 WITHOUT_RECORD_VIEWS = tuple(name for name in VIEWS if name not in RECORD_VIEWS)
 
 
-def in_duckdb(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
-    """Every view and function over these tables; the others are empty."""
+def in_duckdb(tables: Mapping[str, pa.Table], *, alone: bool = False) -> duckdb.DuckDBPyConnection:
+    """Every view and function over these tables; the others are empty. `alone`: in a database that no other test has,
+    for tests that change its views or its settings."""
     # The tables are those of this connection alone: DuckDB registers them as temporary views.
-    connection = _database().cursor()
+    connection = duckdb.connect(config=ONE_THREAD) if alone else _database().cursor()
+    if alone:
+        _make_views(connection)
     connection.execute("SET TimeZone = 'UTC'")
     for name, no_rows in _empty_tables().items():
         connection.register(name, tables.get(name, no_rows))
@@ -48,11 +51,15 @@ def _database() -> duckdb.DuckDBPyConnection:
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "views.duckdb"
     with duckdb.connect(path, config=ONE_THREAD) as connection:
-        for name, no_rows in _empty_tables().items():
-            connection.register(name, no_rows)
-        for name in (*VIEWS, *FUNCTIONS):
-            connection.execute(view_sql(name, "duckdb"))
+        _make_views(connection)
     return duckdb.connect(path, read_only=True, config=ONE_THREAD)
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection) -> None:
+    for name, no_rows in _empty_tables().items():
+        connection.register(name, no_rows)
+    for name in (*VIEWS, *FUNCTIONS):
+        connection.execute(view_sql(name, "duckdb"))
 
 
 class InSpark:

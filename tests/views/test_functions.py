@@ -208,7 +208,7 @@ def test_spark_says_the_same(spark: SparkSession) -> None:
 
 def test_the_partition_count_of_many_groups_needs_little_memory() -> None:
     tables = groups_of([f"service-{number}" for number in range(20_000)], 50)
-    connection = in_duckdb(tables)
+    connection = in_duckdb(tables, alone=True)
     # Each of 2,000 numbers with each group are 40 million pairs.
     connection.execute("SET memory_limit = '200MB'; SET max_temp_directory_size = '0MB'; SET threads = 2")
     assert rows_of(connection, "SELECT offsets_partition_count() AS n") == [{"n": 50}]

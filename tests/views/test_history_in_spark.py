@@ -230,7 +230,7 @@ def halves(lake: Lake) -> dict[int, int]:
 
 
 def views_over(tables: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
-    connection = arrow_tables.in_duckdb(tables)
+    connection = arrow_tables.in_duckdb(tables, alone=True)
     connection.execute(KNOWN.view_sql("duckdb"))
     return connection
 
