@@ -29,6 +29,7 @@ from kgroups_spark.lake.last_finished import version_gone
 from kgroups_spark.lake.parts_writer import Part
 from kgroups_spark.lake.store import AlreadyWritten, ChangedMeanwhile, Removal, Store, TableFile, TableLog
 from kgroups_spark.session import DELTA_JAR
+from kgroups_spark.storage.files import create_local
 
 # Kernel throws these when another commit took the version: without retries, and on a conflict that no retry solves.
 LOST_THE_RACE = ("MaxCommitRetryLimitReachedException", "ConcurrentWriteException")
@@ -123,10 +124,7 @@ class KernelTable(TableLog):
         return self._java(f"io.delta.kernel.{name}")
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        # Written through Delta's LogStore by hand: Kernel's own builder keeps no table comment, and Spark's SQL costs
-        # 0.15 CPU seconds a table (7 in a session that is still cold) against 0.01.
-        log_folder = self._kernel.java_path(f"{self.path}/_delta_log")
-        log_folder.getFileSystem(self._kernel.hadoop).mkdirs(log_folder)
+        # Kernel's own builder keeps no table comment, and Spark's SQL costs 0.15 CPU seconds a table, 7 in a cold session.
         self._write_version(0, [PROTOCOL, _metadata(schema_json, comment, properties)], "CREATE TABLE")
 
     def redefine(
@@ -146,18 +144,26 @@ class KernelTable(TableLog):
             raise ChangedMeanwhile(f"version {version} of {self.path} is there")
 
     def _write_version(self, version: int, actions: list[dict[str, Any]], operation: str) -> bool:
-        """Whether this is now what stands in the log as that version; False: something else is."""
+        """Whether this is now that version of the log; False: something else is."""
         now_ms = int(time.time() * 1000)
-        path = self._entry_path(version)
-        lines = self._java("java.util.ArrayList")()
         commit_info = {"timestamp": now_ms, "operation": operation, "operationParameters": {}}
-        for action in ({"commitInfo": commit_info}, *actions):
-            lines.add(json.dumps(action))
-        store = self._api("defaults.internal.logstore.LogStoreProvider").getLogStore(
-            self._kernel.hadoop, path.getFileSystem(self._kernel.hadoop).getScheme()
-        )
+        lines = [json.dumps(action) for action in ({"commitInfo": commit_info}, *actions)]
+        if self.path.startswith("file:"):
+            # Without Hadoop's native library a LogStore starts ten processes (chmod, readlink) to write a local file.
+            with suppress(OSError):
+                return create_local(self._entry_name(version), "".join(f"{line}\n" for line in lines))
+        return self._write_by_log_store(version, lines)
+
+    def _write_by_log_store(self, version: int, lines: list[str]) -> bool:
+        path, hadoop = self._entry_path(version), self._kernel.hadoop
+        file_system = path.getFileSystem(hadoop)
+        file_system.mkdirs(path.getParent())
+        java_lines = self._java("java.util.ArrayList")()
+        for line in lines:
+            java_lines.add(line)
+        provider = self._api("defaults.internal.logstore.LogStoreProvider")
         try:
-            store.write(path, lines.iterator(), False, self._kernel.hadoop)
+            provider.getLogStore(hadoop, file_system.getScheme()).write(path, java_lines.iterator(), False, hadoop)
         except Py4JJavaError as error:
             if "FileAlreadyExistsException" not in _java_class(error):
                 raise
@@ -190,7 +196,10 @@ class KernelTable(TableLog):
             stream.close()
 
     def _entry_path(self, version: int) -> Any:
-        return self._kernel.java_path(f"{self.path}/_delta_log/{version:020d}.json")
+        return self._kernel.java_path(self._entry_name(version))
+
+    def _entry_name(self, version: int) -> str:
+        return f"{self.path}/_delta_log/{version:020d}.json"
 
     def properties(self) -> dict[str, str]:
         return dict_of(self._snapshot().getMetadata().getConfiguration())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -199,6 +200,22 @@ def open_file(path: str) -> LocalFile | StoredFile:
     """A file for random access, to be closed by the caller. Raises OSError."""
     system, inside = file_system(path)
     return LocalFile(inside) if isinstance(system, fs.LocalFileSystem) else StoredFile(system, inside)
+
+
+def create_local(path: str, text: str) -> bool:
+    """Creates a local file with this text, and the folders above it; False if there is such a file. A reader sees
+    the whole file or none. Raises OSError, also where the file system has no hard links."""
+    file = Path(file_system(path)[1])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unnamed = file.with_name(f".{file.name}.{uuid.uuid4()}.tmp")
+    try:
+        unnamed.write_text(text, encoding="utf-8")
+        os.link(unnamed, file)
+    except FileExistsError:
+        return False
+    finally:
+        unnamed.unlink(missing_ok=True)
+    return True
 
 
 # A broker's checkpoint of a million partitions is as large.
