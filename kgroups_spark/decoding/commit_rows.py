@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from kgroups_spark.messages.offset_commits import OffsetCommitColumns
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.schema import uuid_text
 from kgroups_spark.messages.slices import ranks
-from kgroups_spark.offsets.numbers import Markers
+from kgroups_spark.offsets.numbers import LARGEST_KEY, Markers
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.tables.rows import constant, timestamps
 from kgroups_spark.tables.schemas import arrow_schema
@@ -58,7 +59,7 @@ class CommitBatches:
         self._waiting, self._rows = [], 0
         group_id, topic = (ranks(table.column(name).combine_chunks()) for name in ("group_id", "topic"))
         partition, log_offset = (table.column(name).to_numpy() for name in ("partition", "log_offset"))
-        return table.take(pa.array(np.lexsort((log_offset, partition, topic, group_id))))
+        return table.take(pa.array(_order((group_id, topic, partition, log_offset))))
 
     def _batch(self, records: RecordColumns, commits: OffsetCommitColumns, keys: OffsetKeys) -> pa.RecordBatch:
         rows = commits.rows
@@ -92,6 +93,26 @@ class CommitBatches:
         }
         schema = arrow_schema("offset_commits")
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], names=schema.names)
+
+
+def _order(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+    """The order of rows by these columns, the first one first; equal rows keep theirs.
+
+    The columns become the digits of one number, as far as 63 bits hold it: one sort takes a third of the time of four.
+
+        group [1, 0, 1], log offset [7, 9, 8]  ->  keys [1 * 3 + 0, 0 * 3 + 2, 1 * 3 + 1]  ->  order [1, 0, 2]
+    """
+    lowest = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
+    if math.prod(spans) < LARGEST_KEY:
+        keys = np.zeros(len(columns[0]), np.int64)
+        for column, low, span in zip(columns, lowest, spans, strict=True):
+            keys = keys * span + (column.astype(np.int64) - low)
+        order: NDArray[np.int64] = np.argsort(keys)
+        # Only damaged logs have a row twice; this sort may exchange the two.
+        if (keys[order[1:]] != keys[order[:-1]]).all():
+            return order
+    return np.lexsort(columns[::-1])
 
 
 def _masked(values: NDArray[np.generic], none: NDArray[np.bool_]) -> pa.Array:

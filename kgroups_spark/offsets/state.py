@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kgroups_spark.offsets.numbers import NEVER
 from kgroups_spark.offsets.records import OFFSET_RECORDS, TEXT, column
 from kgroups_spark.offsets.transactions import Transactions
+from kgroups_spark.tables.rows import where
 
 # Offsets that were removed, for the first commit after it, the oldest first.
 REMOVED_OFFSETS = pa.schema(
@@ -47,12 +49,22 @@ class GroupRange(NamedTuple):
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The rows of these groups."""
-        keep = None
+        if self == GroupRange() or not len(rows):
+            return rows
+        return where(rows, np.concatenate([self._has(chunk) for chunk in rows.column("group_id").chunks]))
+
+    def _has(self, group_id: pa.Array) -> NDArray[np.bool_]:
+        """Whether each of these texts, or of a dictionary's, is a group of the range; a null is none."""
+        if isinstance(group_id, pa.DictionaryArray):
+            # Few texts, many rows. The last element is that of nulls.
+            found = np.append(self._has(group_id.dictionary), False)
+            of_rows: NDArray[np.bool_] = found[group_id.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+            return of_rows
+        has = np.ones(len(group_id), np.bool_)
         for bound, is_kept in ((self.low, pc.greater_equal), (self.high, pc.less)):
             if bound is not None:
-                within = is_kept(rows.column("group_id").cast(pa.string()), bound)
-                keep = within if keep is None else pc.and_(keep, within)
-        return rows if keep is None else rows.filter(keep)
+                has &= is_kept(group_id, bound).fill_null(False).to_numpy(zero_copy_only=False)
+        return has & group_id.is_valid().to_numpy(zero_copy_only=False)
 
     def meets(self, lowest: str, highest: str) -> bool:
         """Whether any group from `lowest` to `highest` may be one of these."""

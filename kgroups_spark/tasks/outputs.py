@@ -20,7 +20,7 @@ TaskOutput: TypeAlias = "tuple[str, Rows] | ForReplay | Fact | ShardBegins | Sha
 # A table's rows in lots -> the same in the order of a part.
 InOrder: TypeAlias = "Callable[[str, list[pa.Table]], Iterable[pa.Table]]"
 # By table, and of checkpoints by reason: a night finds the files of a state without a look at their rows.
-Mark: TypeAlias = "dict[tuple[str, str | None], list[pa.Table]]"
+Mark: TypeAlias = "dict[tuple[str, str | None], list[Lot]]"
 
 # Rows and bytes that a part holds at most, roughly: what a task keeps before it writes.
 ROWS_PER_PART = 1 << 20
@@ -37,6 +37,13 @@ IN_ORDER_OF = ("offsets_partition", "state_partition", "group_id", "transactiona
 
 AS_THEY_COME = ("offset_commits", CHECKPOINTS, "previous_offset_expiry")
 MANIFEST = StructType([StructField("kind", StringType(), False), StructField("payload", StringType(), False)])
+
+
+class Lot(NamedTuple):
+    """Rows, and how many bytes they take: to ask Arrow again for each lot that comes is quadratic."""
+
+    rows: pa.Table
+    size_bytes: int
 
 
 class ForReplay(NamedTuple):
@@ -92,13 +99,16 @@ class PartCollector:
             return
         kind = name, table.column("reason")[0].as_py() if name == CHECKPOINTS else None
         waiting = self._waiting.setdefault(kind, [])
-        waiting.append(table)
-        if sum(t.num_rows for t in waiting) >= ROWS_PER_PART or sum(t.nbytes for t in waiting) >= BYTES_PER_PART:
+        waiting.append(Lot(table, table.nbytes))
+        if (
+            sum(t.rows.num_rows for t in waiting) >= ROWS_PER_PART
+            or sum(t.size_bytes for t in waiting) >= BYTES_PER_PART
+        ):
             yield from self._write(kind)
 
     def mark(self) -> Mark:
         """The rows that are waiting now, for `back_to`."""
-        return {kind: list(tables) for kind, tables in self._waiting.items()}
+        return {kind: list(lots) for kind, lots in self._waiting.items()}
 
     def back_to(self, mark: Mark) -> None:
         """Forgets what was taken in since; parts that were given since must not be used."""
@@ -111,7 +121,7 @@ class PartCollector:
 
     def _write(self, kind: tuple[str, str | None]) -> Iterator[Part]:
         name = kind[0]
-        lots = self.in_order(name, self._waiting.pop(kind))
+        lots = self.in_order(name, [lot.rows for lot in self._waiting.pop(kind)])
         part = PartWriter(name, self.lake_uri, self.audit_id).write_batches(lots)
         if part is not None:
             yield part
