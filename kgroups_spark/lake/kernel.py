@@ -124,7 +124,7 @@ class KernelTable(TableLog):
         return self._java(f"io.delta.kernel.{name}")
 
     def create(self, schema_json: str, comment: str, properties: dict[str, str]) -> None:
-        # Kernel's own builder keeps no table comment, and Spark's SQL costs 0.15 CPU seconds a table, 7 in a cold session.
+        # Kernel's own builder keeps no table comment, and Spark's SQL costs 0.15 CPU seconds a table (7 in a cold one).
         self._write_version(0, [PROTOCOL, _metadata(schema_json, comment, properties)], "CREATE TABLE")
 
     def redefine(
