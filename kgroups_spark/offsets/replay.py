@@ -120,11 +120,14 @@ def replay_offsets(
 ) -> ReplayedOffsets:
     """Replays the offsets of an offsets partition. `ranges` ascend and hold all groups; one is held at a time."""
     replay, ranges = _Replay(state, history, release), list(ranges)
-    for groups in ranges:
-        folded = fold_range(state, history, release, groups)
+    if len(ranges) == 1:
+        folded = fold_range(state, history, release, ranges[0])
         replay.add(folded)
-    found = replay.result()
-    return replace(found, folded=folded) if len(ranges) == 1 else found
+        return replace(replay.result(), folded=folded)
+    for groups in ranges:
+        # No name for what is folded: it would stay while the next range is.
+        replay.add(fold_range(state, history, release, groups))
+    return replay.result()
 
 
 def fold_range(state: OffsetState, history: OffsetHistory, release: Release, groups: GroupRange) -> FoldedRange:

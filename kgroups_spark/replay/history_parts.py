@@ -25,8 +25,9 @@ from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
 
 # Files that a reader keeps open.
 FILES_KEPT = 64
-# Row groups of a table that a reader keeps: neighbouring offsets partitions share one.
-ROW_GROUPS_KEPT = 8
+# Files of which a reader keeps the last row group: the next range of groups, or the next offsets partition, often
+# begins in it.
+ROW_GROUPS_KEPT = 16
 _COLUMNS: dict[str, list[str] | None] = {
     "offset_commits": ["offsets_partition", *HISTORY_COLUMNS],
     "transaction_markers": None,
@@ -124,12 +125,20 @@ class PartReader:
 
     def __init__(self) -> None:
         self._file = lru_cache(maxsize=FILES_KEPT)(PartFile)
-        self._rows = {table: lru_cache(maxsize=ROW_GROUPS_KEPT)(self._read) for table in _COLUMNS}
+        # By table and URI: the number and the rows of a row group, the file that was read last at the end.
+        self._last: dict[tuple[str, str], tuple[int, pa.Table]] = {}
         # By stored table: the shards that were read last, and their rows.
         self._together: dict[str, tuple[tuple[int, ...], dict[int, pa.Table]]] = {}
 
     def _read(self, table: str, uri: str, number: int) -> pa.Table:
-        return self._file(table, uri).read(number)
+        """The rows of a row group."""
+        last = self._last.pop((table, uri), None)
+        if last is None or last[0] != number:
+            last = number, self._file(table, uri).read(number)
+        self._last[table, uri] = last
+        if len(self._last) > ROW_GROUPS_KEPT:
+            del self._last[next(iter(self._last))]
+        return last[1]
 
     def history(self, parts: Sequence[HistoryPart], offsets_partition: int) -> ShardHistory:
         """The history that the parts hold of an offsets partition."""
@@ -162,7 +171,7 @@ class PartReader:
             return
         for row_group in self._file(part.table, part.place).row_groups:
             if row_group.may_have(offsets_partition, groups):
-                rows = self._rows[part.table](part.table, part.place, row_group.number)
+                rows = self._read(part.table, part.place, row_group.number)
                 yield where(rows, rows.column("offsets_partition").to_numpy() == offsets_partition)
 
     def ranges(self, parts: Sequence[HistoryPart], offsets_partition: int) -> list[GroupRange]:
