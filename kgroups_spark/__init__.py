@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgroups_spark.api import QUESTIONS, Lake, open_lake, run_audit
+    from kgroups_spark.audit.summary import AuditSummary
     from kgroups_spark.data_sources.decode import decode
     from kgroups_spark.data_sources.kafka_raw import KafkaRawDataSource
     from kgroups_spark.data_sources.kafka_segments import KafkaSegmentsDataSource
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "QUESTIONS",
+    "AuditSummary",
     "KafkaRawDataSource",
     "KafkaSegmentsDataSource",
     "KgroupsError",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AuditSummary": "audit.summary",
     "KafkaRawDataSource": "data_sources.kafka_raw",
     "KafkaSegmentsDataSource": "data_sources.kafka_segments",
     "KgroupsError": "errors",

@@ -76,6 +76,10 @@ def test_every_public_name_is_there() -> None:
         _ = kgroups_spark.open_lak
 
 
+def test_the_answer_of_an_audit_has_a_public_type() -> None:
+    assert inspect.signature(kgroups_spark.run_audit).return_annotation in kgroups_spark.__all__
+
+
 def test_a_lake_is_read_without_spark_and_without_java(folder: Path) -> None:
     code = "import sys, kgroups_spark; print(kgroups_spark.open_lake('./lake').table('groups').num_rows); "
     assert alone(f"{code}print('pyspark' in sys.modules)") == "11\nFalse"
