@@ -69,6 +69,13 @@ def test_bytes_and_state_know_nothing_of_spark(part):
         assert not {name.split(".")[0] for name in imported_modules(path)} & SPARK, path
 
 
+def test_nothing_is_imported_from_a_test():
+    """Helpers live in modules of their own: who imports a test file collects its fixtures, and runs it twice."""
+    files = [path for name in ("tests", "docs", "benchmarks", "jobs") for path in (PACKAGE.parent / name).rglob("*.py")]
+    imported = {(path.name, name) for path in files for name in imported_modules(path)}
+    assert [each for each in imported if re.match(r"tests\.(?:\w+\.)*test_", each[1])] == []
+
+
 def test_the_check_sees_imports_inside_functions(tmp_path):
     path = tmp_path / "late.py"
     path.write_text("def late():\n    from pyspark.sql import functions\n    import delta.tables\n")

@@ -24,26 +24,14 @@ from kgroups_spark.tables.internal import NIGHT, REREAD
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.tasks.replay_stage import ShardTask, shard_rows
 from tests.chosen import by_each_writer, one_of
-from tests.logs.cleaner import Files, GrowingLog
-from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.nights.cleaned_nights import Nights, write_folder
-from tests.nights.forgetful_nights import assert_as_the_log_is, corrections
+from tests.nights.forgetful_nights import REPORTED, assert_as_the_log_is, comparable, corrections, three_nights
 from tests.nights.lakes import assert_every_record_is_in_one_table, rows
 from tests.nights.nights_here import Audited, how_of
 from tests.nights.reported_tables import CURRENT, VERSIONS, Row
 
-REPORTED = (*CURRENT, *VERSIONS, "checkpoints", "transaction_markers", "quarantine")
 # Those of which the log has records.
 PARTITIONS = (0, 1)
-
-
-def three_nights() -> list[Files]:
-    """The files as an audit finds them; before the second one the log forgets."""
-    log, found = GrowingLog({**forgetful_log(37), **forgetful_log(21, partition=1)}), []
-    for left in range(5, 0, -1):
-        forgetful_night(log, left)
-        found += [dict(log.files)] if left in (4, 2, 1) else []
-    return found
 
 
 def audit(session: Any, lake: Path, segments: Path, writer: str, **options: Any) -> AuditSummary:
@@ -61,12 +49,6 @@ def in_one_process() -> Audited:
     nights.audit(third)
     assert {row["payload"] is None for row in corrections(nights.audited)} == {True, False}
     return nights.audited
-
-
-def comparable(table: list[Row]) -> list[str]:
-    return sorted(
-        repr(sorted((name, value) for name, value in row.items() if name not in ("audit_id", "file"))) for row in table
-    )
 
 
 @pytest.mark.parametrize("decided", one_of("while planning", "while reading"))

@@ -21,7 +21,7 @@ from kgroups_spark.upkeep import keep
 from kgroups_spark.upkeep.keep import Reduction
 from kgroups_spark.upkeep.reduce_stage import BY_SHARD, Reduced, packed_shards, reduce_packed
 from tests.chosen import one_of
-from tests.history.test_history_reduction import as_tables, in_order, random_tables
+from tests.history.random_history import as_tables, in_order, random_tables
 from tests.lake.table_rows import rows_of
 from tests.nights.lakes import rows
 from tests.twin.reduction_twin import state_twin, twin

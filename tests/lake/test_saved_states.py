@@ -12,9 +12,9 @@ from kgroups_spark.lake.parts_writer import PartWriter
 from kgroups_spark.lake.saved_states import is_of_night, newest_state, rows_of_state
 from kgroups_spark.lake.store import TableFile
 from kgroups_spark.tables.schemas import CHECKPOINTS
-from tests.audit.test_reading_again import REPORTED, comparable, three_nights
 from tests.chosen import one_of
 from tests.nights.cleaned_nights import Nights
+from tests.nights.forgetful_nights import REPORTED, comparable, three_nights
 from tests.nights.nights_here import Audited, how_of
 from tests.protocol.local_spark import in_memory
 

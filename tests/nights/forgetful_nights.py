@@ -10,14 +10,32 @@ import pyarrow.compute as pc
 from kgroups_spark.coordinator.state_difference import WAITING, Correction
 from kgroups_spark.tables.internal import REREAD
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
-from tests.logs.cleaner import Files
+from tests.logs.cleaner import Files, GrowingLog
+from tests.logs.forgetful_logs import forgetful_log, forgetful_night
 from tests.nights.cleaned_nights import Nights
 from tests.nights.nights_here import Audited, How
 from tests.nights.reported_tables import CURRENT, VERSIONS, Reported, Row
 from tests.twin.object_nights import ObjectTables, by_objects, rebuilt_by_objects
 
+REPORTED = (*CURRENT, *VERSIONS, "checkpoints", "transaction_markers", "quarantine")
 # The place and time of the record behind a row: a state that was carried has seen records that the log has lost.
 PROVENANCE = {"groups": ("state_since", "log_offset"), "group_members": ("log_offset",)}
+
+
+def three_nights() -> list[Files]:
+    """The files as an audit finds them; before the second one the log forgets."""
+    log, found = GrowingLog({**forgetful_log(37), **forgetful_log(21, partition=1)}), []
+    for left in range(5, 0, -1):
+        forgetful_night(log, left)
+        found += [dict(log.files)] if left in (4, 2, 1) else []
+    return found
+
+
+def comparable(table: list[Row]) -> list[str]:
+    """The rows as text, in an order of their own, without where they were read and by which audit."""
+    return sorted(
+        repr(sorted((name, value) for name, value in row.items() if name not in ("audit_id", "file"))) for row in table
+    )
 
 
 def now(audited: Reported) -> dict[str, Any]:

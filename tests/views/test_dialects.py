@@ -12,24 +12,24 @@ from pyspark.sql import SparkSession
 from tests.chosen import some_of
 from tests.lake.table_rows import rows_of
 from tests.views import (
+    group_topic_cases,
     rebalance_cases,
     recorded,
-    test_group_topics,
-    test_topic_health,
-    test_topic_ids,
-    test_unstable_periods,
+    topic_health_cases,
+    topic_id_cases,
+    unstable_cases,
 )
 from tests.views.arrow_tables import InSpark, in_duckdb
 from tests.views.shapes import shape
 
 # Views, and tables with rows for each.
 HANDMADE: dict[str, Callable[[], Mapping[str, pa.Table]]] = {
-    "group_topics": test_group_topics.tables_of_cases,
-    "topic_health": test_topic_health.tables_of_cases,
+    "group_topics": group_topic_cases.tables_of_cases,
+    "topic_health": topic_health_cases.tables_of_cases,
     "rebalances": rebalance_cases.tables_of_cases,
-    "unstable_periods": test_unstable_periods.tables_of_cases,
-    "topic_ids": test_topic_ids.tables_of_cases,
-    "stale_offsets": test_topic_ids.tables_of_cases,
+    "unstable_periods": unstable_cases.tables_of_cases,
+    "topic_ids": topic_id_cases.tables_of_cases,
+    "stale_offsets": topic_id_cases.tables_of_cases,
 }
 
 
