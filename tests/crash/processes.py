@@ -48,6 +48,16 @@ def said_by(lake: Path) -> str:
     return lake.with_suffix(".said").read_text()
 
 
+# First words of what `kgroups` says of its work: on a terminal in one line that is written over.
+PROGRESS = ("starting", "reading", "replaying", "committing", "deciding", "looking", "asking", "saving", "optimizing")
+PROGRESS += ("deleting", "removing", "counting", "finding", "comparing", "drawing", "rebuilding")
+
+
+def without_progress(said: str) -> list[str]:
+    """The lines that are no progress: an error, or the noise of Spark, its JVM and Ivy."""
+    return [line for line in said.splitlines(keepends=True) if not line.startswith(PROGRESS)]
+
+
 def until(there: Path, process: subprocess.Popen[str]) -> None:
     """Returns when the file is there. Raises AssertionError if the process ends before."""
     deadline = time.monotonic() + PATIENCE_S

@@ -24,6 +24,7 @@ import pytest
 from kgroups_spark.commands.demo import SEGMENTS
 from tests.chosen import Chosen
 from tests.cli.written_lake import ledger, write_lake
+from tests.crash.processes import without_progress
 from tests.small_lakes import environment_of_small_lakes
 from tests.views.recorded import tables_of
 
@@ -117,15 +118,10 @@ def wait_for(process: subprocess.Popen[str], program: str) -> None:
         time.sleep(0.05)
 
 
-# Spark shows what it does, where it takes longer; ended by a signal, it may have said half of it.
-SHOWN = ("starting", "reading", "replaying", "committing", "deciding", "looking", "asking", "saving", "optimizing")
-SHOWN += ("deleting", "removing", "counting", "finding", "comparing", "drawing", "rebuilding")
-
-
 def assert_ended(process: subprocess.Popen[str], code: int, last: str) -> None:
     out, err = process.communicate(timeout=300)
-    said = [line for line in err.splitlines(keepends=True) if not line.startswith(SHOWN)]
-    assert (process.returncode, out, said) == (code, "", [last])
+    # Ended by a signal, it may have said half of its progress.
+    assert (process.returncode, out, without_progress(err)) == (code, "", [last])
     assert_nothing_is_left(process)
 
 

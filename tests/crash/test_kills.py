@@ -23,6 +23,7 @@ from tests.crash.processes import (
     started_audit,
     until,
     until_python_runs,
+    without_progress,
 )
 from tests.nights.lakes import contents, rows
 from tests.small_lakes import environment_of_small_lakes
@@ -49,6 +50,10 @@ def test_driver_and_jvm_killed_in_the_first_audit(local, nights, tmp_path, envir
     with started_audit(lake, nights.first, environment=environment) as process:
         until(next_log_of(lake, "offset_commits"), process)
         kill_all(process)
+    # It says what it does, and what it starts says nothing.
+    said = said_by(lake)
+    assert said.startswith("starting Spark ...\n")
+    assert without_progress(said) == []
     assert statuses(lake) == [(1, "running")]
     assert not any(current_tables(local, lake).values())
     audit(local, lake, nights.first)
