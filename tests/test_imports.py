@@ -18,7 +18,7 @@ def drawn() -> list[list[str]]:
 
 
 LINES = drawn()
-WITHOUT_SPARK = ["errors", "nearest", "attempts", "counts", "number_ranges", "durations", "times", "escapes"]
+WITHOUT_SPARK = ["errors", "extras", "nearest", "attempts", "counts", "number_ranges", "durations", "times", "escapes"]
 WITHOUT_SPARK += ["interruption", "java", "records", "messages", "coordinator", "share_coordinator"]
 WITHOUT_SPARK += ["transaction_coordinator", "offsets", "storage", "expiry", "replay", "client", "sources", "cluster"]
 WITHOUT_SPARK += ["findings", "decoding", "plan", "report", "terminal", "commands", "cli", "entry"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -17,12 +20,14 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import kgroups_spark
+from kgroups_spark import extras
 from kgroups_spark.commands import report
 from kgroups_spark.reading import by_duckdb as duckdb_reader
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LAKES = Path(__file__).parent / "data" / "lakes"
+PIP_INSTALL = (sys.executable, "-m", "pip", "install", "--quiet")
 
 
 def constraints() -> dict[str, str]:
@@ -66,47 +71,111 @@ def test_each_package_that_commands_ask_for_is_in_the_extra_that_they_name() -> 
     assert f"{PROJECT['name']}[cluster,report]" in extras["local"]
 
 
-@pytest.mark.soak
-def test_a_lake_is_read_from_an_empty_environment_without_java(tmp_path: Path) -> None:
-    """Downloads what `kgroups-spark[read]` needs."""
-    run(tmp_path, sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    info = f"kgroups_spark-{kgroups_spark.__version__}.dist-info"
-    assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE", "kgroups_spark/py.typed"} <= set(names)
-    assert not [name for name in names if name.split("/")[0] not in ("kgroups_spark", info)]
+@pytest.mark.parametrize(
+    ("is_installed", "file", "command"),
+    [
+        (True, __file__, "pip install 'kgroups-spark[read]'"),
+        (False, kgroups_spark.__file__, f"pip install '{ROOT}[read]'"),
+        (False, "/spark/work/kgroups.zip/kgroups_spark/extras.py", "pip install 'kgroups-spark[read]'"),
+    ],
+    ids=["installed", "a checkout on the path", "sent to a cluster"],
+)
+def test_a_message_says_how_the_package_gets_an_extra_as_it_is_here(
+    is_installed: bool, file: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def distribution(name: str) -> str:
+        if is_installed:
+            return name
+        raise PackageNotFoundError(name)
 
+    monkeypatch.setattr(extras, "distribution", distribution)
+    monkeypatch.setattr(extras, "__file__", file)
+    assert extras.how_to_install("read") == command
+
+
+def test_one_module_says_how_extras_are_installed() -> None:
+    hints = [path.name for path in (ROOT / "kgroups_spark").rglob("*.py") if f"{PROJECT['name']}[" in path.read_text()]
+    assert hints == []
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy: an earlier build leaves files in the checkout, which would go into this one."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(ROOT / "kgroups_spark", folder / "kgroups_spark", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, folder)
+    run(folder, sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, folder)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A lake of two nights, with 11 groups."""
+    with zipfile.ZipFile(LAKES / "layout-3.zip") as archive:
+        archive.extractall(tmp_path)
+    return tmp_path / "lake"
+
+
+COUNT_GROUPS = "import sys, kgroups_spark; print(kgroups_spark.open_lake(sys.argv[1]).table('groups').num_rows)"
+
+
+@pytest.mark.processes
+def test_the_wheel_has_all_files_of_the_package_and_no_others(wheel: Path) -> None:
+    info = f"kgroups_spark-{kgroups_spark.__version__}.dist-info"
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith(f"{info}/")}
+    assert names == {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "kgroups_spark").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    licences = {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"}
+    assert licences <= set(zipfile.ZipFile(wheel).namelist())
+
+
+@pytest.mark.processes
+def test_a_lake_is_read_from_the_wheel_without_java(wheel: Path, lake: Path, tmp_path: Path) -> None:
+    """This environment has the packages that the wheel needs."""
+    installed = tmp_path / "installed"
+    run(tmp_path, *PIP_INSTALL, "--no-deps", "--no-index", "--no-compile", "--target", installed, wheel)
+    where = f"sys.path.insert(0, {str(installed)!r}); import kgroups_spark; print(kgroups_spark.__file__)"
+    said = run(tmp_path, sys.executable, "-c", f"import sys; {where}; {COUNT_GROUPS}", lake)
+    assert said.splitlines() == [str(installed / "kgroups_spark" / "__init__.py"), "11"]
+
+
+@pytest.mark.soak
+def test_a_lake_is_read_from_an_empty_environment_without_java(wheel: Path, lake: Path, tmp_path: Path) -> None:
+    """Downloads what `kgroups-spark[read]` needs, by the command that the message gives."""
     run(tmp_path, sys.executable, "-m", "venv", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
+    kgroups = python.with_name("kgroups")
     constrained = ("--constraint", ROOT / "constraints.txt")
-    run(tmp_path, python, "-m", "pip", "install", "--quiet", *constrained, f"{wheel}[read]")
+    run(tmp_path, python, "-m", "pip", "install", "--quiet", *constrained, wheel)
+    refused = executed(tmp_path, kgroups, "groups", "--lake", lake)
+    hint = re.search(r"pip install '(.*?)'", refused.stderr)
+    assert (refused.returncode, hint is not None) == (1, True), refused.stderr
+    run(tmp_path, python, "-m", *shlex.split(hint[0] if hint else ""), "--quiet", *constrained)
     installed = json.loads(run(tmp_path, python, "-m", "pip", "list", "--format", "json"))
     assert not {"pyspark", "pandas", "altair"} & {each["name"] for each in installed}
 
-    with zipfile.ZipFile(LAKES / "layout-3.zip") as archive:
-        archive.extractall(tmp_path)
-    kgroups = python.with_name("kgroups")
-    groups = run(tmp_path, kgroups, "groups", "--lake", tmp_path / "lake", "--format", "json").splitlines()
+    groups = run(tmp_path, kgroups, "groups", "--lake", lake, "--format", "json").splitlines()
     assert len([json.loads(group) for group in groups]) == 11
-    counted = run(tmp_path, kgroups, "sql", "--lake", tmp_path / "lake", "SELECT count(*) AS n FROM groups")
-    assert "11" in counted
-    rows = "import kgroups_spark; print(kgroups_spark.open_lake('./lake').table('groups').num_rows)"
-    assert run(tmp_path, python, "-c", rows).strip() == "11"
+    assert "11" in run(tmp_path, kgroups, "sql", "--lake", lake, "SELECT count(*) AS n FROM groups")
+    assert run(tmp_path, python, "-c", COUNT_GROUPS, lake).strip() == "11"
     assert "_shtab_kgroups kgroups" in run(tmp_path, kgroups, "completion", "bash")
     assert run(tmp_path, kgroups, "--version").split()[-1] == kgroups_spark.__version__
 
 
 def run(folder: Path, *command: object) -> str:
-    """The command's output. It finds no Java and nothing of this checkout; pip's settings are those of the tests."""
-    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "HOME", "LANG"))}
-    environment = {**kept, "PATH": ""}
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """The output of a command that succeeds."""
+    done = executed(folder, *command)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def executed(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
+    """The command's end. It finds no Java and nothing of this checkout; pip's settings are those of the tests."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "HOME", "LANG"))}
+    words = [str(word) for word in command]
+    return subprocess.run(words, cwd=folder, env={**kept, "PATH": ""}, capture_output=True, text=True, check=False)

@@ -7,6 +7,7 @@ import importlib.util
 
 from kgroups_spark.counts import sized
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.extras import how_to_install
 from kgroups_spark.reading.reader import open_lake
 from kgroups_spark.terminal.options import add_engine_option, add_lake_option
 from kgroups_spark.terminal.output import say
@@ -68,6 +69,5 @@ def run(arguments: argparse.Namespace) -> int:
 def _require_libraries() -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise KgroupsError(
-            f"the report needs {', '.join(missing)}, which this Python lacks: pip install 'kgroups-spark[report]'"
-        )
+        need = f"the report needs {', '.join(missing)}, which this Python lacks"
+        raise KgroupsError(f"{need}: {how_to_install('report')}")

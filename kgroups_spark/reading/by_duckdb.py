@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.extras import how_to_install
 from kgroups_spark.interruption import run_interruptibly
 from kgroups_spark.reading.reader import NAMES_ARE_LISTED, NO_QUERY, PARAMETER, ROWS_AT_ONCE, LakeReader, SqlError
 from kgroups_spark.tables.conditions import Condition
@@ -111,7 +112,7 @@ def duckdb_reader(location: str, *, must: bool) -> DuckDbReader | None:
 def _why_not(location: str, must: bool) -> str | None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        return f"{' and '.join(missing)} not installed (pip install 'kgroups-spark[read]')"
+        return f"{' and '.join(missing)} not installed ({how_to_install('read')})"
     # Where object stores are, and who we are there, only Hadoop's settings may know.
     if not must and not _is_local(location):
         return "it lies in an object store"

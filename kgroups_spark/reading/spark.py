@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kgroups_spark.errors import KgroupsError
+from kgroups_spark.extras import how_to_install
 from kgroups_spark.reading.file_systems import require_file_system
 from kgroups_spark.terminal.output import say
 
@@ -52,8 +53,8 @@ def require_pyspark() -> None:
         import pyspark  # noqa: F401
     except ImportError as error:
         raise KgroupsError(
-            "this needs Spark, and PySpark is not installed: pip install 'kgroups-spark[local]', or run "
+            f"this needs Spark, and PySpark is not installed: {how_to_install('local')}, or run "
             "jobs/nightly_audit.py by spark-submit"
         ) from error
     if find_spec("pandas") is None:
-        raise KgroupsError("PySpark needs pandas, which is not installed: pip install 'kgroups-spark[cluster]'")
+        raise KgroupsError(f"PySpark needs pandas, which is not installed: {how_to_install('cluster')}")

@@ -1,6 +1,6 @@
 """The tables, views and functions of a lake in DuckDB, which reads them through deltalake: without Spark, without Java.
 
-`pip install 'kgroups-spark[read]'` brings both. The lake must be a path, with tables that deltalake gives as Arrow
+The extra `[read]` brings both. The lake must be a path, with tables that deltalake gives as Arrow
 datasets (no deletion vectors, no column mapping: an audit makes none).
 """
 
