@@ -214,7 +214,6 @@ def run_audit(
     for name, value in (("properties", properties), ("max_bytes_per_second", max_bytes_per_second)):
         if value is not None and not bootstrap_servers:
             raise UsageError(f"{name} is about a live cluster: give bootstrap_servers, too")
-    chosen = _optional("partitions", partition_values, partitions)
     options = AuditOptions(
         lake=os.fspath(lake),
         segments=[os.fspath(folder) for folder in folders],
@@ -222,7 +221,7 @@ def run_audit(
         as_of=_optional("as_of", time_value, as_of),
         retention_ms=_optional("retention", positive_duration_value, retention),
         release_version=_optional("release_version", release_value, release_version),
-        partitions=sorted(set(chosen)) if chosen else None,
+        partitions=_optional("partitions", partition_values, partitions),
         include=_read("include", option_value(parse_state_logs), include),
         offsets_partitions=_optional("offsets_partitions", partition_count_value, offsets_partitions),
         full=full,

@@ -19,11 +19,11 @@ import kgroups_spark
 from kgroups_spark.api import Lake, LakeByDuckDb
 from kgroups_spark.audit.options import AuditOptions
 from kgroups_spark.cli import parse
-from kgroups_spark.commands import audit
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.reading.reader import parameters_in
 from kgroups_spark.report.queries import GROUP_NAMES
 from kgroups_spark.tables.schemas import TABLES
+from kgroups_spark.terminal.options import options_of
 from tests.pages import ROOT, blocks
 
 DATA = Path(__file__).parent / "data"
@@ -198,8 +198,8 @@ AS_OPTIONS = [
     ("retention", timedelta(days=7), "--retention", "7d"),
     ("retention", "1d12h", "--retention", "36h"),
     ("release_version", "3.9", "--release-version", "3.9"),
-    ("partitions", [3, 1, 3], "--partition", "1,3"),
-    ("partitions", "3,1", "--partition", "1,3"),
+    ("partitions", [3, 1, 3], "--partition", "3,1,3"),
+    ("partitions", "3,1", "--partition", "3,1"),
     ("include", ["share-state"], "--include", "share-state"),
     ("include", (), "--include", "none"),
     ("include", "none", "--include", "none"),
@@ -223,11 +223,13 @@ def test_an_audits_arguments_are_the_commands_options(
     kgroups_spark.run_audit("./new", **source, **{name: given})  # type: ignore[arg-type]
     words = ["--bootstrap-server=localhost:1"] if is_live else ["--segments=s"]
     arguments = parse(["audit", "--lake=./new", *words, option, *([] if typed is None else [typed])])
-    assert audited == [audit.options_of(arguments, arguments.lake, ["s"][is_live:], audited[0].client)]
+    others = {"segments": ["s"][is_live:], "client": audited[0].client, "progress": audited[0].progress}
+    assert audited == [options_of(AuditOptions, arguments, **others)]
 
 
 def test_an_audit_has_an_argument_for_each_option_of_the_command() -> None:
-    renamed = {"bootstrap_server": "bootstrap_servers", "command_config": "properties", "partition": "partitions"}
+    renamed = {"bootstrap_server": "bootstrap_servers", "command_config": "properties", "retention_ms": "retention"}
+    renamed |= {"delete_retention_ms": "delete_retention"}
     options = {name for name in vars(parse(["audit", "--lake=x"])) if name not in ("run", "command", "known")}
     options -= {"all_commands"}
     taken = set(inspect.signature(kgroups_spark.run_audit).parameters) - {"spark", "progress"}

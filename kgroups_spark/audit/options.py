@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ class AuditOptions:
     as_of: int | None = None
     retention_ms: int | None = None
     release_version: str | None = None
-    partitions: list[int] | None = None
+    partitions: Sequence[int] | None = None
     include: tuple[str, ...] = STATE_LOGS
     offsets_partitions: int | None = None
     full: bool = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs, silent
+from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_logs
 from kgroups_spark.errors import UsageError
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.reading.file_systems import require_readable
@@ -22,6 +22,7 @@ from kgroups_spark.terminal.options import (
     byte_count_value,
     lake_location,
     option_value,
+    options_of,
     partition_values,
     positive_duration_value,
     release_value,
@@ -93,6 +94,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--retention",
+        dest="retention_ms",
         type=positive_duration_value,
         metavar="D",
         help="override offsets.retention.minutes, as in 7d (default: the brokers'; with --segments the release's)",
@@ -106,6 +108,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--partition",
+        dest="partitions",
         type=partition_values,
         action="extend",
         metavar="N",
@@ -130,6 +133,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--delete-retention",
+        dest="delete_retention_ms",
         type=positive_duration_value,
         metavar="D",
         help="delete.retention.ms of __consumer_offsets (default: the cluster's, else 24h, Kafka's own): a partition "
@@ -179,7 +183,7 @@ def check_sources(arguments: argparse.Namespace) -> None:
     from kgroups_spark.sources.segments import find_partitions
 
     found = {copy.partition for copy in find_partitions(arguments.segments)}
-    missing = sorted(set(arguments.partition or []) - found)
+    missing = sorted(set(arguments.partitions or []) - found)
     if missing:
         raise UsageError(
             f"no folder __consumer_offsets-{missing[0]} in {', '.join(arguments.segments)}; "
@@ -200,7 +204,7 @@ def _client(arguments: argparse.Namespace) -> ClientProperties:
     # At a terminal a mistyped address is more likely than brokers that are all about to start.
     timeout_ms = None if "default.api.timeout.ms" in client.names else FIRST_TRY_MS
     with reported_if_long(client.bootstrap_servers), Cluster(client, timeout_ms=timeout_ms) as cluster:
-        live_logs(cluster, OFFSETS_TOPIC, arguments.partition, max_bytes_per_second=arguments.max_bytes_per_second)
+        live_logs(cluster, OFFSETS_TOPIC, arguments.partitions, max_bytes_per_second=arguments.max_bytes_per_second)
     return client
 
 
@@ -224,32 +228,5 @@ def audit(
     from kgroups_spark.audit.run import run_audit
 
     with work_reported("the audit failed, and what it wrote does not count") as progress:
-        return run_audit(spark, options_of(arguments, lake, segments, client, progress))
-
-
-def options_of(
-    arguments: argparse.Namespace,
-    lake: str,
-    segments: list[str],
-    client: ClientProperties | None,
-    progress: Callable[[str], None] = silent,
-) -> AuditOptions:
-    """The options as the audit takes them."""
-    return AuditOptions(
-        lake=lake,
-        segments=segments,
-        client=client,
-        as_of=arguments.as_of,
-        retention_ms=arguments.retention,
-        release_version=arguments.release_version,
-        partitions=sorted(set(arguments.partition)) if arguments.partition else None,
-        include=arguments.include,
-        offsets_partitions=arguments.offsets_partitions,
-        full=arguments.full,
-        accept_log_change=arguments.accept_log_change,
-        delete_retention_ms=arguments.delete_retention,
-        max_bytes_per_second=arguments.max_bytes_per_second,
-        writer=arguments.writer,
-        take_over=arguments.take_over,
-        progress=progress,
-    )
+        options = options_of(AuditOptions, arguments, lake=lake, segments=segments, client=client, progress=progress)
+        return run_audit(spark, options)

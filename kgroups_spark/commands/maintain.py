@@ -12,6 +12,7 @@ from kgroups_spark.terminal.options import (
     add_take_over_option,
     add_writer_option,
     lake_location,
+    options_of,
     positive_duration_value,
 )
 from kgroups_spark.terminal.output import say_lines
@@ -49,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--vacuum",
+        dest="vacuum_ms",
         type=positive_duration_value,
         default=SEVEN_DAYS_MS,
         metavar="D",
@@ -56,6 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--keep",
+        dest="keep_ms",
         type=positive_duration_value,
         metavar="D",
         help="reduce history older than D to the last record of each key (default: all is kept)",
@@ -71,7 +74,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Maintains; the summary goes to stderr, as there are no rows."""
     location = lake_location(arguments)
-    if arguments.vacuum < SEVEN_DAYS_MS:
+    if arguments.vacuum_ms < SEVEN_DAYS_MS:
         raise UsageError(
             "--vacuum below 7d is refused: somebody may still read files that young, or they are "
             "what the last finished audit left while another one rewrites the current tables"
@@ -82,16 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
     from kgroups_spark.upkeep.maintain import MaintainOptions, run_maintain
 
     with work_reported("maintenance failed; it can be repeated") as progress:
-        options = MaintainOptions(
-            lake=location,
-            optimize=arguments.optimize,
-            vacuum_ms=arguments.vacuum,
-            keep_ms=arguments.keep,
-            dry_run=arguments.dry_run,
-            writer=arguments.writer,
-            take_over=arguments.take_over,
-            progress=progress,
-        )
-        summary = run_maintain(spark, options)
+        summary = run_maintain(spark, options_of(MaintainOptions, arguments, lake=location, progress=progress))
     say_lines(summary.lines())
     return 0

@@ -13,6 +13,7 @@ from kgroups_spark.terminal.options import (
     add_take_over_option,
     add_writer_option,
     lake_location,
+    options_of,
     positive_duration_value,
     release_value,
     time_value,
@@ -52,6 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as-of", type=time_value, metavar="T", help="judge expiry at T (default: as the last audit)")
     parser.add_argument(
         "--retention",
+        dest="retention_ms",
         type=positive_duration_value,
         metavar="D",
         help="offsets.retention.minutes (default: as the last audit)",
@@ -79,14 +81,4 @@ def rebuild(arguments: argparse.Namespace, lake: str) -> AuditSummary:
     from kgroups_spark.audit.run_rebuild import RebuildOptions, run_rebuild
 
     with work_reported("the rebuild failed, and what it wrote does not count") as progress:
-        options = RebuildOptions(
-            lake=lake,
-            as_of=arguments.as_of,
-            retention_ms=arguments.retention,
-            release_version=arguments.release_version,
-            offsets_partitions=arguments.offsets_partitions,
-            writer=arguments.writer,
-            take_over=arguments.take_over,
-            progress=progress,
-        )
-        return run_rebuild(spark, options)
+        return run_rebuild(spark, options_of(RebuildOptions, arguments, lake=lake, progress=progress))

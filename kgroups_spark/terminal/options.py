@@ -1,10 +1,13 @@
 """Options that several commands share, and how their values are read: wrong ones fail before any work starts."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, TypeVar
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kgroups_spark.coordinator import releases
 from kgroups_spark.durations import parse_duration
@@ -14,7 +17,11 @@ from kgroups_spark.terminal.help_text import HelpFormatter
 from kgroups_spark.terminal.output import FORMATS
 from kgroups_spark.times import parse_time
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 T = TypeVar("T")
+Options = TypeVar("Options", bound="DataclassInstance")
 
 ENGINES = ("auto", "duckdb", "spark")
 WRITERS = ("auto", "parts", "spark")
@@ -214,6 +221,12 @@ def add_offsets_partitions_option(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many partitions __consumer_offsets has (default: the only number that fits every group's hash)",
     )
+
+
+def options_of(kind: type[Options], arguments: argparse.Namespace, **others: Any) -> Options:
+    """A command's options as a dataclass: each field from the option of that name, but for those in `others`."""
+    names = (field.name for field in fields(kind))
+    return kind(**{name: getattr(arguments, name) for name in names if name not in others}, **others)
 
 
 def lake_location(arguments: argparse.Namespace, default: str | None = None) -> str:

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.cli import COMMANDS, main
+from kgroups_spark.audit.options import AuditOptions, silent
+from kgroups_spark.audit.run_rebuild import RebuildOptions
+from kgroups_spark.cli import COMMANDS, main, parse
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.interruption import Terminated
+from kgroups_spark.terminal.options import options_of
+from kgroups_spark.upkeep.maintain import MaintainOptions
 
 BAD_USAGE = [
     ("expirng", "kgroups: unknown command expirng; did you mean expiring?"),
@@ -177,6 +181,19 @@ def test_a_schema_is_refused_at_once_where_nobody_set_up_a_catalog(line, capsys,
     assert out == ""
     assert err.startswith("kgroups: there is no folder nothing: for a folder write --lake ./nothing")
     assert err.endswith("set SPARK_CONF_DIR to a Spark configuration with a metastore\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "others"),
+    [
+        ("audit", AuditOptions, {"client": None}),
+        ("rebuild", RebuildOptions, {}),
+        ("maintain", MaintainOptions, {}),
+    ],
+)
+def test_without_options_a_command_does_what_its_function_does(command, kind, others):
+    others |= {"lake": "./lake", "progress": silent}
+    assert options_of(kind, parse([command]), **others) == kind("./lake")
 
 
 def test_no_command_shows_the_help_on_stderr(capsys):

@@ -29,7 +29,7 @@ def test_what_is_refused_before_spark_is_started(tmp_path, capsys, arguments, me
 
 def test_defaults_and_that_both_sides_mean_the_same_seven_days():
     options = parse(["maintain", "--lake", "./lake"])
-    assert (options.optimize, options.vacuum, options.keep, options.dry_run) == (True, SEVEN_DAYS_MS, None, False)
+    assert (options.optimize, options.vacuum_ms, options.keep_ms, options.dry_run) == (True, SEVEN_DAYS_MS, None, False)
     assert SEVEN_DAYS_MS == LEAST_VACUUM_MS
     assert parse(["maintain", "--lake", "./lake", "--no-optimize"]).optimize is False
 
