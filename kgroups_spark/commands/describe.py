@@ -6,16 +6,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from kgroups_spark.commands.moments import known_times
 from kgroups_spark.counts import counted
 from kgroups_spark.escapes import shell_word
 from kgroups_spark.reading.gone_groups import REMOVAL_CAUSES
-from kgroups_spark.reading.group_description import DEAD, OFFSET_ROW, Description, OffsetSums, What, describe_groups
+from kgroups_spark.reading.group_description import (
+    DEAD,
+    OFFSET_ROW,
+    Description,
+    OffsetSums,
+    Row,
+    What,
+    describe_groups,
+)
 from kgroups_spark.reading.group_options import add_group_options, asked_groups
-from kgroups_spark.reading.reader import LakeReader, open_lake
+from kgroups_spark.reading.reader import LakeReader, Rows, open_lake
 from kgroups_spark.terminal.display import list_items, words
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, time_value
 from kgroups_spark.terminal.output import Column, say_lines, show, write_rows
@@ -36,19 +44,6 @@ examples:
   kgroups describe --lake ./lake --group orders-etl --members --verbose           who has which partitions
   kgroups describe --lake ./lake --all-groups --state --format json"""
 
-_OFFSETS = (
-    Column("committed_offset", "CURRENT-OFFSET"),
-    Column("log_end_offset", "LOG-END-OFFSET"),
-    Column("lag", "LAG"),
-    Column("owner_member_id", "CONSUMER-ID"),
-    Column("owner_client_host", "HOST"),
-    Column("owner_client_id", "CLIENT-ID"),
-)
-_OURS = (Column("expires_at", "EXPIRES-AT (UTC)"), Column("pending_offsets", "PENDING"))
-_GROUP = (Column("group_id", "GROUP"),)
-_SLOT = (*_GROUP, Column("topic", "TOPIC"), Column("partition", "PARTITION"))
-_LEADER_EPOCH = Column("leader_epoch", "LEADER-EPOCH")
-_PARTITIONS = Column("partition_count", "#PARTITIONS")
 # Columns for JSON and CSV: of all rows, then of --offsets, --members and --state. The last, `known`, says how well the
 # history knows the moment (moments.KnownTimes.known); null: no moment was asked for.
 _WHICH = ("as_of", "offsets_partition", "group_id", "group_type", "state")
@@ -128,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     reader = open_lake(arguments)
     reader.require_audit()
     as_of = None if arguments.as_of is None else to_datetime(arguments.as_of)
-    what: What = "members" if arguments.members else "state" if arguments.state else "offsets"
+    what = _what(arguments)
     times = None if as_of is None else known_times(reader)
     known = None if times is None or as_of is None else times.known(as_of)
     is_table = arguments.format == "table"
@@ -136,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     if is_table:
         _print_tables(arguments, reader, descriptions)
     else:
-        _, names = _kind(arguments)
+        _, names = _KINDS[what]
         rows = _rows_of(arguments, reader, descriptions, known)
         write_rows(rows, [Column(name) for name in names], arguments.format)
     if times is None or as_of is None:
@@ -164,7 +159,7 @@ def _rows_of(
     arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description], known: str | None
 ) -> Iterator[dict[str, Any]]:
     """The rows of JSON and CSV; what is said of a group comes behind its rows."""
-    rows_of, _ = _kind(arguments)
+    rows_of, _ = _KINDS[_what(arguments)]
     for description in descriptions:
         for row in rows_of(description):
             row["known"] = known
@@ -172,19 +167,14 @@ def _rows_of(
         say_lines(_about(reader, description, arguments))
 
 
-def _kind(arguments: argparse.Namespace) -> tuple[Any, Sequence[str]]:
-    if arguments.members:
-        return member_rows, MEMBER_COLUMNS
-    if arguments.state:
-        return state_rows, STATE_COLUMNS
-    return offset_rows, OFFSET_COLUMNS
+def _what(arguments: argparse.Namespace) -> What:
+    return "members" if arguments.members else "state" if arguments.state else "offsets"
 
 
 def _print_tables(arguments: argparse.Namespace, reader: LakeReader, descriptions: Iterable[Description]) -> None:
     """A table a group, as Kafka prints them, of states one for all groups with the same columns; what is said of a
     group comes before its table."""
-    rows_of, _ = _kind(arguments)
-    columns_of = _member_columns if arguments.members else _state_columns if arguments.state else _offset_columns
+    rows_of, _ = _KINDS[_what(arguments)]
     states: dict[tuple[Column, ...], list[dict[str, Any]]] = {}
     is_first = True
     for description in descriptions:
@@ -192,7 +182,7 @@ def _print_tables(arguments: argparse.Namespace, reader: LakeReader, description
         rows = rows_of(description)
         if not rows:
             continue
-        columns = columns_of(description, rows, arguments.verbose)
+        columns = _columns(_what(arguments), description.group_type, rows, arguments.verbose)
         if description.is_split:
             columns = (*columns, Column("offsets_partition", "OFFSETS-PARTITION"))
         if arguments.state:
@@ -286,67 +276,109 @@ def _which(description: Description) -> dict[str, Any]:
     }
 
 
+# The rows of each kind, and the names of their columns.
+_KINDS: dict[What, tuple[Callable[[Description], Rows], Sequence[str]]] = {
+    "offsets": (offset_rows, OFFSET_COLUMNS),
+    "members": (member_rows, MEMBER_COLUMNS),
+    "state": (state_rows, STATE_COLUMNS),
+}
+
+
+def _always(rows: Sequence[Row], verbose: bool) -> bool:
+    return True
+
+
+def _verbose(rows: Sequence[Row], verbose: bool) -> bool:
+    return verbose
+
+
+def _short(rows: Sequence[Row], verbose: bool) -> bool:
+    return not verbose
+
+
+def _has_static_members(rows: Sequence[Row], verbose: bool) -> bool:
+    return any(row["group_instance_id"] for row in rows)
+
+
+def _is_mixed(rows: Sequence[Row], verbose: bool) -> bool:
+    """Whether the group has members of both protocols."""
+    return verbose and len({row["upgraded"] for row in rows}) > 1
+
+
+class _Shown(NamedTuple):
+    """A column of a table on the screen, the types of groups that have it, and when they have it."""
+
+    column: Column
+    group_types: tuple[str, ...]
+    when: Callable[[Sequence[Row], bool], bool] = _always
+
+
+_CONSUMER, _SHARE, _STREAMS = ("classic", "consumer"), ("share",), ("streams",)
+_ALL = (*_CONSUMER, *_SHARE, *_STREAMS)
+_GROUP = _Shown(Column("group_id", "GROUP"), _ALL)
+
 # Columns and their order as in 4.3.1: printOffsets, printMembers and printStates of ConsumerGroupCommand,
 # ShareGroupCommand and StreamsGroupCommand. Its short form has only the lag, seldom known: we use the long one.
+_SHOWN: dict[What, tuple[_Shown, ...]] = {
+    "offsets": (
+        _GROUP,
+        _Shown(Column("topic", "TOPIC"), _ALL),
+        _Shown(Column("partition", "PARTITION"), _ALL),
+        _Shown(Column("leader_epoch", "LEADER-EPOCH"), (*_CONSUMER, *_SHARE), _verbose),
+        _Shown(Column("committed_offset", "START-OFFSET"), _SHARE),
+        _Shown(Column("committed_offset", "CURRENT-OFFSET"), (*_CONSUMER, *_STREAMS)),
+        _Shown(Column("leader_epoch", "LEADER-EPOCH"), _STREAMS),
+        _Shown(Column("log_end_offset", "LOG-END-OFFSET"), (*_CONSUMER, *_STREAMS)),
+        _Shown(Column("lag", "LAG"), (*_CONSUMER, *_SHARE)),
+        _Shown(Column("lag", "OFFSET-LAG"), _STREAMS),
+        _Shown(Column("owner_member_id", "CONSUMER-ID"), _CONSUMER),
+        _Shown(Column("owner_client_host", "HOST"), _CONSUMER),
+        _Shown(Column("owner_client_id", "CLIENT-ID"), _CONSUMER),
+        _Shown(Column("expires_at", "EXPIRES-AT (UTC)"), (*_CONSUMER, *_STREAMS)),
+        _Shown(Column("pending_offsets", "PENDING"), (*_CONSUMER, *_STREAMS)),
+    ),
+    "members": (
+        _GROUP,
+        _Shown(Column("assignment_epoch", "TARGET-ASSIGNMENT-EPOCH"), _STREAMS, _verbose),
+        _Shown(Column("topology_epoch", "TOPOLOGY-EPOCH"), _STREAMS, _verbose),
+        _Shown(Column("member_id", "CONSUMER-ID"), (*_CONSUMER, *_SHARE)),
+        _Shown(Column("member_id", "MEMBER"), _STREAMS),
+        _Shown(Column("group_instance_id", "GROUP-INSTANCE-ID"), _CONSUMER, _has_static_members),
+        _Shown(Column("member_protocol", "MEMBER-PROTOCOL"), _STREAMS, _verbose),
+        _Shown(Column("member_epoch", "MEMBER-EPOCH"), _STREAMS, _verbose),
+        _Shown(Column("process_id", "PROCESS"), _STREAMS),
+        _Shown(Column("client_host", "HOST"), (*_CONSUMER, *_SHARE)),
+        _Shown(Column("client_id", "CLIENT-ID"), _ALL),
+        _Shown(Column("partition_count", "#PARTITIONS"), (*_CONSUMER, *_SHARE)),
+        _Shown(Column("member_epoch", "MEMBER-EPOCH"), _SHARE, _verbose),
+        _Shown(Column("current_assignment", "ASSIGNMENT", list_items), _SHARE),
+        _Shown(Column("tasks", "ASSIGNMENTS", words), _STREAMS, _short),
+        _Shown(Column("all_tasks", "ASSIGNMENTS", words), _STREAMS, _verbose),
+        _Shown(Column("member_epoch", "CURRENT-EPOCH"), _CONSUMER, _verbose),
+        _Shown(Column("current_assignment", "CURRENT-ASSIGNMENT", list_items), _CONSUMER, _verbose),
+        _Shown(Column("assignment_epoch", "TARGET-EPOCH"), _CONSUMER, _verbose),
+        _Shown(Column("target_assignment", "TARGET-ASSIGNMENT", list_items), _CONSUMER, _verbose),
+        _Shown(Column("upgraded", "UPGRADED"), ("consumer",), _is_mixed),
+    ),
+    "state": (
+        _GROUP,
+        _Shown(Column("coordinator", "COORDINATOR (ID)"), _ALL),
+        _Shown(Column("strategy", "ASSIGNMENT-STRATEGY"), _CONSUMER),
+        _Shown(Column("state", "STATE"), _ALL),
+        _Shown(Column("group_epoch", "GROUP-EPOCH"), _ALL, _verbose),
+        _Shown(Column("assignment_epoch", "TARGET-ASSIGNMENT-EPOCH"), (*_CONSUMER, *_STREAMS), _verbose),
+        _Shown(Column("assignment_epoch", "ASSIGNMENT-EPOCH"), _SHARE, _verbose),
+        _Shown(Column("member_count", "#MEMBERS"), _ALL),
+        _Shown(Column("expires_at", "EXPIRES-AT (UTC)"), _ALL),
+        _Shown(Column("pending_count", "PENDING"), _ALL),
+    ),
+}
 
 
-def _offset_columns(description: Description, rows: Iterable[Any], verbose: bool) -> tuple[Column, ...]:
-    if description.group_type == "share":
-        epoch = (_LEADER_EPOCH,) if verbose else ()
-        return (*_SLOT, *epoch, Column("committed_offset", "START-OFFSET"), Column("lag", "LAG"))
-    if description.group_type == "streams":
-        end = (Column("log_end_offset", "LOG-END-OFFSET"), Column("lag", "OFFSET-LAG"))
-        return (*_SLOT, Column("committed_offset", "CURRENT-OFFSET"), _LEADER_EPOCH, *end, *_OURS)
-    return (*_SLOT, *((_LEADER_EPOCH,) if verbose else ()), *_OFFSETS, *_OURS)
-
-
-def _member_columns(description: Description, rows: Sequence[dict[str, Any]], verbose: bool) -> tuple[Column, ...]:
-    group_type = description.group_type
-    if group_type == "streams":
-        process, tasks = (
-            Column("process_id", "PROCESS"),
-            Column("all_tasks" if verbose else "tasks", "ASSIGNMENTS", words),
-        )
-        if not verbose:
-            return (*_GROUP, Column("member_id", "MEMBER"), process, Column("client_id", "CLIENT-ID"), tasks)
-        epochs = (Column("assignment_epoch", "TARGET-ASSIGNMENT-EPOCH"), Column("topology_epoch", "TOPOLOGY-EPOCH"))
-        protocol = (Column("member_protocol", "MEMBER-PROTOCOL"), Column("member_epoch", "MEMBER-EPOCH"))
-        member = Column("member_id", "MEMBER")
-        return (*_GROUP, *epochs, member, *protocol, process, Column("client_id", "CLIENT-ID"), tasks)
-    has_instances = group_type != "share" and any(row["group_instance_id"] for row in rows)
-    instance = (Column("group_instance_id", "GROUP-INSTANCE-ID"),) if has_instances else ()
-    client = (Column("client_host", "HOST"), Column("client_id", "CLIENT-ID"))
-    columns = (*_GROUP, Column("member_id", "CONSUMER-ID"), *instance, *client, _PARTITIONS)
-    if group_type == "share":
-        epoch = (Column("member_epoch", "MEMBER-EPOCH"),) if verbose else ()
-        return (*columns, *epoch, Column("current_assignment", "ASSIGNMENT", list_items))
-    if not verbose:
-        return columns
-    is_mixed = group_type == "consumer" and len({row["upgraded"] for row in rows}) > 1
-    return (
-        *columns,
-        Column("member_epoch", "CURRENT-EPOCH"),
-        Column("current_assignment", "CURRENT-ASSIGNMENT", list_items),
-        Column("assignment_epoch", "TARGET-EPOCH"),
-        Column("target_assignment", "TARGET-ASSIGNMENT", list_items),
-        *((Column("upgraded", "UPGRADED"),) if is_mixed else ()),
-    )
-
-
-def _state_columns(description: Description, rows: Iterable[Any], verbose: bool) -> tuple[Column, ...]:
-    group_type = description.group_type
-    has_strategy = group_type not in ("share", "streams")
-    target = "ASSIGNMENT-EPOCH" if group_type == "share" else "TARGET-ASSIGNMENT-EPOCH"
-    return (
-        *_GROUP,
-        Column("coordinator", "COORDINATOR (ID)"),
-        *((Column("strategy", "ASSIGNMENT-STRATEGY"),) if has_strategy else ()),
-        Column("state", "STATE"),
-        *((Column("group_epoch", "GROUP-EPOCH"), Column("assignment_epoch", target)) if verbose else ()),
-        Column("member_count", "#MEMBERS"),
-        Column("expires_at", "EXPIRES-AT (UTC)"),
-        Column("pending_count", "PENDING"),
-    )
+def _columns(what: What, group_type: str | None, rows: Sequence[Row], verbose: bool) -> tuple[Column, ...]:
+    """The columns of a table of such groups; None: of a group that is gone."""
+    its = group_type or "classic"
+    return tuple(each.column for each in _SHOWN[what] if its in each.group_types and each.when(rows, verbose))
 
 
 def assignment_text(partitions: Iterable[dict[str, Any]]) -> str | None:
