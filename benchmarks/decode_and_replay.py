@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from kgroups_spark.coordinator.releases import NEWEST, release
 from kgroups_spark.coordinator.topics import Topics
-from kgroups_spark.decoding.range_decoder import RangeDecoder, ReadContext
+from kgroups_spark.decoding.range_decoder import RangeDecoder
+from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.offsets.replay import replay_offsets

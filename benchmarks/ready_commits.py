@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.decode_and_replay import whole_log
 from kgroups_spark.coordinator.releases import NEWEST
-from kgroups_spark.decoding.range_decoder import RangeDecoder, ReadContext
+from kgroups_spark.decoding.range_decoder import RangeDecoder
+from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.sources.segments import find_partitions
 from kgroups_spark.storage.files import open_file

@@ -15,7 +15,8 @@ from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_lo
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, require_lake, to_rows
+from kgroups_spark.reading.open_lake import require_lake
+from kgroups_spark.reading.reader import LakeReader, Rows, parameters_in, to_rows
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from kgroups_spark.tables.layout import is_path
 from kgroups_spark.tables.schemas import TABLES

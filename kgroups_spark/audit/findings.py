@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kgroups_spark.audit.result import EPOCH, LedgerFacts
 from kgroups_spark.audit.work import AuditWork
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.findings.evidence import Evidence, LargeRecord, MixedCommits, Row, TimesOff, TransactionState
 from kgroups_spark.findings.finders import look
 from kgroups_spark.findings.finding import Finding

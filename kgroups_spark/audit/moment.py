@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS, Judged, LogTimes, live_as_of, newest_plausible
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.history.known_times import known_times
 from kgroups_spark.times import to_epoch_ms
 

@@ -18,7 +18,7 @@ from kgroups_spark.audit.moment import Moment
 from kgroups_spark.audit.result import AuditResult, quarantined_by_reason
 from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.counts import counted
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.findings.evidence import MixedCommits
 from kgroups_spark.history.stored import Stored
 from kgroups_spark.lake.as_of_audit import LakeAsOfAudit

@@ -41,7 +41,7 @@ from kgroups_spark.tasks.sinks import Work, sink_of
 
 if TYPE_CHECKING:
     from kgroups_spark.audit.work import AuditWork
-    from kgroups_spark.decoding.range_decoder import ReadContext
+    from kgroups_spark.decoding.range_progress import ReadContext
 
 STATE_TABLE = "state_log_state"
 # The columns of a record's key, by log.

@@ -18,7 +18,7 @@ from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.counts import counted, sized
 from kgroups_spark.decoding.log_times import CLOCKS_DIFFER_MS
 from kgroups_spark.decoding.partition_count import fitting_by_partition, is_ambiguous, partition_count
-from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
+from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange, cut, deal, deal_to_fetchers
 from kgroups_spark.decoding.redecode import COLUMNS
 from kgroups_spark.decoding.topic_names import CLUSTER, Sighting, TopicNames

@@ -12,7 +12,7 @@ from kgroups_spark.audit.options import STATE_LOGS, AuditOptions, parse_state_lo
 from kgroups_spark.errors import UsageError
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.reading.file_systems import require_readable
-from kgroups_spark.reading.reader import require_free, require_lake_path
+from kgroups_spark.reading.open_lake import require_free, require_lake_path
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.options import (
     add_lake_option,

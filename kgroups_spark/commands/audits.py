@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from kgroups_spark.counts import counted
 from kgroups_spark.lake.last_finished import ABANDONED, RUNNING, STATUSES, is_of_log
 from kgroups_spark.lake.removed_audits import Removal, maintenances, removed_up_to
-from kgroups_spark.reading.reader import LakeReader, open_lake, to_rows
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, to_rows
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.terminal.options import (
     add_engine_option,

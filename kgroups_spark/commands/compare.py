@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.reading.reader import require_lake, require_lake_path
+from kgroups_spark.reading.open_lake import require_lake, require_lake_path
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import (

@@ -13,7 +13,8 @@ from typing import Any
 from kgroups_spark.commands import audit
 from kgroups_spark.commands.overview import Overview, overview_lines
 from kgroups_spark.commands.pending import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS, pending_rows
-from kgroups_spark.reading.reader import LakeReader, open_lake, require_free, require_lake_path
+from kgroups_spark.reading.open_lake import open_lake, require_free, require_lake_path
+from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.report.queries import query
 from kgroups_spark.terminal.options import OptionParser, add_lake_option, add_wide_option, lake_location
 from kgroups_spark.terminal.output import say, screen_width, show

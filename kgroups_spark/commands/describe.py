@@ -23,7 +23,8 @@ from kgroups_spark.reading.group_description import (
     describe_groups,
 )
 from kgroups_spark.reading.group_options import add_group_options, asked_groups
-from kgroups_spark.reading.reader import LakeReader, Rows, open_lake
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.terminal.display import list_items, words
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, time_value
 from kgroups_spark.terminal.output import Column, say_lines, show, write_rows

@@ -19,7 +19,8 @@ from kgroups_spark.errors import UsageError
 from kgroups_spark.expiry.clean_up import DECIDED_BY, HELD_GROUPS, CleanUp, columns_needed
 from kgroups_spark.expiry.group_conditions import GROUP
 from kgroups_spark.expiry.matching import NOWHERE, columns_of, rows_among
-from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, open_lake, to_rows
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, to_rows
 from kgroups_spark.tables.conditions import partitions_in_lots
 from kgroups_spark.terminal.options import (
     add_engine_option,

@@ -35,7 +35,8 @@ from kgroups_spark.reading.group_options import (
     require_known,
     require_known_topics,
 )
-from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader, open_lake
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import ROWS_AT_ONCE, LakeReader
 from kgroups_spark.terminal.options import add_engine_option, add_lake_option, time_value
 from kgroups_spark.terminal.output import csv_rows, say, say_lines
 from kgroups_spark.terminal.output_file import require_place

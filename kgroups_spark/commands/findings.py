@@ -17,7 +17,8 @@ from kgroups_spark.findings.looked import has_looked
 from kgroups_spark.lake.last_finished import IS_FINISHED, finished_backwards
 from kgroups_spark.lake.removed_audits import maintenances, removal_of
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.reading.reader import LakeReader, Rows, open_lake, to_rows
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.layout import FINDINGS_BEFORE_7
 from kgroups_spark.terminal.display import filled, words

@@ -7,7 +7,8 @@ from typing import Any
 
 from kgroups_spark.commands.moments import known_times
 from kgroups_spark.counts import counted
-from kgroups_spark.reading.reader import LakeReader, Rows, open_lake
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.options import (
     GROUP_STATES,

@@ -22,7 +22,8 @@ from kgroups_spark.reading.group_options import (
     require_known,
     require_known_topics,
 )
-from kgroups_spark.reading.reader import LakeReader, Rows, open_lake
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, Rows
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, time_value
 from kgroups_spark.terminal.options import positive_count_value as count_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kgroups_spark.errors import UsageError
-from kgroups_spark.reading.reader import require_lake, require_lake_path
+from kgroups_spark.reading.open_lake import require_lake, require_lake_path
 from kgroups_spark.reading.spark import start_spark
 from kgroups_spark.terminal.options import (
     add_lake_option,

@@ -17,7 +17,8 @@ from kgroups_spark.reading.held_back import (
     logs_read,
     waiting_groups,
 )
-from kgroups_spark.reading.reader import LakeReader, open_lake, to_rows
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, to_rows
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option, duration_value
 from kgroups_spark.terminal.output import Column, say, say_lines, write_rows

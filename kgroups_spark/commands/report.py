@@ -8,7 +8,7 @@ import importlib.util
 from kgroups_spark.counts import sized
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.extras import how_to_install
-from kgroups_spark.reading.reader import open_lake
+from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.terminal.options import add_engine_option, add_lake_option
 from kgroups_spark.terminal.output import say
 from kgroups_spark.terminal.output_file import require_place, write_file

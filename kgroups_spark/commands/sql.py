@@ -19,7 +19,8 @@ from kgroups_spark.counts import counted
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.interruption import going_on, is_interruption
 from kgroups_spark.nearest import did_you_mean
-from kgroups_spark.reading.reader import LakeReader, Rows, open_lake, to_rows
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, Rows, to_rows
 from kgroups_spark.tables.schemas import TABLES
 from kgroups_spark.terminal.display import words
 from kgroups_spark.terminal.options import add_engine_option, add_format_option, add_lake_option

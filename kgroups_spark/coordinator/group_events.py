@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -32,6 +32,7 @@ from kgroups_spark.coordinator.classic_group import ClassicGroup
 from kgroups_spark.coordinator.conversions import Group
 from kgroups_spark.coordinator.expiry_rules import ExpiryRules, OpenTransactionRule
 from kgroups_spark.coordinator.offset_metadata import Slot
+from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.removal_causes import (
     EXPIRED,
     GROUP_DELETED,
@@ -45,9 +46,6 @@ from kgroups_spark.coordinator.removal_causes import (
 )
 from kgroups_spark.coordinator.share_group import ShareGroup
 from kgroups_spark.coordinator.streams_group import StreamsGroup
-
-if TYPE_CHECKING:
-    from kgroups_spark.coordinator.groups import Groups
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -157,12 +155,28 @@ class _Unknown(NamedTuple):
     group_type: str | None
 
 
+class HeldOffsets(Protocol):
+    """Which groups hold offsets, behind the record that was replayed last."""
+
+    def has_committed(self, group_id: str) -> bool: ...
+    def has_pending(self, group_id: str) -> bool: ...
+
+
+class KnownGroups(Protocol):
+    """The groups of one partition (`groups.Groups`) as far as events need them."""
+
+    release: Release
+    held: HeldOffsets
+    groups: dict[str, Group]
+    removed_groups: dict[str, int]
+
+
 class _Touched:
     """A group before an act, and what of it the act has changed so far."""
 
     __slots__ = ("facts", "group", "had_offsets", "had_pending", "members", "place", "state_since", "unknown")
 
-    def __init__(self, groups: Groups, group_id: str, group: Group | None) -> None:
+    def __init__(self, groups: KnownGroups, group_id: str, group: Group | None) -> None:
         self.group = group
         self.facts = None if group is None else _facts(group)
         self.state_since = None if group is None else group.state_since
@@ -179,7 +193,7 @@ class GroupEvents:
     """Tells what happens to the groups of one partition, and which committed offsets are removed. `groups` says what it
     is about to replay and what has changed."""
 
-    def __init__(self, groups: Groups, rules: Rules) -> None:
+    def __init__(self, groups: KnownGroups, rules: Rules) -> None:
         self._groups = groups
         self._rules = rules
         self._reported: list[GroupEvent | MemberEvents] = []
@@ -389,7 +403,7 @@ class _Causes:
 
     def __init__(
         self,
-        groups: Groups,
+        groups: KnownGroups,
         rules: ExpiryRules,
         touched: dict[str, _Touched],
         removals: list[_Removal],

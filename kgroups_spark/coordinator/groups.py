@@ -16,11 +16,11 @@ record may follow. Either way the state is at any time that of a load up to the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from kgroups_spark.coordinator.classic_group import ClassicGroup, check_members, check_subscriptions
 from kgroups_spark.coordinator.conversions import Group, persisted_group
-from kgroups_spark.coordinator.group_events import GroupEvents
+from kgroups_spark.coordinator.group_events import GroupEvents, HeldOffsets
 from kgroups_spark.coordinator.group_events import Rules as EventRules
 from kgroups_spark.coordinator.releases import Release
 from kgroups_spark.coordinator.replay_failure import ReplayFailure
@@ -33,13 +33,6 @@ from kgroups_spark.messages.group_partition import offsets_partition
 Value = dict[str, Any]
 GROUP_METADATA = 2
 SHARE_GROUP_METADATA = 11
-
-
-class HeldOffsets(Protocol):
-    """Which groups hold offsets, behind the record that was replayed last."""
-
-    def has_committed(self, group_id: str) -> bool: ...
-    def has_pending(self, group_id: str) -> bool: ...
 
 
 class Groups:

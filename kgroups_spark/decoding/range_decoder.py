@@ -5,12 +5,8 @@ One pass, chunk by chunk. Offset commits stay columns throughout; the few other 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +17,9 @@ from kgroups_spark.decoding.commit_rows import CommitBatches
 from kgroups_spark.decoding.group_traffic import GroupTraffic
 from kgroups_spark.decoding.log_times import LogTimes
 from kgroups_spark.decoding.markers import ends, read_markers
-from kgroups_spark.decoding.odd_records import Large, OddRecords, Off
+from kgroups_spark.decoding.odd_records import OddRecords
 from kgroups_spark.decoding.partition_count import FittingCounts
+from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.range_reader import RangeReader
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.decoding.record_rows import HistoryRows, corrupt_batch_rows, is_misread
@@ -32,107 +29,9 @@ from kgroups_spark.messages.offset_commits import OffsetCommitColumns, OffsetCom
 from kgroups_spark.messages.offset_keys import OffsetKeys
 from kgroups_spark.messages.outcome import Undecodable
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
-from kgroups_spark.records.segment import CHUNK_BYTES
-from kgroups_spark.sources.partition_log import FetchPiece
-from kgroups_spark.sources.segment_reading import Damage
 from kgroups_spark.sources.segments import OFFSETS_TOPIC
-from kgroups_spark.tables.rows import LAST_MS
-
-if TYPE_CHECKING:
-    from kgroups_spark.cluster.live_log import Fetcher
 
 Output = tuple[str, pa.Table | pa.RecordBatch]
-
-
-def no_cluster(piece: FetchPiece) -> Any:
-    """For readers of segments alone."""
-    raise AssertionError(f"{piece} without a cluster to fetch it from")
-
-
-def no_leader_lost() -> None:
-    """For readers of segments alone."""
-
-
-@dataclass(frozen=True)
-class ReadContext:
-    """The context of reading, besides the range. `chunk_bytes`: how much of a segment is decoded at once; the answers
-    do not depend on it."""
-
-    audit_id: int
-    release_version: str
-    open_file: Callable[[str], Any]  # a segment, as files.open_file opens one
-    fetcher: Fetcher | None = None  # how to reach the cluster
-    open_fetch: Callable[[FetchPiece], Any] = no_cluster  # what a broker gives of it, as a binary file to read once
-    end_of: Callable[[FetchPiece], int] = no_cluster  # the high watermark of its partition now
-    lose_patience: Callable[[], None] = no_leader_lost  # a leader is lost: what else it led is not waited for as long
-    chunk_bytes: int = CHUNK_BYTES
-    latest_ms: int = LAST_MS  # log times behind it are ahead of the audit's clock
-
-    @contextmanager
-    def connected(self) -> Iterator[ReadContext]:
-        """The same with a connection to the cluster, if pieces are to be fetched."""
-        if self.fetcher is None:
-            yield self
-            return
-        with self.fetcher.connected() as open_fetch:
-            yield replace(self, open_fetch=open_fetch, end_of=open_fetch.end_of, lose_patience=open_fetch.lose_patience)
-
-
-@dataclass
-class RangeProgress:
-    """The result of reading one range; offsets and counts as the ledger has them."""
-
-    offsets_partition: int
-    number: int
-    start_offset: int
-    next_offset: int
-    records: int = 0
-    size_bytes: int = 0
-    last_batch_offset: int | None = None
-    last_leader_epoch: int | None = None
-    last_batch_crc: int | None = None
-    log_times: LogTimes = field(default_factory=LogTimes)
-    record_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
-    quarantined: Counter[str] = field(default_factory=Counter)
-    rows: Counter[str] = field(default_factory=Counter)
-    topics: list[tuple[str, str, int | None, str]] = field(default_factory=list)
-    # How many partitions the offsets topic may have, as far as the groups seen here tell.
-    partition_counts: list[int] = field(default_factory=list)
-    # For the findings.
-    large_records: list[Large] = field(default_factory=list)
-    times_off: list[Off] = field(default_factory=list)
-    # Why nothing of this partition counts: its leader was lost while it was read.
-    given_up: str | None = None
-
-    @property
-    def missing(self) -> int:
-        """How many of the range's offsets have no record any more."""
-        return max(0, self.next_offset - self.start_offset - self.records)
-
-    # Only for segments: the log's end when its files were listed again because some had changed; whether a batch
-    # stood at or above the high watermark; the corrupt batches.
-    listed_to: int | None = None
-    is_cut_short: bool = False
-    unconfirmed: str | None = None  # where the log's last batch stands and what is odd about it, if it was held back
-    damage: list[Damage] = field(default_factory=list)
-
-    def note(self, records: RecordColumns) -> None:
-        """Takes in how far a chunk reaches."""
-        batches = records.batches
-        self.records += len(records)
-        if len(batches):
-            self.next_offset = max(self.next_offset, int(batches.last_offset[-1]) + 1)
-            self.last_batch_offset = int(batches.base_offset[-1])
-            self.last_leader_epoch = int(batches.leader_epoch[-1])
-            self.last_batch_crc = int(batches.crc[-1])
-        self.log_times.add(records)
-
-    def count(self, record_type: NDArray[np.int16], value_version: NDArray[np.int16]) -> None:
-        """Counts offset commits by type and version; version -1 is a tombstone."""
-        pairs, counts = np.unique(record_type.astype(np.int64) * 256 + value_version + 1, return_counts=True)
-        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            version = pair % 256 - 1
-            self.record_counts[(pair // 256, None if version < 0 else version)] += count
 
 
 # Keys of offset commits that a range remembers: some 600,000, whose rows they spare the decoding.

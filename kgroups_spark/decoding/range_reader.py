@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.records.columns import CorruptBatch, RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.sources.partition_log import FetchPiece, SegmentPiece
 from kgroups_spark.sources.segment_reading import SegmentReading, Span
-
-if TYPE_CHECKING:
-    from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
 
 # A file, or None of what is fetched, and what it holds.
 Item = tuple[str | None, RecordColumns | CorruptBatch]

@@ -27,6 +27,7 @@ from kgroups_spark.lake.failures import reported_in_one_line
 from kgroups_spark.lake.folder import Folder
 from kgroups_spark.lake.kernel import Kernel
 from kgroups_spark.lake.last_finished import FINISHED
+from kgroups_spark.lake.ledger_rows import newest_rows
 from kgroups_spark.lake.parts_reader import dataset_of
 from kgroups_spark.lake.parts_writer import lake_file_system
 from kgroups_spark.lake.replaced import COLUMN, NOTHING, REPLACEABLE, Replaced
@@ -132,8 +133,6 @@ class Lake:
     def replaced(self) -> Replaced:
         """Rows of history that no reader gets: as the last finished audit says when first asked, and as an audit says
         that has found more."""
-        from kgroups_spark.lake.ledger_rows import newest_rows  # which reads a lake
-
         rows = newest_rows(self, columns=["audit_id", "status", COLUMN]).to_pylist()
         last = max((row for row in rows if row["status"] == FINISHED), key=itemgetter("audit_id"), default=None)
         return Replaced.of(last and last[COLUMN])

@@ -8,21 +8,39 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroups_spark.lake.lake import Lake
 from kgroups_spark.lake.last_finished import IS_FINISHED, is_of_log, lots_backwards, since_last_finished
-from kgroups_spark.lake.store import TableFile
+from kgroups_spark.lake.store import TableFile, TableLog
 from kgroups_spark.tables.conditions import Condition
 
 
-def newest_rows(lake: Lake, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+class LakeWithLedger(Protocol):
+    """A lake (`lake.Lake`, which asks for its own newest rows) as far as questions about the ledger need it."""
+
+    @property
+    def files_in_reach(self) -> bool: ...
+
+    def table(self, name: str) -> TableLog: ...
+
+    def rows(
+        self,
+        name: str,
+        version: int | None = None,
+        *,
+        files: Iterable[TableFile] | None = None,
+        columns: Sequence[str] | None = None,
+        conditions: Sequence[Condition] = (),
+    ) -> pa.Table: ...
+
+
+def newest_rows(lake: LakeWithLedger, version: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of the last finished audit and of those after it; all while none has finished.
 
     `version`: of the ledger (None: the newest); `columns`: None: all.
@@ -55,7 +73,7 @@ class Reading(NamedTuple):
     offsets_partitions: frozenset[int]
 
 
-def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Iterator[Reading]:
+def readings_backwards(lake: LakeWithLedger, newest: int, topic: str | None = None) -> Iterator[Reading]:
     """The spans that finished audits read of __consumer_offsets, or of the log that `topic` names, audit `newest`
     first."""
     columns = ["started_at", "newest_log_timestamp", "partitions"]
@@ -70,7 +88,7 @@ def readings_backwards(lake: Lake, newest: int, topic: str | None = None) -> Ite
             yield Reading(started_at, newest_log_timestamp, frozenset(numbers))
 
 
-def what_was_read(lake: Lake, newest: int) -> pa.Table:
+def what_was_read(lake: LakeWithLedger, newest: int) -> pa.Table:
     """The spans that each finished audit up to `newest` read of each partition, in no order: audit_id,
     retention_ms, offsets_partition, start_offset, end_offset, records; int64, a row an entry of `partitions`.
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import AuditRow, PartitionProgress

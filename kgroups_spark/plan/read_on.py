@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.plan.audit_plan import PartitionPlan
 

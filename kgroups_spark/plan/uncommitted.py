@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroups_spark.counts import counted
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.number_ranges import number_ranges
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
 from kgroups_spark.sources.high_watermarks import HIGH_WATERMARKS

@@ -1,4 +1,4 @@
-"""A lake that is there, opened for reading: what all commands that print rows begin with.
+"""A lake that is open for reading, as all commands that print rows see it.
 
 A lake in a folder is read by DuckDB, without Spark: an answer takes about a second. One in a catalog, and one that
 DuckDB's reader of Delta does not know, by Spark, which takes about ten. The rows are the same.
@@ -6,29 +6,24 @@ DuckDB's reader of Delta does not know, by Spark, which takes about ten. The row
 
 from __future__ import annotations
 
-import argparse
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from kgroups_spark.errors import KgroupsError, UsageError
+from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.last_finished import IS_FINISHED
-from kgroups_spark.reading.spark import has_pyspark, may_have_catalog, require_pyspark, start_spark
 from kgroups_spark.tables.conditions import Condition
-from kgroups_spark.tables.layout import is_path, require_nothing_else
 from kgroups_spark.tables.schemas import TABLES
-from kgroups_spark.terminal.options import lake_location
 from kgroups_spark.times import format_time_for_people, to_epoch_ms
 
 if TYPE_CHECKING:
-    from kgroups_spark.reading.by_spark import SparkReader
+    pass
 
 Rows = list[dict[str, Any]]
 
@@ -172,66 +167,3 @@ def _times(column: pa.ChunkedArray) -> list[datetime | None]:
 def _time_texts(column: pa.ChunkedArray) -> list[str | None]:
     texts = np.datetime_as_string(column.to_numpy(), "ms", timezone="UTC").tolist()
     return [None if text == "NaT" else text for text in texts]
-
-
-def open_lake(arguments: argparse.Namespace) -> LakeReader:
-    """The lake that --lake names, by the engine that --engine names. Raises UsageError where there is none, before
-    Spark is started."""
-    location, engine = lake_location(arguments), getattr(arguments, "engine", "auto")
-    require_lake_path(location)
-    require_lake(location)
-    if engine == "duckdb" and not is_path(location):
-        raise UsageError(
-            f"--engine duckdb reads a lake in a folder, and {location} is a schema of a "
-            "catalog, which Spark alone can ask: --engine spark, or leave it out"
-        )
-    if engine != "spark" and is_path(location):
-        from kgroups_spark.reading.by_duckdb import duckdb_reader
-
-        reader = duckdb_reader(location, must=engine == "duckdb" or not has_pyspark())
-        if reader is not None:
-            return reader
-    return open_by_spark(location, arguments.command)
-
-
-def open_by_spark(location: str, command: str) -> SparkReader:
-    """The lake, read by Spark. Raises UsageError where there is none."""
-    require_pyspark()
-    spark = start_spark(command, location)
-    from kgroups_spark.lake.lake import Lake
-    from kgroups_spark.reading.by_spark import SparkReader
-
-    return SparkReader(spark, Lake.open(spark, location))
-
-
-def require_lake_path(location: str) -> None:
-    """Raises UsageError for a file, and for a schema where Spark has no catalog that could hold one."""
-    if not is_path(location):
-        require_pyspark()
-        from kgroups_spark.lake.catalog_schema import schema_words
-
-        schema_words(location)
-        if not may_have_catalog():
-            raise UsageError(
-                f"there is no folder {location}: for a folder write --lake ./{location}; for a schema of a catalog set "
-                "SPARK_CONF_DIR to a Spark configuration with a metastore"
-            )
-    elif Path(location).is_file():
-        raise UsageError(f"--lake {location} is a file; name a folder")
-
-
-def require_free(location: str) -> None:
-    """Raises UsageError for a local folder that is no lake and holds something else; an audit would refuse it, too."""
-    folder = Path(location)
-    if ":" not in location and folder.is_dir() and not (folder / "audits").is_dir():
-        require_nothing_else(location, (each.name for each in folder.iterdir()), "a new folder or an empty one")
-
-
-def require_lake(location: str) -> None:
-    """Raises UsageError if a local path cannot be a lake; of remote ones and schemas only Spark can tell."""
-    if is_path(location) and ":" not in location and not (Path(location) / "audits").is_dir():
-        found = "the folder holds no tables of kgroups" if Path(location).is_dir() else "there is no such folder"
-        raise UsageError(
-            f"no lake at {location}: {found}; to create one: kgroups audit --lake {location} --segments DIR, "
-            "to try one: kgroups demo"
-        )

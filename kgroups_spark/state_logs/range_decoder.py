@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kgroups_spark.coordinator.releases import release
 from kgroups_spark.decoding.log_times import LogTimes
-from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
+from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.range_reader import RangeReader
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.coordinator_logs import SHARE_LOG, CoordinatorLog

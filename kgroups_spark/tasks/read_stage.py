@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kgroups_spark.decoding.hand_reader import readings
 from kgroups_spark.decoding.log_times import log_times_from_json
-from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.range_decoder import RangeDecoder
+from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.sources.partition_log import LeaderLost
 from kgroups_spark.tasks.cycle_collector import no_cycle_collector

@@ -14,7 +14,7 @@ from kgroups_spark.audit.work import AuditWork
 from kgroups_spark.cluster import live_log
 from kgroups_spark.cluster.cluster import ClusterUnreachable
 from kgroups_spark.decoding.log_times import LogTimes
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.sources.partition_log import LeaderLost
 from tests.findings.logs import DAY, HOUR, MINUTE

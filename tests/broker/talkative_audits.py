@@ -35,7 +35,7 @@ from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import Fetcher
 from kgroups_spark.coordinator.topics import Topics
 from kgroups_spark.data_sources.kafka_raw import KafkaRawDataSource
-from kgroups_spark.decoding.range_decoder import ReadContext
+from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.replay.replay_shard import Night
 from kgroups_spark.session import spark_session

@@ -175,7 +175,7 @@ def test_bad_usage_is_one_message_and_exit_2(line, message, capsys):
 
 @pytest.mark.parametrize("line", ["expiring", "audit --segments .", "demo"])
 def test_a_schema_is_refused_at_once_where_nobody_set_up_a_catalog(line, capsys, monkeypatch):
-    monkeypatch.setattr("kgroups_spark.reading.reader.may_have_catalog", lambda: False)
+    monkeypatch.setattr("kgroups_spark.reading.open_lake.may_have_catalog", lambda: False)
     assert main([*line.split(), "--lake", "nothing"]) == 2
     out, err = capsys.readouterr()
     assert out == ""

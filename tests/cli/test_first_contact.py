@@ -69,7 +69,7 @@ def test_an_unknown_table_points_to_those_that_there_are(lake: str, capsys: pyte
 def test_reading_needs_the_smaller_installation(
     lake: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroups_spark.reading.reader.has_pyspark", lambda: False)
+    monkeypatch.setattr("kgroups_spark.reading.open_lake.has_pyspark", lambda: False)
     monkeypatch.setattr("kgroups_spark.reading.by_duckdb.find_spec", lambda name: None)
     assert main(["groups", "--lake", lake]) == 1
     out, err = capsys.readouterr()

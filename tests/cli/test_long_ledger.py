@@ -14,7 +14,7 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.lake.parts_writer import ROWS_PER_GROUP_OF
-from kgroups_spark.reading.reader import open_lake
+from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.tables.conditions import Condition
 from kgroups_spark.tables.schemas import arrow_schema
 from kgroups_spark.views.duckdb_views import DuckDbLake

@@ -13,7 +13,7 @@ import pytest
 
 from kgroups_spark.cli import main
 from kgroups_spark.commands.moments import known_times
-from kgroups_spark.reading.reader import open_lake
+from kgroups_spark.reading.open_lake import open_lake
 from kgroups_spark.tables.schemas import LOG_TABLES
 from kgroups_spark.times import format_time
 from kgroups_spark.views import known_history

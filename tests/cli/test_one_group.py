@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from kgroups_spark.errors import KgroupsError
-from kgroups_spark.reading.reader import LakeReader, open_lake
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader
 from kgroups_spark.tables.schemas import TABLES
 from tests.cli.written_lake import add, ledger, write_lake
 from tests.views.recorded import tables_of

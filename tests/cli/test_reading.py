@@ -18,7 +18,8 @@ from kgroups_spark.cli import main
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.expiry.clean_up import CleanUp
 from kgroups_spark.reading import by_duckdb as by_duckdb
-from kgroups_spark.reading.reader import LakeReader, SqlError, open_lake
+from kgroups_spark.reading.open_lake import open_lake
+from kgroups_spark.reading.reader import LakeReader, SqlError
 from kgroups_spark.tables.layout import LAKE_VERSION
 from kgroups_spark.tables.schemas import TABLES
 from tests.chosen import Chosen, one_of
@@ -128,7 +129,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def instead(location: str, command: str) -> Any:
         asked.append(location)
 
-    monkeypatch.setattr("kgroups_spark.reading.reader.open_by_spark", instead)
+    monkeypatch.setattr("kgroups_spark.reading.open_lake.open_by_spark", instead)
     return asked
 
 

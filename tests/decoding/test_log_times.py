@@ -19,7 +19,7 @@ from kgroups_spark.decoding.log_times import (
     live_as_of,
     newest_plausible,
 )
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.records.columns import RecordColumns
 from kgroups_spark.records.segment import read_segment
 from kgroups_spark.tables.rows import LAST_MS

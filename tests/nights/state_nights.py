@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 
 from kgroups_spark.coordinator.state_rows import StateRow
-from kgroups_spark.decoding.range_decoder import ReadContext
+from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.messages.coordinator_logs import COORDINATOR_LOGS
 from kgroups_spark.messages.coordinator_records import CoordinatorRecordDecoder

@@ -15,7 +15,8 @@ from kgroups_spark.cluster.cluster import FetchAnswer, OffsetAnswer
 from kgroups_spark.cluster.errors import NotAuthorized
 from kgroups_spark.cluster.fetch import FetchLimits
 from kgroups_spark.cluster.live_log import LiveLogs, NoOffsetsTopic, PieceOpener, live_logs
-from kgroups_spark.decoding.range_decoder import RangeDecoder, RangeProgress, ReadContext
+from kgroups_spark.decoding.range_decoder import RangeDecoder
+from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.decoding.ranges import LogRange
 from kgroups_spark.errors import KgroupsError, UsageError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress

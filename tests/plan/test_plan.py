@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroups_spark.decoding.range_decoder import RangeDecoder, ReadContext
+from kgroups_spark.decoding.range_decoder import RangeDecoder
+from kgroups_spark.decoding.range_progress import ReadContext
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.messages.group_records import GroupRecordDecoder
 from kgroups_spark.plan.audit_plan import AnotherLog, AuditPlan, plan_audit

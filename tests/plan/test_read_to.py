@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.lake.ledger import PartitionProgress
 from kgroups_spark.plan.audit_plan import AuditPlan, PartitionPlan
 from kgroups_spark.plan.read_to import not_read_now, read_now

@@ -22,7 +22,7 @@ from kgroups_spark.cluster.live_log import PieceOpener, live_logs
 from kgroups_spark.decoding import commit_rows
 from kgroups_spark.decoding.group_traffic import summed
 from kgroups_spark.decoding.hand_reader import MOST_ROUNDS, readings
-from kgroups_spark.decoding.range_decoder import RangeProgress, ReadContext
+from kgroups_spark.decoding.range_progress import RangeProgress, ReadContext
 from kgroups_spark.errors import KgroupsError
 from kgroups_spark.lake.ledger import FINISHED, AuditRow, PartitionProgress
 from kgroups_spark.plan.audit_plan import AuditPlan, plan_audit

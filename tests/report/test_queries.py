@@ -16,7 +16,7 @@ from kgroups_spark.audit.run import AuditOptions, run_audit
 from kgroups_spark.cli import main
 from kgroups_spark.commands.demo import SEGMENTS
 from kgroups_spark.reading.by_duckdb import DuckDbReader, duckdb_reader
-from kgroups_spark.reading.reader import open_by_spark
+from kgroups_spark.reading.open_lake import open_by_spark
 from kgroups_spark.report.queries import GROUP_NAMES, NAMES, group_query, query
 from tests.chosen import Chosen
 from tests.protocol.local_spark import LocalSpark

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kgroups_spark.audit.work import known_topics
 from kgroups_spark.decoding.group_traffic import summed
-from kgroups_spark.decoding.range_decoder import RangeProgress
+from kgroups_spark.decoding.range_progress import RangeProgress
 from kgroups_spark.decoding.topic_names import Sighting, TopicNames
 from kgroups_spark.replay.replay_shard import AuditSpans, Night
 from kgroups_spark.tables.schemas import CHECKPOINTS, arrow_schema
